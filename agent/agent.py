@@ -30,7 +30,7 @@ from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
-from agent.tasks import environment as task_env
+from agent.tasks.environment import host_env
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
@@ -232,7 +232,7 @@ class Agent:
             node=self.node,
             region=self.config.region,
             host_env=(
-                task_env.host_env(os.environ, self.config.task_env_allow)
+                host_env(os.environ, self.config.task_env_allow)
                 if environ is None
                 else dict(environ)
             ),

@@ -1,4 +1,4 @@
-"""What an agent is told when it starts: one frozen dataclass, validated once."""
+"""The configuration of an agent: one frozen dataclass, validated once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.artifacts.plan import FetchLimits
 from agent.tasks.environment import DEFAULT_ALLOWED
 from orchgit.errors import InvalidInputError
+from orchgit.host_port import is_host_port, split_host_port
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
 from orchgit.wire.tls import TlsFiles
@@ -57,7 +58,7 @@ class AgentConfig:
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
     reserved: ReservedConfig = field(default_factory=ReservedConfig)
     http_addr: str = ""
-    """Where this agent's HTTP API is reached; told to the servers and their clients."""
+    """The address of this agent's HTTP API, for the servers and their clients."""
     network_interface: str = ""
     drivers: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Options by driver: `{"raw_exec": {"enabled": True}}`."""
@@ -102,10 +103,8 @@ class AgentConfig:
 
 
 def _address_problem(address: str) -> str:
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        return f'"{address}" is not host:port'
-    return ""
+    known = is_host_port(address) and split_host_port(address)[1] > 0
+    return "" if known else f'"{address}" is not host:port'
 
 
 def _volume_problems(volumes: Mapping[str, HostVolumeConfig]) -> list[str]:

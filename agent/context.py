@@ -1,4 +1,4 @@
-"""What the runners are given: the node's services, and the allocation that its tasks share."""
+"""The contexts of the runners: what the node offers, and the allocation that its tasks share."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from orchgit.backoff import backoff_s
 from orchgit.clock import Clock
 
 T = TypeVar("T")
@@ -20,7 +21,7 @@ _MAX_RETRY_S = 30.0
 
 def retry_delay_s(failures: int) -> float:
     """How long to wait after so many failures in a row."""
-    return min(_MAX_RETRY_S, _FIRST_RETRY_S * 2.0 ** min(failures, 10))
+    return backoff_s(failures, _FIRST_RETRY_S, _MAX_RETRY_S)
 
 
 async def until_done(work: Callable[[], Awaitable[T]], name: str, clock: Clock) -> T:

@@ -1,4 +1,4 @@
-"""What is wrong with a job file, where, and what to do about it.
+"""The problems of a job file: the message, the place, and what to do.
 
 Offsets are indexes into the decoded text; line and column are computed only when a problem is
 shown. A column counts what a reader sees as one character, as HCL does.
@@ -27,7 +27,7 @@ class SourceText:
         self._aliases: list[tuple[int, int]] = []
 
     def lay_out(self, texts: Mapping[int, str]) -> dict[int, int]:
-        """Put texts behind the end, each for the offset that it stands for; returns where."""
+        """Append texts, each for the offset that it replaces. Returns their own offsets."""
         found: dict[int, int] = {}
         at = len(self.text) + 1
         for stands_for, text in texts.items():

@@ -1,7 +1,7 @@
 """One allocation on this node: its directories, its tasks in their order, its health, its end.
 
 The servers' copy of the allocation (`context.alloc`) and the node's own facts (task states, health)
-are kept apart: what the servers want comes in by `update`, what became of it goes out by `report`.
+are separate: `update` brings in what the servers want, `report` gives what became of it.
 `_run` is the only loop; each wake-up applies the pure rules of `lifecycle` to the tasks' states as
 they are then.
 """

@@ -50,9 +50,9 @@ class Allocations:
         return alloc_id in self._runners
 
     def restore(self, stored: list[StoredAlloc]) -> None:
-        """At start: every allocation is known again before a server is spoken to. What runs is
-        taken up at once; what is to be started again waits for the servers, who may have replaced
-        it elsewhere meanwhile. Nothing replaces the allocation of a node-bound job."""
+        """Make runners for the stored allocations, before the first contact with a server. Running
+        tasks are followed at once; tasks to be started again wait for the servers, which may have
+        replaced the allocation meanwhile. Nothing replaces one of a node-bound job."""
         for entry in stored:
             context = AllocContext(entry.alloc, entry.job, self._paths(entry.alloc.id))
             runner = AllocRunner(self._node, context, entry.local, entry.tasks, self._changed)
@@ -152,9 +152,9 @@ class Allocations:
 
 
 def _is_older(runner: AllocRunner, index: int) -> bool:
-    """Whether a server at this index knows at least what this node was told last: one that is
-    behind must neither end an allocation nor take a change back. After the restore of a backup the
-    allocations are older than what the node was told, and the index is newer."""
+    """Whether a server at `index` knows the allocation as this node last got it. A server that is
+    behind must neither end an allocation nor undo a change. After the restore of a backup the
+    server's allocations are older than the node's, and its index is newer."""
     return runner.context.alloc.modify_index <= index
 
 

@@ -30,7 +30,7 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class FetchInput(msgspec.Struct, frozen=True):
-    """`user` is (uid, gid) to run as; None stays who the agent is."""
+    """`user` is the (uid, gid) to run as; None keeps the agent's."""
 
     plan: FetchPlan
     user: tuple[int, int] | None

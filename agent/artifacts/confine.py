@@ -48,7 +48,7 @@ class _PathBeneath(ctypes.Structure):
 
 def confine(directory_fd: int, user: tuple[int, int] | None, max_file_bytes: int) -> None:
     """After this the process writes below `directory_fd` only, starts no program, and has the
-    rights of `user` (uid, gid), or of whoever it was."""
+    rights of `user` (uid, gid), or its own where `user` is None."""
     for which, value in (
         (resource.RLIMIT_FSIZE, max_file_bytes),
         (resource.RLIMIT_AS, _MAX_MEMORY_BYTES),
@@ -92,7 +92,7 @@ def _landlock(libc: ctypes.CDLL, directory_fd: int) -> None:
 
 
 def _readable() -> Iterable[str]:
-    """Libraries, certificates, and what host names are looked up in."""
+    """Libraries, certificates, and the files that name resolution reads."""
     certificates = ssl.get_default_verify_paths()
     named = (certificates.cafile, certificates.capath)
     package = str(Path(__file__).resolve().parents[2])

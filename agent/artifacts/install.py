@@ -1,7 +1,7 @@
-"""Moving what was fetched into a task's directory, which the task may change meanwhile.
+"""Moves fetched files into a task's directory, which the task may change meanwhile.
 
-Both sides are walked by descriptors and without following links, and everything that the fetching
-process left is looked at before anything is moved: it is not trusted more than the archive.
+Both sides are walked by descriptors and without following links. Everything that the fetching
+process left is checked before anything is moved: it is not trusted more than the archive.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MODE_BITS = 0o1777
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """To whom the files are given. None: they stay whose they are, as only root gives away."""
+    """The new owner of the files. None: their owner stays, as only root can change it."""
 
     ids: tuple[int, int] | None
 
@@ -35,7 +35,7 @@ def install_file(source_fd: int, source: str, destination_fd: int, name: str, ow
     """One file takes the place of the file or link `name`."""
     if not stat.S_ISREG(os.stat(source, dir_fd=source_fd, follow_symlinks=False).st_mode):
         raise FetchError("it is no regular file")
-    _settle(source_fd, source, owner)
+    _set_owner_and_mode(source_fd, source, owner)
     _rename(source_fd, source, destination_fd, name)
 
 
@@ -61,7 +61,7 @@ def _move(source_fd: int, destination_fd: int, owner: Owner) -> None:
     for name in sorted(os.listdir(source_fd)):
         found = os.stat(name, dir_fd=source_fd, follow_symlinks=False)
         if not stat.S_ISDIR(found.st_mode):
-            _settle(source_fd, name, owner)
+            _set_owner_and_mode(source_fd, name, owner)
             _rename(source_fd, name, destination_fd, name)
             continue
         inner_source = os.open(name, _DIRECTORY, dir_fd=source_fd)
@@ -84,7 +84,7 @@ def _move(source_fd: int, destination_fd: int, owner: Owner) -> None:
                 os.close(inner_destination)
 
 
-def _settle(fd: int, name: str, owner: Owner) -> None:
+def _set_owner_and_mode(fd: int, name: str, owner: Owner) -> None:
     if owner.ids is not None:
         os.chown(name, *owner.ids, dir_fd=fd, follow_symlinks=False)
     with contextlib.suppress(OSError):  # of a link: the name is opened to set a file's own mode

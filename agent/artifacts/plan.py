@@ -1,4 +1,4 @@
-"""What the fetching process is told, and what it answers. Both cross a pipe as JSON."""
+"""The plan for the fetching process, and its reply. Both cross a pipe as JSON."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class FetchPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchReply(msgspec.Struct, frozen=True, kw_only=True):
-    """`tree` or `file` lies below the process's directory. `error` says why there is none."""
+    """`tree` or `file` is a path below the process's directory; `error` the reason of a failure."""
 
     tree: str = ""
     file: str = ""

@@ -1,4 +1,4 @@
-"""From an artifact's `source` and `options` to what is fetched.
+"""Reads an artifact's `source` and `options` into a plan of what to fetch.
 
 Pure. The forms are those that job files written for Nomad use: `URL?option=value`,
 `URL//DIRECTORY-OF-THE-ARCHIVE`, `http::URL`. An option that has no effect here is an error, since
@@ -47,7 +47,7 @@ def read_source(
     insecure: bool,
     limits: FetchLimits,
 ) -> FetchPlan:
-    """Raises FetchError, which no later attempt can help, for what cannot be fetched."""
+    """Raises FetchError, not recoverable, for a source that cannot be fetched."""
     forced = _FORCED.match(source)
     getter, rest = (forced[1].lower(), forced[2]) if forced else ("", source)
     rest, subdir = _split_subdir(rest)
@@ -104,7 +104,7 @@ def _http_url(getter: str, text: str) -> SplitResult:
 def _take_options(
     url: SplitResult, options: Mapping[str, str]
 ) -> tuple[dict[str, list[str]], SplitResult]:
-    """What the agent itself reads, and the URL with what the file's server is asked."""
+    """Returns the options for the agent, and the URL with the query for the file's server."""
     wanted: dict[str, list[str]] = {"archive": [], "checksum": [], "filename": []}
     asked = []
     for key, value in (*parse_qsl(url.query, keep_blank_values=True), *sorted(options.items())):
@@ -144,7 +144,7 @@ def _archive(wanted: list[str], name: str) -> str:
 
 
 def _checksum(text: str) -> str:
-    """`TYPE:HEX` from that or from HEX alone, whose length tells the type."""
+    """Returns `TYPE:HEX` for that or for HEX alone, whose length decides the type."""
     kind, colon, digest = text.strip().rpartition(":")
     digest = digest.strip().lower()
     if not colon:

@@ -1,8 +1,8 @@
-"""Unpacking an archive below one directory, by our own walk.
+"""Unpacks an archive below one directory.
 
 Every part of every name is opened by descriptor and without following links, whatever the archive
-put there before: `tarfile`'s own filters resolve names as text first, which CVE-2025-4517 and its
-like get past. Budgets count what comes out, not what headers say.
+put there before: `tarfile`'s own filters resolve names as text first, which CVE-2025-4517 and
+similar attacks pass. Budgets count the bytes that come out, not those that headers announce.
 """
 
 from __future__ import annotations

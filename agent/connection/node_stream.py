@@ -20,6 +20,7 @@ import structlog
 from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.leader_watch import AskLeader, next_leader
 from agent.loops import spawn, until_done
+from orchgit.backoff import backoff_s
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError, RefusedError, TimedOutError
 from orchgit.model.cluster import ClusterName
@@ -73,7 +74,7 @@ class NodeSide(Protocol):
 
 
 class ServerLink:
-    """`ask_leader`: how to hear of a new leader while the server in use is silent. `membership`:
+    """`ask_leader` asks another server who leads, while the server in use is silent. `membership`:
     the cluster whose servers are used, and no others."""
 
     def __init__(
@@ -115,7 +116,7 @@ class ServerLink:
             self._session.report(report, urgent)
 
     def node_changed(self) -> None:
-        """Send the node's description anew."""
+        """Send the changed description of the node."""
         if self._session is not None:
             self._session.send(AgentNodeUpdate(self._side.node()))
 
@@ -152,7 +153,7 @@ class ServerLink:
                     unreachable.clear()
                 if rounds == _QUIET_ROUNDS:
                     _log.warning("cannot reach any server; trying again", error=str(error))
-                await self._clock.sleep(backoff_s(rounds, self._seed))
+                await self._clock.sleep(reconnect_delay_s(rounds, self._seed))
 
     async def _hold(self, session: _Session, address: str) -> OrchgitError:
         """Hold the session until it ends or another server leads. Returns why it ended."""
@@ -205,10 +206,10 @@ def _named_leader(error: OrchgitError, unreachable: set[str]) -> str:
     return leader if leader and leader not in unreachable else ""
 
 
-def backoff_s(failures: int, seed: str) -> float:
-    """How long to wait after so many failed rounds; half of it differs from node to node."""
-    base_s = min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(failures, 10))
-    return base_s * (0.5 + 0.5 * (crc32(f"{seed}/{failures}".encode()) / 2**32))
+def reconnect_delay_s(failures: int, seed: str) -> float:
+    """How long to wait after this many rounds of failure; half of it differs from node to node."""
+    spread = crc32(f"{seed}/{failures}".encode()) / 2**32
+    return backoff_s(failures, _FIRST_BACKOFF_S, _MAX_BACKOFF_S, spread)
 
 
 class _Session:
@@ -287,7 +288,7 @@ class _Session:
             self._pending = {}
 
     async def _receive(self, stream: AsyncGenerator[ServerFrame]) -> None:
-        """Handle each frame, and close the stream, whatever ends it: nobody else does."""
+        """Handle each frame, and close the stream at the end or on an error."""
         async with aclosing(stream):
             async for frame in stream:
                 self._heard_s = self._clock.monotonic_s()

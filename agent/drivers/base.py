@@ -85,7 +85,7 @@ class TaskHandle(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     started_ns: int
     pid: int = 0
-    """0 where the driver has none to tell."""
+    """0 where the driver does not know it."""
     kill_signal: str = ""
     kill_timeout_s: float = 5.0
     state: dict[str, str] = {}
@@ -146,11 +146,11 @@ class ExecSession(Protocol):
 
 @runtime_checkable
 class EndsOrphans(Protocol):
-    """A driver whose tasks do not depend on the node's supervisor, which ends its own."""
+    """A driver whose tasks are not children of the supervisor, which ends its own orphans."""
 
     async def end_orphans(self, is_known: Callable[[str], bool]) -> None:
         """Destroy this node's tasks of allocations that `is_known` does not: the agent's state was
-        lost. DriverError when that cannot be told now."""
+        lost. DriverError when the driver cannot find them now."""
 
 
 class Driver(Protocol):
@@ -173,7 +173,7 @@ class Driver(Protocol):
         """Start it; returns once the program runs. DriverError when it cannot."""
 
     async def recover_task(self, handle: TaskHandle) -> bool:
-        """After a restart of the agent: whether the task is known (running, or its result kept)."""
+        """After a restart of the agent: whether the driver knows the task (running or ended)."""
 
     async def wait_task(self, handle: TaskHandle) -> ExitResult:
         """Wait for its end, however long ago that was; any number of waiters."""
@@ -183,7 +183,7 @@ class Driver(Protocol):
     ) -> None:
         """Ask it to end, and kill it when `timeout_s` (default: the task's) is over.
 
-        Returns when it has ended. A task that has ended already is no error.
+        Returns when the task has ended. A task that has ended already is not an error.
         """
 
     async def destroy_task(self, handle: TaskHandle) -> None:

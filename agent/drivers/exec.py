@@ -2,7 +2,7 @@
 
 An OCI runtime starts it and leaves; the supervisor, being its subreaper, then is the parent, so the
 container outlives the agent like any other task. Bundles lie under /run: they hold the task's
-environment, which must not be kept over a restart of the machine.
+environment, which must not survive a restart of the machine.
 """
 
 from __future__ import annotations
@@ -150,8 +150,15 @@ class ExecDriver(SupervisedDriver):
         return TaskSpec(
             key=task.key,
             argv=[
-                *(runtime, "--root", str(self._run_dir / "state"), "--log", error_log),
-                *("run", "--detach", "--bundle", str(bundle), "--pid-file", pid_file),
+                *self._at_state(runtime),
+                "--log",
+                error_log,
+                "run",
+                "--detach",
+                "--bundle",
+                str(bundle),
+                "--pid-file",
+                pid_file,
                 group_name(task.key),
             ],
             cwd=str(bundle),
@@ -167,9 +174,9 @@ class ExecDriver(SupervisedDriver):
         bundle = self._bundle(key)
         if not bundle.exists():
             return
+        command = [*self._at_state(await self._runtime()), "delete", "--force", group_name(key)]
         process = await start_child(
-            *(await self._runtime(), "--root", str(self._run_dir / "state")),
-            *("delete", "--force", group_name(key)),
+            *command,
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=DEVNULL,
@@ -184,12 +191,19 @@ class ExecDriver(SupervisedDriver):
         terminal = ["--tty"] if tty else []
         return Command(
             argv=[
-                *(handle.state["runtime"], "--root", str(self._run_dir / "state"), "exec"),
-                *(*terminal, group_name(handle.key), *command),
+                *self._at_state(handle.state["runtime"]),
+                "exec",
+                *terminal,
+                group_name(handle.key),
+                *command,
             ],
             env={"PATH": os.environ.get("PATH", os.defpath), "TERM": "xterm"},
             cwd="/",
         )
+
+    def _at_state(self, runtime: str) -> list[str]:
+        """The runtime's command on this node's containers."""
+        return [runtime, "--root", str(self._run_dir / "state")]
 
     async def _runtime(self) -> str:
         probe = await self._probed()
@@ -198,7 +212,7 @@ class ExecDriver(SupervisedDriver):
         return probe.path
 
     async def _probed(self) -> RuntimeProbe:
-        """Asked once: what is installed does not change while the agent runs."""
+        """Probe once: the installed runtimes do not change while the agent runs."""
         if self._probe is None:
             self._probe = asyncio.create_task(self._find(), name="exec runtime probe")
         return await asyncio.shield(self._probe)

@@ -1,4 +1,4 @@
-"""One lock per task attempt, which exists only while somebody holds or awaits it."""
+"""One lock per task attempt, which exists only while it is held or awaited."""
 
 from __future__ import annotations
 

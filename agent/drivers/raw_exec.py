@@ -1,7 +1,7 @@
 """`raw_exec`: a process of the host without isolation, held together by a control group.
 
 It runs in the task's directory, as the agent's user unless the job names one. Off unless the
-agent's config enables it (`enabled = true`): whoever may register jobs then owns the node.
+agent's config enables it (`enabled = true`): anybody who may register jobs then owns the node.
 """
 
 from __future__ import annotations

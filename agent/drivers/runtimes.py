@@ -1,4 +1,4 @@
-"""Which container runtime works here. Being installed is not enough: it is asked to run `true`.
+"""Finds the container runtime that works on this node, by running `true` with it.
 
 crun is preferred, being the faster; it refuses some kernels' mixtures of control group versions
 with which runc works.
@@ -51,8 +51,9 @@ async def find_runtime(cgroups_path: str) -> RuntimeProbe:
 async def _problem_with(path: str, cgroups_path: str) -> str:
     with tempfile.TemporaryDirectory(prefix="orchgit-probe-") as directory:
         bundle = _probe_bundle(Path(directory), cgroups_path)
+        command = [path, "--root", f"{directory}/state", "run", "--bundle", str(bundle), _PROBE_ID]
         process = await start_child(
-            *(path, "--root", f"{directory}/state", "run", "--bundle", str(bundle), _PROBE_ID),
+            *command,
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=PIPE,
@@ -76,7 +77,13 @@ def _probe_bundle(directory: Path, cgroups_path: str) -> Path:
     root = directory / "root"
     for name in ("alloc", "local", "secrets", "tmp"):
         (root / name).mkdir(parents=True)
-    paths = TaskDir(*(str(root / name) for name in ("alloc", "", "local", "secrets", "alloc")))
+    paths = TaskDir(
+        alloc_dir=str(root / "alloc"),
+        task_dir=str(root),
+        local_dir=str(root / "local"),
+        secrets_dir=str(root / "secrets"),
+        log_dir=str(root / "alloc"),
+    )
     task = TaskConfig(alloc_id=_PROBE_ID, task_name="probe", attempt=0, task_dir=paths)
     config = bundle_config(
         task,

@@ -1,4 +1,4 @@
-"""Commands run beside a task, as children of the agent: they live no longer than who asked.
+"""Runs commands in the context of a task, as children of the agent.
 
 The task's own processes belong to the supervisor; these are for script checks and `alloc exec`,
 where the streams end at the agent anyway.
@@ -95,7 +95,7 @@ class StreamSession:
             self._terminal_fd = -1
 
     async def _copy(self, name: str, reader: asyncio.StreamReader) -> None:
-        """A terminal whose last user has left reads as an I/O error: that is its end."""
+        """Copy until the end. A terminal whose last user has left reads as an I/O error."""
         with contextlib.suppress(OSError):
             while data := await reader.read(_READ_BYTES):
                 await self._output.put((name, data))

@@ -37,7 +37,7 @@ def read(
     cpuinfo: Path = Path("/proc/cpuinfo"),
     system: Path = Path("/sys/devices/system/cpu/cpu0/cpufreq"),
 ) -> Processors:
-    """`total_compute_mhz` set by a person wins over what is measured."""
+    """A configured `total_compute_mhz` wins over the measured one."""
     text = cpuinfo.read_text() if cpuinfo.exists() else ""
     cores = len(re.findall(r"^processor\s*:", text, re.MULTILINE)) or os.cpu_count() or 1
     speeds = re.findall(r"^cpu MHz\s*:\s*([\d.]+)", text, re.MULTILINE)

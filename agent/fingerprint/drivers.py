@@ -21,7 +21,7 @@ OnChange = Callable[[dict[str, DriverInfo]], None]
 
 
 class DriverWatch:
-    """`infos` is what is known now; `on_change` hears of it whenever that is something new."""
+    """`infos` is what is known now; `on_change` is called with it after each change."""
 
     def __init__(self, drivers: Mapping[str, Driver], clock: Clock, on_change: OnChange) -> None:
         self._drivers = drivers
@@ -32,7 +32,7 @@ class DriverWatch:
         self.infos = {name: DriverInfo(health_description="not asked yet") for name in drivers}
 
     async def start(self, wait_s: float) -> dict[str, DriverInfo]:
-        """Begin; returns what is known when all have answered, or after `wait_s`."""
+        """Begin. Returns what is known when all drivers have answered, or after `wait_s`."""
         first = [asyncio.create_task(self._ask(name)) for name in self._drivers]
         if first:
             await asyncio.wait(first, timeout=wait_s)

@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 
 NOMAD_COMPATIBLE_VERSION = "2.0.0"
-"""The Nomad whose model this is: jobs' version constraints and Nomad's tools look at it."""
+"""The version of Nomad's model: jobs' version constraints and Nomad's tools read it."""
 
 
 def attributes() -> dict[str, str]:

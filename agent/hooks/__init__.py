@@ -1,8 +1,8 @@
-"""What is done before a task (or an allocation) starts, one step per file.
+"""The steps before a task (or an allocation) starts, one per file.
 
 A task hook is `async def prepare(setup: TaskSetup) -> None`: it reads the setup, touches the task's
 directory, and adds what the driver must know. `TASK_HOOKS` is their order. Every hook may run
-again for the next attempt and must find its earlier work no hindrance.
+again for the next attempt, and must accept the files of its earlier run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What hooks share: the setup they read and fill, and the error they raise."""
+"""The setup that hooks read and fill, and the error that they raise."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Mount
 from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, resolve_user
 from agent.paths import TaskPaths
-from agent.tasks import environment as task_env
-from agent.tasks.environment import EnvInput, TaskEnv
+from agent.tasks.environment import EnvInput, TaskEnv, build
 from agent.tasks.task_state import TaskEventType
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock
@@ -45,7 +44,7 @@ class VolumeSource:
 
 @dataclass
 class TaskSetup:
-    """One task about to be started; `done` remembers steps that need not be repeated."""
+    """One task about to be started; `done` names the steps that need not be repeated."""
 
     node: Node
     region: str
@@ -57,7 +56,7 @@ class TaskSetup:
     volume_sources: dict[str, VolumeSource]
     host_env: dict[str, str]
     isolation: str
-    """The driver's: what the task sees of the node's files."""
+    """The driver's isolation: which of the node's files the task sees."""
     clock: Clock
     emit: Callable[[TaskEvent], None]
     templates: TemplateRenderer
@@ -67,14 +66,14 @@ class TaskSetup:
     done: set[str] = field(default_factory=set)
 
     def user(self) -> UserIds | None:
-        """Who the task runs as; None: as the agent, or as the user of its image."""
+        """The user that the task runs as; None: the agent's, or the user of its image."""
         name = self.environment().interpolate.text(self.task.user)
         return resolve_user(name or (DEFAULT_CHROOT_USER if self.isolation == "chroot" else ""))
 
     def environment(self) -> TaskEnv:
         """The environment with what the hooks have added so far."""
         host = self.isolation == "none"
-        return task_env.build(
+        return build(
             EnvInput(
                 node=self.node,
                 region=self.region,

@@ -1,6 +1,6 @@
-"""Fetching one artifact: its block is read, a confined process fetches, the result is moved in.
+"""Fetches one artifact: reads its block, lets a confined process fetch, and moves the result in.
 
-Downloading and unpacking happen in a directory of the agent's beside the task's files, on the same
+Downloading and unpacking happen in a directory of the agent next to the task's files, on the same
 disk, so that moving costs nothing and a task never sees half of an artifact.
 """
 

@@ -1,7 +1,7 @@
 """The job's templates, rendered into the task's directory before each start.
 
 A template with `env` gives the task variables instead. Sources are the job's own text or a file of
-the task's directory; what is read does not change while the task runs, so nothing is watched.
+the task's directory. They do not change while the task runs, so nothing is watched.
 """
 
 from __future__ import annotations

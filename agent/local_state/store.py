@@ -53,7 +53,7 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LocalAllocRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent's own facts about an allocation, beside what the servers said."""
+    """The agent's own facts about an allocation, apart from the servers' copy of it."""
 
     received_ns: int = 0
     health_from_ns: int = 0

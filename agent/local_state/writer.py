@@ -62,7 +62,7 @@ class _Batch:
             self.waiting.append(done)
 
     def finish(self, error: Exception | None) -> None:
-        """Answer those who wait, and begin anew."""
+        """Answer the callers that wait, and empty the batch."""
         for done in self.waiting:
             if error is None:
                 done.set_result(None)

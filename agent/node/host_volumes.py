@@ -20,7 +20,7 @@ _PLUGIN = "mkdir"
 
 
 class DynamicHostVolumes:
-    """Iterates over the volumes there are. `changed` is called when that is something new."""
+    """Iterates over the volumes. `changed` is called when there is another one, or one less."""
 
     def __init__(self, root: Path, local: LocalState, changed: Callable[[], None]) -> None:
         self._root = root
@@ -33,9 +33,8 @@ class DynamicHostVolumes:
         return iter(list(self._volumes.values()))
 
     async def take(self, wanted: list[HostVolume]) -> None:
-        """Have exactly these; one that cannot be made is logged and tried again when told again.
-
-        A registered volume (its path given) is only remembered: its files are not ours.
+        """Make the missing volumes and delete those not wanted. A failure is logged; the servers'
+        next list tries again. A registered volume (its path given) is only recorded.
         """
         async with self._taking:
             for volume_id in set(self._volumes) - {volume.id for volume in wanted}:
@@ -47,14 +46,14 @@ class DynamicHostVolumes:
     async def _make(self, volume: HostVolume) -> None:
         try:
             if volume.host_path:
-                await self._remember(volume)
+                await self._record(volume)
             else:
                 await self.create(volume)
         except (OrchgitError, OSError) as error:
             _log.error("cannot make a host volume", volume=volume.name, error=str(error))
 
     async def create(self, volume: HostVolume) -> HostVolume:
-        """Make it (again, if the same was made before); returns it with its path."""
+        """Make the volume, or make it again. Returns it with its path."""
         if volume.plugin_id not in ("", _PLUGIN):
             raise InvalidInputError(
                 f'cannot create volume "{volume.name}": this node has no plugin '
@@ -68,16 +67,16 @@ class DynamicHostVolumes:
         await asyncio.to_thread(path.mkdir, mode=0o777, parents=True, exist_ok=True)
         path.chmod(0o777)
         made = msgspec.structs.replace(volume, host_path=str(path), state="ready")
-        await self._remember(made)
+        await self._record(made)
         return made
 
-    async def _remember(self, volume: HostVolume) -> None:
+    async def _record(self, volume: HostVolume) -> None:
         await self._local.put_volume(volume)
         self._volumes[volume.id] = volume
         self._changed()
 
     async def delete(self, volume_id: str) -> None:
-        """Remove it with everything in it; one that is not here is no error."""
+        """Remove the volume with everything in it; one that is not here is not an error."""
         if self._volumes.pop(volume_id, None) is None:
             return
         self._local.remove_volume(volume_id)

@@ -49,7 +49,7 @@ class _Files:
         self._agent = agent
 
     async def ls(self, request: Request) -> Response:
-        """Without a path: what is at the top."""
+        """Without a path: the top directory."""
         path = request.query_params.get("path") or "/"
         fd = self._open(request, path, os.O_RDONLY | os.O_DIRECTORY)
         try:

@@ -13,13 +13,13 @@ from orchgit.clock import Clock
 
 CHUNK_BYTES = 64 * 1024
 POLL_S = 0.1
-"""How often a followed file is looked at: only while somebody reads, and one fstat each time."""
+"""How often a followed file is checked: only while a client reads, and one fstat each time."""
 _HEARTBEAT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Frames:
-    """How bytes of `file` are told."""
+    """How bytes of `file` are sent."""
 
     file: str
     plain: bool
@@ -67,7 +67,7 @@ class Pulse:
 async def follow_file(
     fd: int, offset: int, frames: Frames, follow: bool, clock: Clock
 ) -> AsyncIterator[bytes]:
-    """The file from `offset` on; with `follow`, what is added to it, until it is deleted."""
+    """Yields the file from `offset` on; with `follow`, also what is added until it is deleted."""
     pulse = Pulse(clock)
     try:
         while True:

@@ -91,7 +91,7 @@ class LogFiles:
 
 
 class LogReader:
-    """Reads one stream from a position on. `ended` says whether the present end is the end."""
+    """Reads one stream from a position on. `ended` returns whether no more output can come."""
 
     def __init__(self, log: LogFiles, plain: bool, ended: Callable[[], bool], clock: Clock) -> None:
         self._log = log

@@ -82,7 +82,7 @@ def _command(text: str) -> list[str]:
 
 
 async def _talk(socket: WebSocket, session: ExecSession) -> None:
-    """Both directions until the command has ended, or whoever asked is gone."""
+    """Copy in both directions until the command has ended, or the client is gone."""
     sending = asyncio.create_task(_send_output(socket, session), name="exec output")
     receiving = asyncio.create_task(_take_input(socket, session), name="exec input")
     try:

@@ -17,6 +17,7 @@ from agent.loops import spawn, until_done
 from agent.services import check_state
 from agent.services.check_state import CheckState, CheckStatus
 from agent.services.probes import RunInTask, Target, probe
+from orchgit.backoff import backoff_s
 from orchgit.clock import Clock
 from orchgit.model.allocation import Allocation
 from orchgit.model.base import NS_PER_S
@@ -186,11 +187,11 @@ class AllocServices:
         running.loop = spawn(work, f"check {name}")
 
     async def _loop(self, running: RunningCheck, target: Target) -> None:
-        """Run the check each interval. Until it first passes (a program that starts) it is asked
-        more often, and only what comes at the job's own pace counts as a failure."""
+        """Run the check each interval. Until it first passes (a program that starts) it is run
+        more often, and only failures at the job's own interval count."""
         started_ns = self._clock.now_ns()
         interval_s = max(_MIN_INTERVAL_S, running.check.interval_ns / NS_PER_S)
-        retry_s, due_ns = _FIRST_RETRY_S, started_ns
+        failures, due_ns = 0, started_ns
         while True:
             result = await probe(running.check, target)
             now_ns = self._clock.now_ns()
@@ -198,8 +199,8 @@ class AllocServices:
                 due_ns = now_ns
                 self._take(running, result, started_ns)
             if running.state.status is CheckStatus.PENDING and not result.ok:
-                await self._clock.sleep(min(retry_s, interval_s))
-                retry_s *= 2
+                await self._clock.sleep(backoff_s(failures, _FIRST_RETRY_S, interval_s))
+                failures += 1
             else:
                 await self._clock.sleep(interval_s)
 

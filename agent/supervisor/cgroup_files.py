@@ -1,4 +1,4 @@
-"""What the supervisor does with a task's control group. It decides nothing: the agent names files.
+"""Creates, kills and removes a task's control group, by the files that the agent names.
 
 A group is a dict: `dirs` to make (and to remove in the end), `values` {file: text} to write,
 `members` files that a process joins by writing 0, `kill` the directory whose members are all killed

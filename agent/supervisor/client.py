@@ -1,7 +1,7 @@
 """The agent's client of the supervisor: starts one where none runs, and stays connected.
 
-Every request may be sent twice without harm, so a connection that breaks (the supervisor was
-killed) is made anew, with a new supervisor if need be, and what was not answered is sent again.
+Every request may be sent twice without harm. So after a broken connection (the supervisor was
+killed) the client connects again, to a new supervisor if need be, and repeats open requests.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from pathlib import Path
 
 import msgspec
 
+from agent.supervisor.codec import MAX_FRAME_BYTES
 from agent.supervisor.daemon import PROTOCOL_VERSION, SOCKET_NAME
 from agent.supervisor.protocol import Answer, TaskReport, TaskSpec
 from orchgit.errors import DriverError, UnavailableError
+from orchgit.length_frames import FrameError, receive_frame
 
 _MAIN = str(Path(__file__).with_name("main.py"))
 _READY_TIMEOUT_S = 10.0
@@ -198,15 +200,14 @@ class SupervisorClient:
         decoder = msgspec.msgpack.Decoder(Answer)
         try:
             while True:
-                size = int.from_bytes(await reader.readexactly(4), "big")
-                self._take(decoder.decode(await reader.readexactly(size)))
-        except (asyncio.IncompleteReadError, ConnectionError):
+                self._take(decoder.decode(await receive_frame(reader, MAX_FRAME_BYTES)))
+        except (asyncio.IncompleteReadError, ConnectionError, FrameError):
             self._drop_connection()
             if not self._closed and (self._recovering is None or self._recovering.done()):
                 self._recovering = asyncio.create_task(self._recover(), name="supervisor-recovery")
 
     async def _recover(self) -> None:
-        """Connect again at once: tasks that write need a supervisor, whoever asks for one."""
+        """Connect again at once: tasks that write output need a supervisor."""
         while not self._closed:
             with contextlib.suppress(UnavailableError, ConnectionError, DriverError):
                 await self.connect()

@@ -1,4 +1,4 @@
-"""The supervisor's socket: who may speak, and whole messages in and out."""
+"""The supervisor's socket: which peers may connect, and whole messages in and out."""
 
 from __future__ import annotations
 

@@ -211,8 +211,8 @@ class Daemon:
         self.loop.call_later(_IDLE_CHECK_S, self._check_idle)
 
     def _check_reachable(self) -> None:
-        """A supervisor whose directory was deleted can never be asked anything again: its tasks
-        would run on unseen beside whatever replaces it, so they end."""
+        """End all tasks when the directory was deleted: no agent can reach this supervisor again,
+        and its tasks would run on unseen beside those of its replacement."""
         if self._journal.is_there():
             self.loop.call_later(_REACHABLE_CHECK_S, self._check_reachable)
             return

@@ -1,9 +1,9 @@
-"""What the supervisor must not forget: one append-only file of the tasks' latest records.
+"""The supervisor's journal: one append-only file of the tasks' latest records.
 
 A record is a dict with a `key`; the last one for a key counts, and one with `gone` ends it. Every
 frame carries a checksum; a torn tail (the machine stopped inside a write) is cut off when read.
 `append` returns after fdatasync where the caller asks for it: a start is on disk before the task's
-first instruction, an exit before anyone is told.
+first instruction, an exit before it is reported.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ COMPACT_BYTES = 1 << 20
 
 
 class SupervisorJournal:
+    """The file is compacted when it has grown by `compact_bytes`, or to twice its size."""
+
     def __init__(self, directory: str, compact_bytes: int = COMPACT_BYTES) -> None:
         self._path = os.path.join(directory, "journal")
         self.records, size = _read(self._path)
@@ -67,7 +69,9 @@ class SupervisorJournal:
         os.close(self._fd)
         self._fd, self._size = fd, len(data)
         self._compact_at = max(self._compact_bytes, 2 * len(data))
-        _sync_directory(os.path.dirname(self._path))
+        directory_fd = os.open(os.path.dirname(self._path), os.O_RDONLY | os.O_DIRECTORY)
+        os.fsync(directory_fd)
+        os.close(directory_fd)
 
     def is_there(self) -> bool:
         """False when the file was deleted, or another one has its name."""
@@ -120,9 +124,3 @@ def _apply(records: dict[str, Record], record: Record) -> None:
         records.pop(key, None)
     else:
         records[key] = record
-
-
-def _sync_directory(path: str) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    os.fsync(fd)
-    os.close(fd)

@@ -11,17 +11,30 @@ from __future__ import annotations
 import os
 from stat import S_ISREG
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _OPEN_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class RotatingFiles:
-    """Appends to the newest file of one stream, moving to the next at `max_bytes`."""
+    """Appends to the newest file of one stream, moving to the next at `max_bytes`. `write_fd` is
+    `os.write`, but in tests of a full disk."""
 
-    def __init__(self, directory: str, prefix: str, max_files: int, max_bytes: int) -> None:
+    def __init__(
+        self,
+        directory: str,
+        prefix: str,
+        max_files: int,
+        max_bytes: int,
+        write_fd: Callable[[int, bytes], int] = os.write,
+    ) -> None:
         self._directory = directory
         self._prefix = prefix
         self._max_files = max(1, max_files)
         self._max_bytes = max(1, max_bytes)
+        self._write_fd = write_fd
         self._fd = -1
         self.dropped_bytes = 0
         indexes = self._indexes()
@@ -67,7 +80,7 @@ class RotatingFiles:
 
     def _append(self, data: bytes) -> int:
         try:
-            written = os.write(self._fd, data)
+            written = self._write_fd(self._fd, data)
         except OSError:
             return 0
         self._size += written
@@ -115,7 +128,7 @@ class RotatingFiles:
             os.close(directory_fd)
 
     def _open_directory(self) -> int:
-        """Each time anew, as the directory may be replaced: by another one, but not by a link. A
+        """Open it each time, as it may be replaced: by another directory, but not by a link. A
         container whose user is root may do either, since it sees the directory above."""
         return os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
 

@@ -2,7 +2,7 @@
 
 Two steps in two images of this program. `launch` needs ctypes for one system call (subreaper, so
 that orphans of tasks come to us) and detaches from the agent: own session, own process group, no
-terminal. It then executes itself anew as `serve`, so that none of that stays in memory.
+terminal. It then executes itself again as `serve`, so that none of that stays in memory.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _serve_locked(directory: str, ready_fd: int) -> None:
 def _make_room() -> None:
     """Five descriptors per task are too many for the usual soft limit; tasks get theirs back.
 
-    The kernel should rather end a task than this process, if we may say so.
+    The kernel should kill a task rather than this process, where that may be set.
     """
     import resource
 
@@ -83,7 +83,7 @@ def _make_room() -> None:
 
 
 def _take_output(directory: str) -> None:
-    """What goes wrong here is written beside the journal; nothing of the agent's is held open."""
+    """Write errors to a file next to the journal; keep none of the agent's files open."""
     null = os.open(os.devnull, os.O_RDONLY)
     log = os.open("supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(null, 0)

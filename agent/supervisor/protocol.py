@@ -15,7 +15,7 @@ class LogStream(msgspec.Struct, frozen=True):
 
 
 class ControlGroup(msgspec.Struct, frozen=True):
-    """The files of a task's control group; see `cgroup_files` for what is done with each."""
+    """The files of a task's control group; `cgroup_files` uses them."""
 
     dirs: list[str] = []
     values: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""Reading a task's record, and the small files that a container runtime leaves beside it."""
+"""Reads a task's record, and the small files that a container runtime writes."""
 
 from __future__ import annotations
 

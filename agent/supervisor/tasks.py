@@ -184,7 +184,7 @@ class SupervisedTask:
         self._watch_adopted()
 
     def _watch_adopted(self) -> None:
-        """Watch a process that an earlier supervisor started: its pidfd tells its end."""
+        """Watch a process that an earlier supervisor started, by its pidfd."""
         if self._pidfd >= 0:
             self._loop.add(self._pidfd, lambda _events: self._adopted_exited())
         elif self.state == "launching":

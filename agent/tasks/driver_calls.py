@@ -18,13 +18,13 @@ T = TypeVar("T")
 _log = structlog.get_logger(component="agent")
 
 _MAX_RETRY_STEPS = 3
-"""A driver is asked again after 4 s at most: what waits for its answer is a stop, or a restart."""
+"""The longest wait is 4 s: a stop or a restart waits for the answer."""
 
 
 async def until_answered(
     what: str, call: Callable[[], Awaitable[T]], progress: TaskProgress, clock: Clock
 ) -> T | DriverError:
-    """Returns the driver's answer, or the error that says that it will never give one.
+    """Returns the driver's answer, or its error when that is not recoverable.
 
     A driver that cannot answer now (an engine that is down) is asked again: its task may run on.
     """

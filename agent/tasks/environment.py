@@ -1,4 +1,4 @@
-"""A task's environment: the `NOMAD_*` variables, the commit it came from, and the job's own `env`.
+"""A task's environment: the `NOMAD_*` variables, the commit of its job, and the job's own `env`.
 
 Pure: everything is passed in. Later sources win: the host's variables (for drivers that see the
 host's files), the built-in ones, templates' variables, the task's `env`.
@@ -30,7 +30,7 @@ _SECRET_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class EnvInput:
-    """All that a task's environment is made of."""
+    """The sources of a task's environment."""
 
     node: Node
     region: str
@@ -111,7 +111,7 @@ def _resources(source: EnvInput) -> dict[str, str]:
 
 
 def allocated_task(alloc: Allocation, task: Task) -> AllocatedTask:
-    """What the task was given; what it asked for where the allocation does not say."""
+    """The resources of the allocation for the task; those that the task asks for, without any."""
     if alloc.allocated_resources and task.name in alloc.allocated_resources.tasks:
         return alloc.allocated_resources.tasks[task.name]
     given = AllocatedTask()

@@ -6,8 +6,8 @@ The order in which facts are stored and effects happen keeps a task from being s
 forgotten: the attempt's number is on disk before the driver hears of it, a driver answers a
 repeated start of the same attempt with the task already started, a result is on disk before the
 driver may forget it, and the driver has forgotten an attempt before the next one begins. While a
-driver cannot be reached (an engine that is down) nothing is known of its tasks: they are neither
-called lost nor started again, and the driver is asked again until it answers.
+driver cannot be reached (an engine that is down) the state of its tasks is unknown: they are
+neither reported lost nor started again, and the call is repeated until the driver answers.
 `run` alone moves the task's state; `kill`, `restart` and `signal` ask it to, and stop the attempt
 that runs.
 """
@@ -129,7 +129,7 @@ class TaskRunner:
         return await self._driver().exec_task(handle, command, timeout_s)
 
     def register_again(self) -> None:
-        """The job was changed in place: the running task's services are registered anew."""
+        """Register the running task's services again: the job was changed in place."""
         if self.handle is not None and self._stopping is None:
             self._start_services()
 

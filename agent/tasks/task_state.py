@@ -1,8 +1,8 @@
 """A task's state as the servers see it: a table of the moves that are allowed, and their events.
 
-Pure: (state, what happened, when) -> state. An unlisted move is a fault of the program and raises
-with the task's history. Nomad's three states are kept (pending, running, dead); what a task is
-waiting for is told by its last event.
+Pure: (state, event) -> state. An unlisted move is a fault of the program and raises an error with
+the task's history. There are Nomad's three states (pending, running, dead); the last event shows
+what a task is waiting for.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MAX_EVENTS = 10
 
 
 class TaskEventType(StrEnum):
-    """What may happen to a task; the values are Nomad's names for the events."""
+    """The types of task events; the values are Nomad's names."""
 
     RECEIVED = "Received"
     SETUP = "Task Setup"
@@ -92,8 +92,8 @@ _WITHOUT_MESSAGE = frozenset(
 def event(happened: TaskEventType, now_ns: int, message: str = "", **fields: object) -> TaskEvent:
     """One event; `fields` are those of TaskEvent that this kind of event fills.
 
-    As in Nomad, `details` holds every field that is set as text, and `message` repeats what is
-    shown only where no field of its own says it.
+    As in Nomad, `details` holds every field that is set, as text, and `message` repeats the shown
+    text only where no field has it.
     """
     shown = "" if fields or happened in _WITHOUT_MESSAGE else message
     given = {name: value for name, value in fields.items() if name != "details"}

@@ -1,7 +1,8 @@
-"""Templates rendered in processes of their own, within limits: the agent's loop never runs one.
+"""Renders templates in separate processes, within limits: the agent's loop never runs one.
 
-A process is started when a template needs it and kept for a few seconds, since templates come
-together. One that passes a limit is ended, and its template fails; the next gets a new process.
+A process is started when a template needs it and stays for a few seconds, since templates come
+together. A process that passes a limit is killed, and its template fails; the next template gets a
+new process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from dataclasses import dataclass, field
 from agent.templates.worker import (
     CONTENT,
     FAILED,
-    HEADER,
     READ,
     REFUSED,
     RENDER,
@@ -26,6 +26,7 @@ from agent.templates.worker import (
 )
 from orchgit.child import DEVNULL, PIPE, Child, start_child
 from orchgit.errors import DriverError, InvalidInputError
+from orchgit.length_frames import FrameError, frame, receive_frame
 
 _MIB = 1 << 20
 _MAX_PATH_BYTES = 1 << 16
@@ -33,7 +34,7 @@ _MAX_PATH_BYTES = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class RenderLimits:
-    """What one template may cost; an error names the limit that was passed. `processes` render at
+    """The limits of one template; an error names the one that was passed. `processes` render at
     once, each at most `uses` templates, and end when idle for `idle_s`."""
 
     timeout_s: float = 10.0
@@ -63,7 +64,7 @@ class RenderRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """`variables` are those of the text's lines, where they were asked for."""
+    """`variables` are those of the text's lines, where the request has `envvars`."""
 
     text: bytes
     variables: dict[str, str] = field(default_factory=dict)
@@ -92,13 +93,13 @@ class TemplateRenderer:
             raise _failed(request, f"its text has over {limits.source_bytes} bytes, the limit")
         async with self._turns:
             process = await self._process()
-            kept = False
+            reusable = False
             try:
                 async with asyncio.timeout(limits.timeout_s):
                     rendered = await self._render(process.child, request)
-                kept = True
+                reusable = True
             except InvalidInputError as error:
-                kept = True
+                reusable = True
                 raise _failed(request, str(error)) from None
             except TimeoutError:
                 raise _failed(
@@ -112,7 +113,7 @@ class TemplateRenderer:
             except ConnectionError as error:
                 raise _failed(request, str(error)) from None
             finally:
-                self._give_back(process, kept)
+                self._give_back(process, reusable)
             return rendered
 
     async def close(self) -> None:
@@ -127,7 +128,7 @@ class TemplateRenderer:
             await child.wait()
 
     def process_ids(self) -> list[int]:
-        """Of those that wait for templates."""
+        """The pids of the processes that wait for templates."""
         return [process.child.pid for process in self._idle]
 
     # -- processes ------------------------------------------------------------------------------
@@ -157,9 +158,9 @@ class TemplateRenderer:
                 f"cannot start the process that renders templates: {error}", recoverable=True
             ) from error
 
-    def _give_back(self, process: _Process, kept: bool) -> None:
+    def _give_back(self, process: _Process, reusable: bool) -> None:
         process.uses += 1
-        if not kept or process.uses >= self.limits.uses:
+        if not reusable or process.uses >= self.limits.uses:
             process.child.kill()
             process.child.close()
             return
@@ -213,11 +214,18 @@ class TemplateRenderer:
 
     async def _receive(self, child: Child) -> tuple[bytes, bytes]:
         assert child.stdout is not None
-        kind, size = HEADER.unpack(await child.stdout.readexactly(HEADER.size))
-        longest = self.limits.output_bytes if kind == RENDERED else 4 * self.limits.source_bytes
-        if size > longest:
-            raise ConnectionError(f"it gives over {longest} bytes, the limit of templates")
-        return kind, await child.stdout.readexactly(size)
+        longest = max(self.limits.output_bytes, 4 * self.limits.source_bytes)
+        try:
+            message = await receive_frame(child.stdout, longest + 1)
+        except FrameError:
+            raise ConnectionError(
+                f"it gives over {longest} bytes, the limit of templates"
+            ) from None
+        kind, body = message[:1], message[1:]
+        allowed = self.limits.output_bytes if kind == RENDERED else 4 * self.limits.source_bytes
+        if len(body) > allowed:
+            raise ConnectionError(f"it gives over {allowed} bytes, the limit of templates")
+        return kind, body
 
     def _too_much_memory(self) -> str:
         return (
@@ -228,7 +236,7 @@ class TemplateRenderer:
 
 async def _send(child: Child, kind: bytes, body: bytes) -> None:
     assert child.stdin is not None
-    child.stdin.write(HEADER.pack(kind, len(body)) + body)
+    child.stdin.write(frame(kind + body))
     with suppress(ConnectionError):  # its end shows when it is read from
         await child.stdin.drain()
 
@@ -249,6 +257,6 @@ def _failed(request: RenderRequest, why: str) -> InvalidInputError:
 
 def _environment() -> dict[str, str]:
     """What the same Python needs to start; nothing else of the agent's."""
-    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    given = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
-    return {**kept, "PYTHONPATH": path, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**given, "PYTHONPATH": path, "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}

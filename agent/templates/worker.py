@@ -1,8 +1,8 @@
 """The process that renders templates for an agent, one after the other.
 
-It holds nothing of the agent's and opens no file itself: what a template reads it asks the agent
-for. So a template that takes all the memory or time it may have harms nobody. Only what rendering
-needs is imported: the process starts while a task waits for it.
+It holds none of the agent's secrets and opens no file itself: it asks the agent for what a template
+reads. So a template that uses up its memory or time harms no other. Only what rendering needs is
+imported: a task waits while the process starts.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import resource
-import struct
 import sys
 from typing import Any, BinaryIO
 
@@ -19,10 +18,10 @@ from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.budget import StepBudget
 from orchgit.go_templates.render import render
+from orchgit.length_frames import frame, read_frame
 
-HEADER = struct.Struct(">cI")
-"""The kind of a frame and its length. From the agent: RENDER, CONTENT or REFUSED; to it the others:
-READ until RENDERED or FAILED ends the template."""
+# A frame begins with its kind, one byte. From the agent: RENDER, CONTENT or REFUSED; to the agent:
+# READ and VARIABLES, until RENDERED or FAILED ends the template.
 RENDER, CONTENT, REFUSED = b"r", b"c", b"x"
 READ, VARIABLES, RENDERED, FAILED = b"f", b"v", b"R", b"F"
 _CPU_S = 120
@@ -76,19 +75,15 @@ class TemplateWorker:
         return body.decode(errors="replace")
 
     def _send(self, kind: bytes, body: bytes) -> None:
-        self._outgoing.write(HEADER.pack(kind, len(body)))
-        self._outgoing.write(body)
+        self._outgoing.write(frame(kind + body))
         self._outgoing.flush()
 
     def _receive(self) -> tuple[bytes, bytes]:
-        kind, size = HEADER.unpack(self._exactly(HEADER.size))
-        return kind, self._exactly(size)
-
-    def _exactly(self, size: int) -> bytes:
-        data = self._incoming.read(size)
-        if len(data) < size:
-            raise _AgentGone
-        return data
+        try:
+            message = read_frame(self._incoming)
+        except EOFError:
+            raise _AgentGone from None
+        return message[:1], message[1:]
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """The API's names of everything in a job, derived from the table of blocks.
 
 JSON from clients may lack any field and may spell names in any case; `complete` gives a tree that
-has every field under its proper name, null or zero where the client said nothing.
+has every field under its proper name, null or zero where the client left it out.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def dynamic_type(block: Block, diagnostics: Diagnostics) -> str | None:
 
 
 def expand(block: Block, type_: str, labelled: bool, scope: Scope) -> Iterator[ScopedBlock]:
-    """The blocks made; raises HclError for what is wrong with the `dynamic` itself."""
+    """Yields the blocks; raises HclError for a mistake in the `dynamic` itself."""
     attributes = block.body.attributes
     _check_attributes(block, labelled)
     content = _content(block)

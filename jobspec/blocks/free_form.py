@@ -1,4 +1,4 @@
-"""Blocks of anything (`config`, `policy`): their shape is the driver's business, not ours.
+"""Decodes blocks without a fixed shape (`config`, `policy`): the driver decides their shape.
 
 A nested block becomes a list of maps, repeated ones one list, and each label one more level. An
 attribute written as a literal object becomes a list of one map too, because drivers are given

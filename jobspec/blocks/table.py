@@ -652,7 +652,7 @@ class BlockField:
 
 
 class BlockTable:
-    """What may stand in one kind of block, and what the API shows where nothing does.
+    """The attributes and blocks of one kind of block, and what the API shows without them.
 
     `names` leads from an API key back to the name in the file, to find an item's place again.
     """

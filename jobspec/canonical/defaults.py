@@ -30,7 +30,7 @@ def default_weights(owner: Spec) -> None:
 
 
 def canonical_resources(resources: Spec | None) -> Spec:
-    """A task that reserves cores asks for no shares of the processor beside them."""
+    """A task that reserves cores asks for no shares of the processor."""
     if resources is None:
         resources = TABLES["resources"].empty.copy()
     if resources["CPU"] is None:

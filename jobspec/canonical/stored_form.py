@@ -1,7 +1,7 @@
-"""One stored form for what can be said in two ways: saying it the other way is no new version.
+"""The one stored form of what can be written in two ways, so that the other way is no new version.
 
 Answers of the API show a port's network and a service's task where a job file leaves them out, and
-clients and files send back what they have read. An empty list says the same as none.
+clients and files send back what they have read. An empty list means the same as none.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 
 def as_stored(spec: dict[str, Any]) -> dict[str, Any]:
-    """The canonical tree, changed in place to what is stored of it.
+    """Change the canonical tree in place to the form that is stored.
 
-    See `orchgit.api.shown`, which shows the other way.
+    See `orchgit.api.shapes.shown`, which shows the other way.
     """
     _empty_lists_are_null(spec)
     for group in spec["TaskGroups"] or ():

@@ -60,7 +60,7 @@ def typed_job(canonical: Spec) -> Job:
 
 
 def _pruned(tree: Spec, shape: ApiShape) -> Spec:
-    """Without nulls, so that the model's own defaults stand for them."""
+    """Leaves out nulls, so that the model's own defaults replace them."""
     nested = shape.nested
     return {
         key: _nested(value, nested[key][1])

@@ -1,7 +1,7 @@
-"""What evaluating one job file may cost, in all: steps of work, turns of loops, characters.
+"""The budget for evaluating one job file: steps of work, turns of loops, characters.
 
-Limits of single values do not bound a file that makes many of them, so whatever multiplies text or
-collections is charged here. The first charge that is too much ends the evaluation of the file.
+Limits of single values do not bound a file that makes many of them, so everything that multiplies
+text or collections is charged here. The first charge that is too much ends the evaluation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _OTHER_CHARACTERS_A_STEP = 4
 
 
 class BudgetError(Exception):
-    """The file costs too much. The place is known to whoever evaluates the part that did."""
+    """The file costs too much. The evaluator of the expensive part adds the place."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ class Budget:
     def walk(self, value: Value) -> int:
         """Charge the steps of walking the value; returns the characters in it.
 
-        A value may hold another one twice without costing memory, but whoever walks it pays.
+        A value may hold another one twice without costing memory, but each walk costs steps.
         """
         kind = type(value)
         if kind is int or kind is bool:

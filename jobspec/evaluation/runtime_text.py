@@ -12,8 +12,8 @@ _CLOSING = re.compile(r"[ \t]*(?:\}[ \t]*)*\}")
 def source_of(text: str, start: int, end: int) -> str:
     """`${...}` around the name as written; the spaces inside an interpolation are kept.
 
-    Where more closing braces follow directly, Nomad takes them in as well, and what a job of
-    today's clusters is made of must not differ here.
+    Where more closing braces follow directly, Nomad includes them as well, and existing jobs rely
+    on that.
     """
     opening = start
     while opening and text[opening - 1] in " \t":

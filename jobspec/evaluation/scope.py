@@ -16,7 +16,7 @@ class SilentError(HclError):
 
 
 class Poison:
-    """Stands for a variable or local whose own mistake was reported."""
+    """Replaces a variable or local whose own mistake was reported."""
 
 
 POISON = Poison()

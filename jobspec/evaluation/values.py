@@ -22,7 +22,7 @@ PRIMITIVES = ("string", "number", "bool")
 
 
 class ConvertError(Exception):
-    """A value does not fit a type; the message says what was required."""
+    """A value does not fit a type; the message names what was required."""
 
 
 class List:
@@ -115,9 +115,9 @@ def mapping(value: Value) -> dict[str, Value] | None:
 
 
 def weigh(value: Value, limit: int) -> int:
-    """How many values there are in this one, all told; stops counting beyond the limit.
+    """Counts all values inside this one; stops beyond the limit.
 
-    A value may hold another one twice without costing memory, but whoever walks it pays.
+    A value may hold another one twice without costing memory, but each walk costs steps.
     """
     count = 0
     waiting = [value]

@@ -1,4 +1,4 @@
-"""YAML in and out of HCL's values. PyYAML reads; what is written is small enough to write here."""
+"""Reads YAML (by PyYAML) into HCL's values, and writes it."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _compound(value: Value) -> bool:
 
 
 def _lines(value: Value, budget: Budget) -> list[str]:
-    """Each line is written anew for every level that it is below."""
+    """Each line is written once for every level above it."""
     pairs = mapping(value)
     lines: list[str] = []
     if pairs:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from jobspec.errors import HclError
+from jobspec.evaluation.numbers import NULL
 from jobspec.hcl import literals
 from jobspec.hcl.lexer import MAX_DEPTH, Token
-from jobspec.hcl.templates import TemplateParser
+from jobspec.hcl.templates import heredoc, quoted_template
 from jobspec.hcl.tree import (
     BinaryOperation,
     CallExpression,
@@ -50,7 +51,7 @@ _PRECEDENCE = {
 _KEYWORDS: dict[str, Any] = {"true": True, "false": False}
 
 
-class ExpressionParser(TemplateParser):
+class ExpressionParser:
     """Reads the tokens from `at` on."""
 
     depth = 0
@@ -127,20 +128,20 @@ class ExpressionParser(TemplateParser):
         _, start, end = self.tokens[self.at]
         if kind == "str":
             self.at += 1
-            return LiteralExpression(self.string_value(start, end), start, end)
+            return LiteralExpression(literals.unescape(self.text, start + 1, end - 1), start, end)
         if kind == "id":
             return self.name(start, end)
         if kind == "num":
             self.at += 1
             return self.number_literal(start, end)
         if kind == "oq":
-            return self.quoted_template()
+            return quoted_template(self)
         if kind == "[":
             return self.tuple_or_for(start)
         if kind == "{":
             return self.object_or_for(start)
         if kind == "oh":
-            return self.heredoc()
+            return heredoc(self)
         if kind == "(":
             return self.parenthesized(start)
         if kind in ("-", "!"):
@@ -182,7 +183,7 @@ class ExpressionParser(TemplateParser):
         if text in _KEYWORDS:
             return LiteralExpression(_KEYWORDS[text], start, end)
         if text == "null":
-            return LiteralExpression(self.null, start, end)
+            return LiteralExpression(NULL, start, end)
         return Traversal(literals.normal(text), [], start, end)
 
     def call(self, name: str, start: int, end: int) -> Expression:
@@ -297,7 +298,7 @@ class ExpressionParser(TemplateParser):
         if (
             isinstance(key, LiteralExpression)
             and type(key.value) is not bool
-            and key.value is not self.null
+            and key.value is not NULL
         ):
             return _step(node, Step(False, key.value, opened, end))
         return Index(node, key, opened, node.start, end)

@@ -68,7 +68,7 @@ def parse_body(source: SourceText, shape: BlockShape, diagnostics: Diagnostics) 
 
 
 class _Reader:
-    """A JSON reader that keeps offsets."""
+    """Reads JSON with the offsets of its values."""
 
     def __init__(self, source: SourceText) -> None:
         self.text = source.text
@@ -245,7 +245,7 @@ class _TreeBuilder:
         return parse_expression(self.source.text, start, start + len(value.content))
 
     def _laid_out(self, value: _Value) -> int:
-        """Where the string stands without escapes."""
+        """Returns the offset of the string's text without escapes."""
         text: str = value.content
         if value.end - value.start == len(text) + 2:
             return value.start + 1
@@ -253,7 +253,7 @@ class _TreeBuilder:
 
 
 def _escaped_strings(root: _Value) -> Iterator[tuple[int, str]]:
-    """Where each string stands that is not as its value is, and the value."""
+    """Yields the offset and the value of each string that contains escapes."""
     waiting = [root]
     while waiting:
         value = waiting.pop()

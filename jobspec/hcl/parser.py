@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from jobspec.errors import Diagnostics, HclError, SourceText
+from jobspec.hcl import literals
 from jobspec.hcl.expressions import ExpressionParser
 from jobspec.hcl.lexer import MAX_DEPTH, tokenize, tokenize_range, tokenize_template
+from jobspec.hcl.templates import assemble, bad_string_end, template_parts
 from jobspec.hcl.tree import Attribute, Block, Body, Expression, Label
 
 MAX_SYNTAX_PROBLEMS = 10
@@ -23,9 +25,7 @@ def parse_body(source: SourceText, diagnostics: Diagnostics) -> Body:
         diagnostics.add(character)
     if bad and any(kind == "qnl" for kind, _, _ in tokens):
         return Body(0)
-    parser = _BodyParser(text, tokens)
-    parser.diagnostics = diagnostics
-    body = parser.body(top=True)
+    body = _BodyParser(ExpressionParser(text, tokens), diagnostics).body(top=True)
     body.end = len(text)
     return body
 
@@ -50,21 +50,27 @@ def parse_template(text: str, start: int, end: int) -> Expression:
     if bad:
         raise bad[0]
     parser = ExpressionParser(text, tokens)
-    return parser.assemble(parser.parts(heredoc=False, raw=True), start, end)
+    return assemble(template_parts(parser, heredoc=False, raw=True), start, end)
 
 
-class _BodyParser(ExpressionParser):
-    diagnostics: Diagnostics
-    failures = 0
-    nesting = 0
+class _BodyParser:
+    """Reads bodies and blocks; the position in the tokens is the expression parser's."""
+
+    def __init__(self, expressions: ExpressionParser, diagnostics: Diagnostics) -> None:
+        self.expressions = expressions
+        self.text = expressions.text
+        self.tokens = expressions.tokens
+        self.diagnostics = diagnostics
+        self.failures = 0
+        self.nesting = 0
 
     def body(self, top: bool, opened: int = 0) -> Body:
         body = Body(opened)
         tokens = self.tokens
         while True:
-            kind, start, end = tokens[self.at]
+            kind, start, end = tokens[self.expressions.at]
             if kind == "nl":
-                self.at += 1
+                self.expressions.at += 1
             elif kind == "eof":
                 if not top:
                     raise HclError(
@@ -77,7 +83,7 @@ class _BodyParser(ExpressionParser):
                 body.end = start
                 return body
             else:
-                first = self.at
+                first = self.expressions.at
                 try:
                     if kind == "id":
                         self.item(body, start, end)
@@ -95,7 +101,7 @@ class _BodyParser(ExpressionParser):
         """Go on at the next line that is not inside brackets opened on the failed one."""
         self.diagnostics.add(error)
         self.failures += 1
-        self.newlines = True
+        self.expressions.newlines = True
         tokens, depth = self.tokens, 0
         at = first
         while tokens[at][0] != "eof":
@@ -106,28 +112,28 @@ class _BodyParser(ExpressionParser):
                 if depth == 0 and at > first:
                     break
                 depth -= 1
-            elif kind == "nl" and depth <= 0 and at >= self.at:
+            elif kind == "nl" and depth <= 0 and at >= self.expressions.at:
                 break
             at += 1
         if self.failures >= MAX_SYNTAX_PROBLEMS:
             at = len(tokens) - 1
-        self.at = max(at, first + 1) if tokens[first][0] != "eof" else first
+        self.expressions.at = max(at, first + 1) if tokens[first][0] != "eof" else first
 
     def item(self, body: Body, start: int, end: int) -> None:
-        self.at += 1
-        kind = self.tokens[self.at][0]
+        self.expressions.at += 1
+        kind = self.tokens[self.expressions.at][0]
         if kind == "=":
-            self.at += 1
+            self.expressions.at += 1
             self.attribute(body, start, end)
-            kind = self.tokens[self.at][0]
+            kind = self.tokens[self.expressions.at][0]
             if kind not in ("nl", "eof"):
-                raise self.error_here(
+                raise self.expressions.error_here(
                     "Missing newline after argument: an argument must end with a newline."
                 )
         elif kind in ("{", "str", "oq", "id"):
             self.block(body, start, end)
-            if self.tokens[self.at][0] not in ("nl", "eof"):
-                raise self.error_here("Missing newline after block definition.")
+            if self.tokens[self.expressions.at][0] not in ("nl", "eof"):
+                raise self.expressions.error_here("Missing newline after block definition.")
         else:
             name = self.text[start:end]
             raise HclError(
@@ -139,7 +145,7 @@ class _BodyParser(ExpressionParser):
 
     def attribute(self, body: Body, start: int, end: int) -> None:
         name = self.text[start:end]
-        expr = self.plain_literal() or self.expression()
+        expr = self.plain_literal() or self.expressions.expression()
         before = body.attributes.get(name)
         if before is not None:
             line, column = self.diagnostics.source.position(before.start)
@@ -154,23 +160,25 @@ class _BodyParser(ExpressionParser):
 
     def plain_literal(self) -> Expression | None:
         """A string, number or bool alone on its line, as most are: read without all the steps."""
-        tokens, at = self.tokens, self.at
+        tokens, at = self.tokens, self.expressions.at
         if tokens[at][0] not in _PLAIN or tokens[at + 1][0] != "nl":
             return None
-        return self.term()
+        return self.expressions.term()
 
     def block(self, body: Body, start: int, type_end: int) -> None:
         labels: list[Label] = []
         header_end = type_end
         while True:
-            kind, lstart, lend = self.tokens[self.at]
+            kind, lstart, lend = self.tokens[self.expressions.at]
             if kind == "{":
                 break
             if kind == "str":
-                self.at += 1
-                labels.append(Label(self.string_value(lstart, lend), lstart, lend))
+                self.expressions.at += 1
+                labels.append(
+                    Label(literals.unescape(self.text, lstart + 1, lend - 1), lstart, lend)
+                )
             elif kind == "id":
-                self.at += 1
+                self.expressions.at += 1
                 labels.append(Label(self.text[lstart:lend], lstart, lend))
             elif kind == "oq":
                 labels.append(self.quoted_label())
@@ -181,39 +189,39 @@ class _BodyParser(ExpressionParser):
                     lstart,
                     lend,
                 )
-            header_end = self.tokens[self.at - 1][2]
+            header_end = self.tokens[self.expressions.at - 1][2]
         self.nesting += 1
         if self.nesting > MAX_DEPTH:
             raise HclError(f"Nesting too deep: more than {MAX_DEPTH} levels.", start, type_end)
-        self.at += 1
+        self.expressions.at += 1
         inner = self.block_body(lstart)
         self.nesting -= 1
         type_ = self.text[start:type_end]
         body.blocks.append(Block(type_, labels, inner, start, type_end, header_end, lstart))
 
     def block_body(self, opened: int) -> Body:
-        if self.tokens[self.at][0] == "nl":
+        if self.tokens[self.expressions.at][0] == "nl":
             inner = self.body(top=False, opened=opened)
         else:
             inner = self.one_line_body(opened)
-        self.at += 1
+        self.expressions.at += 1
         return inner
 
     def one_line_body(self, opened: int) -> Body:
         body = Body(opened)
-        kind, start, end = self.tokens[self.at]
+        kind, start, end = self.tokens[self.expressions.at]
         if kind == "id":
-            self.at += 1
-            if self.tokens[self.at][0] != "=":
+            self.expressions.at += 1
+            if self.tokens[self.expressions.at][0] != "=":
                 raise HclError(
                     "Argument definition required: a block on one line holds a single argument.",
                     start,
                     end,
                     hint="Put a nested block on a line of its own.",
                 )
-            self.at += 1
+            self.expressions.at += 1
             self.attribute(body, start, end)
-            kind, start, end = self.tokens[self.at]
+            kind, start, end = self.tokens[self.expressions.at]
         elif kind == "eof":
             raise HclError(
                 "Unclosed configuration block: there is no closing brace for this block.",
@@ -232,15 +240,15 @@ class _BodyParser(ExpressionParser):
 
     def quoted_label(self) -> Label:
         """A label that the fast path did not take: escapes, or an error."""
-        opened = self.tokens[self.at][1]
-        self.at += 1
+        opened = self.tokens[self.expressions.at][1]
+        self.expressions.at += 1
         value = ""
         while True:
-            kind, start, end = self.tokens[self.at]
+            kind, start, end = self.tokens[self.expressions.at]
             if kind == "lit":
-                value += self.literal_value(start, end)
+                value += literals.unescape(self.text, start, end)
             elif kind == "cq":
-                self.at += 1
+                self.expressions.at += 1
                 return Label(value, opened, end)
             elif kind in ("${", "%{"):
                 raise HclError(
@@ -250,5 +258,5 @@ class _BodyParser(ExpressionParser):
                     hint=f'To include a literal "{kind[0]}", double it.',
                 )
             else:
-                raise self.bad_string_end(kind, start, end)
-            self.at += 1
+                raise bad_string_end(kind, start, end)
+            self.expressions.at += 1

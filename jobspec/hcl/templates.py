@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import Protocol
 
 from jobspec.errors import HclError
-from jobspec.evaluation.numbers import NULL
 from jobspec.hcl import literals
 from jobspec.hcl.graphemes import graphemes
 from jobspec.hcl.lexer import Token
@@ -46,157 +46,142 @@ class _Directive:
 _Part = Expression | _Directive
 
 
-class TemplateParser:
-    """The part of the expression parser that reads strings."""
+class ExpressionReader(Protocol):
+    """The expression parser, at whose position in the tokens a template begins."""
 
     text: str
     tokens: list[Token]
     at: int
     newlines: bool
-    null = NULL
 
-    def kind(self) -> str:
-        raise NotImplementedError
+    def kind(self) -> str: ...
 
-    def word(self) -> str:
-        raise NotImplementedError
+    def word(self) -> str: ...
 
-    def expression(self) -> Expression:
-        raise NotImplementedError
+    def expression(self) -> Expression: ...
 
-    def for_intro(self) -> ForIntro:
-        raise NotImplementedError
+    def for_intro(self) -> ForIntro: ...
 
-    def string_value(self, start: int, end: int) -> str:
-        """A quoted string without template sequences, quotes included in the range."""
-        return literals.unescape(self.text, start + 1, end - 1)
 
-    def literal_value(self, start: int, end: int) -> str:
-        return literals.unescape(self.text, start, end)
+def quoted_template(reader: ExpressionReader) -> Expression:
+    start = reader.tokens[reader.at][1]
+    reader.at += 1
+    parts = template_parts(reader, heredoc=False)
+    end = reader.tokens[reader.at][2]
+    reader.at += 1
+    return assemble(parts, start, end)
 
-    # -- quoted -----------------------------------------------------------------------------
 
-    def quoted_template(self) -> Expression:
-        start = self.tokens[self.at][1]
-        self.at += 1
-        parts = self.parts(heredoc=False)
-        end = self.tokens[self.at][2]
-        self.at += 1
-        return self.assemble(parts, start, end)
+def heredoc(reader: ExpressionReader) -> Expression:
+    _, start, _ = reader.tokens[reader.at]
+    reader.at += 1
+    parts = template_parts(reader, heredoc=True)
+    end = reader.tokens[reader.at][2]
+    reader.at += 1
+    if reader.text[start + 2] == "-":
+        _dedent(parts)
+    return assemble(parts, start, end)
 
-    def heredoc(self) -> Expression:
-        _, start, _ = self.tokens[self.at]
-        self.at += 1
-        parts = self.parts(heredoc=True)
-        end = self.tokens[self.at][2]
-        self.at += 1
-        if self.text[start + 2] == "-":
-            _dedent(parts)
-        return self.assemble(parts, start, end)
 
-    def assemble(self, parts: list[_Part], start: int, end: int) -> Expression:
-        if len(parts) == 1 and isinstance(parts[0], Expression):
-            only = parts[0]
-            if (
-                not isinstance(only, (LiteralExpression, Conditional, TemplateJoin))
-                or only.start < 0
-            ):
-                return TemplateWrap(_unmark(only), start, end)
-        nodes = _Nesting(parts, end).all()
-        if all(
-            isinstance(node, LiteralExpression) and isinstance(node.value, str) for node in nodes
-        ):
-            joined = "".join(node.value for node in nodes if isinstance(node, LiteralExpression))
-            return LiteralExpression(joined, start, end)
-        return TemplateExpression(nodes, start, end)
+def assemble(parts: list[_Part], start: int, end: int) -> Expression:
+    if len(parts) == 1 and isinstance(parts[0], Expression):
+        only = parts[0]
+        if not isinstance(only, (LiteralExpression, Conditional, TemplateJoin)) or only.start < 0:
+            return TemplateWrap(_unmark(only), start, end)
+    nodes = _Nesting(parts, end).all()
+    if all(isinstance(node, LiteralExpression) and isinstance(node.value, str) for node in nodes):
+        joined = "".join(node.value for node in nodes if isinstance(node, LiteralExpression))
+        return LiteralExpression(joined, start, end)
+    return TemplateExpression(nodes, start, end)
 
-    def bad_string_end(self, kind: str, start: int, end: int) -> HclError:
-        return HclError("Unterminated template string: no closing marker was found.", start, end)
 
-    # -- parts ------------------------------------------------------------------------------
+def bad_string_end(kind: str, start: int, end: int) -> HclError:
+    return HclError("Unterminated template string: no closing marker was found.", start, end)
 
-    def parts(self, heredoc: bool, raw: bool = False) -> list[_Part]:
-        """Literals (one per line in a heredoc), expressions and directives up to the end.
 
-        `raw` literals have no backslash escapes.
-        """
-        parts: list[_Part] = []
-        strip_next = False
-        while True:
-            kind, start, end = self.tokens[self.at]
-            if kind == "lit":
-                self.at += 1
-                if raw:
-                    value = literals.undouble(self.text[start:end])
-                    parts.append(
-                        LiteralExpression(value.lstrip() if strip_next else value, start, end)
-                    )
-                else:
-                    self.literal_parts(parts, start, end, heredoc, strip_next)
-                strip_next = False
-            elif kind in ("${", "%{"):
-                if end - start == 3 and parts:
-                    _strip_last(parts)
-                part, strip_next = self.sequence(kind, start, end)
-                parts.append(part)
-            elif kind in ("cq", "ch"):
-                return parts
+def template_parts(reader: ExpressionReader, heredoc: bool, raw: bool = False) -> list[_Part]:
+    """Literals (one per line in a heredoc), expressions and directives up to the end.
+
+    `raw` literals have no backslash escapes.
+    """
+    parts: list[_Part] = []
+    strip_next = False
+    while True:
+        kind, start, end = reader.tokens[reader.at]
+        if kind == "lit":
+            reader.at += 1
+            if raw:
+                value = literals.undouble(reader.text[start:end])
+                parts.append(LiteralExpression(value.lstrip() if strip_next else value, start, end))
             else:
-                raise self.bad_string_end(kind, start, end)
+                _literal_parts(reader, parts, start, end, heredoc, strip_next)
+            strip_next = False
+        elif kind in ("${", "%{"):
+            if end - start == 3 and parts:
+                _strip_last(parts)
+            part, strip_next = _sequence(reader, kind, start, end)
+            parts.append(part)
+        elif kind in ("cq", "ch"):
+            return parts
+        else:
+            raise bad_string_end(kind, start, end)
 
-    def literal_parts(
-        self, parts: list[_Part], start: int, end: int, heredoc: bool, strip: bool
-    ) -> None:
-        if not heredoc:
-            value = literals.unescape(self.text, start, end)
-            parts.append(LiteralExpression(value.lstrip() if strip else value, start, end))
-            return
-        for m in _BREAKS.finditer(self.text, start, end):
-            value = literals.undouble(m[0])
-            if strip:
-                value = value.lstrip()
-                strip = False
-            parts.append(LiteralExpression(value, m.start(), m.end()))
 
-    def sequence(self, kind: str, start: int, end: int) -> tuple[_Part, bool]:
-        newlines, self.newlines = self.newlines, False
-        self.at += 1
-        part: _Part = self.directive(start) if kind == "%{" else _mark(self.expression())
-        if self.kind() != "te":
-            what = "interpolation" if kind == "${" else "template control"
-            _, here, here_end = self.tokens[self.at]
-            raise HclError(
-                f"Extra characters after {what} expression: expected a closing brace.",
-                here,
-                here_end,
-            )
-        _, close, close_end = self.tokens[self.at]
-        self.at += 1
-        self.newlines = newlines
-        if isinstance(part, _Directive):
-            part.end = close_end
-        return part, close_end - close == 2
+def _literal_parts(
+    reader: ExpressionReader, parts: list[_Part], start: int, end: int, heredoc: bool, strip: bool
+) -> None:
+    if not heredoc:
+        value = literals.unescape(reader.text, start, end)
+        parts.append(LiteralExpression(value.lstrip() if strip else value, start, end))
+        return
+    for m in _BREAKS.finditer(reader.text, start, end):
+        value = literals.undouble(m[0])
+        if strip:
+            value = value.lstrip()
+            strip = False
+        parts.append(LiteralExpression(value, m.start(), m.end()))
 
-    def directive(self, start: int) -> _Directive:
-        if self.kind() != "id":
-            _, here, end = self.tokens[self.at]
-            raise HclError("Invalid template directive: expected a keyword.", here, end)
-        _, here, end = self.tokens[self.at]
-        keyword = self.word()
-        self.at += 1
-        condition = intro = None
-        if keyword == "if":
-            condition = self.expression()
-        elif keyword == "for":
-            intro = self.for_intro()
-        elif keyword not in ("else", "endif", "endfor"):
-            raise HclError(
-                f'Invalid template control keyword: "{keyword}" is not one.',
-                here,
-                end,
-                hint="Use if, else, endif, for or endfor.",
-            )
-        return _Directive(keyword, condition, intro, start, end)
+
+def _sequence(reader: ExpressionReader, kind: str, start: int, end: int) -> tuple[_Part, bool]:
+    newlines, reader.newlines = reader.newlines, False
+    reader.at += 1
+    part: _Part = _directive(reader, start) if kind == "%{" else _mark(reader.expression())
+    if reader.kind() != "te":
+        what = "interpolation" if kind == "${" else "template control"
+        _, here, here_end = reader.tokens[reader.at]
+        raise HclError(
+            f"Extra characters after {what} expression: expected a closing brace.",
+            here,
+            here_end,
+        )
+    _, close, close_end = reader.tokens[reader.at]
+    reader.at += 1
+    reader.newlines = newlines
+    if isinstance(part, _Directive):
+        part.end = close_end
+    return part, close_end - close == 2
+
+
+def _directive(reader: ExpressionReader, start: int) -> _Directive:
+    if reader.kind() != "id":
+        _, here, end = reader.tokens[reader.at]
+        raise HclError("Invalid template directive: expected a keyword.", here, end)
+    _, here, end = reader.tokens[reader.at]
+    keyword = reader.word()
+    reader.at += 1
+    condition = intro = None
+    if keyword == "if":
+        condition = reader.expression()
+    elif keyword == "for":
+        intro = reader.for_intro()
+    elif keyword not in ("else", "endif", "endfor"):
+        raise HclError(
+            f'Invalid template control keyword: "{keyword}" is not one.',
+            here,
+            end,
+            hint="Use if, else, endif, for or endfor.",
+        )
+    return _Directive(keyword, condition, intro, start, end)
 
 
 def _mark(node: Expression) -> Expression:

@@ -298,7 +298,7 @@ class Label:
 
 
 class Body:
-    """Attributes by name and blocks in order; `end` is where the closing brace stands."""
+    """Attributes by name and blocks in order; `end` is the offset of the closing brace."""
 
     __slots__ = ("attributes", "blocks", "end", "start")
 

@@ -38,7 +38,7 @@ class UnwritableError(ValueError):
 
 
 def is_name(text: str) -> bool:
-    """Whether it may stand left of `=` without quotes."""
+    """Whether `text` is a name, which needs no quotes left of `=`."""
     if text.isascii():
         return _NAME.fullmatch(text) is not None
     return (

@@ -1,4 +1,4 @@
-"""Rules that need to know the cluster: namespaces, node pools, what is configured on it."""
+"""Rules that depend on the cluster: namespaces, node pools, its configuration."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from jobspec.rules.connect import check_proxy_ports, check_upstreams
 from jobspec.rules.findings import Findings, quoted
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
-from orchgit.model.task import Task
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What of the cluster decides about a job. None: not known, so not checked."""
+    """The facts of the cluster that the rules use. None: not known, so not checked."""
 
     namespaces: frozenset[str] | None = None
     node_pools: frozenset[str] | None = None
     max_priority: int = 100
     job_max_count: int = 0
-    """The most allocations that one job may have; 0: as many as it likes."""
+    """The most allocations that one job may have; 0: no limit."""
     memory_oversubscription: bool = False
     vault_clusters: frozenset[str] = frozenset()
     numa: bool = False
-    """Whether `numa` blocks are heeded."""
+    """Whether the cluster supports `numa` blocks."""
 
 
 def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
     """What is checked before the job's own rules."""
-    for name in _vault_clusters(job):
+    tasks = [task for group in job.task_groups for task in group.tasks]
+    for name in sorted({str(t.vault.get("Cluster") or "default") for t in tasks if t.vault}):
         findings.check(
             name not in cluster.vault_clusters,
             f"Vault {quoted(name)} not enabled but used in the job",
@@ -90,7 +90,7 @@ def _total_count(findings: Findings, job: Job, limit: int) -> None:
 
 
 def _consul(findings: Findings, job: Job) -> None:
-    """Said once, of the first block that names a cluster."""
+    """Reported once, for the first block that names a cluster."""
     for index, group in enumerate(job.task_groups):
         for consul, place in _consul_blocks(group):
             if consul is not None and consul.get("Cluster") not in (None, "", "default"):
@@ -156,9 +156,3 @@ def _sidecar_network(findings: Findings, group: TaskGroup, index: int) -> None:
                 f"{quoted(networks[0].mode)} in group {quoted(group.name)}",
                 *place,
             )
-
-
-def _vault_clusters(job: Job) -> Iterable[str]:
-    tasks: list[Task] = [task for group in job.task_groups for task in group.tasks]
-    names = {str(task.vault.get("Cluster") or "default") for task in tasks if task.vault}
-    return sorted(names)

@@ -1,4 +1,4 @@
-"""Collecting what is wrong, nested as Nomad nests it, with the path of each mistake."""
+"""Collects mistakes, nested as Nomad nests them, with the path of each."""
 
 from __future__ import annotations
 

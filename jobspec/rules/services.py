@@ -75,7 +75,7 @@ def _check_tasks(findings: Findings, service: Service, group: TaskGroup, index: 
 
 
 def check_script_checks(findings: Findings, group: TaskGroup) -> None:
-    """A script runs in a task, so it must be said in which."""
+    """A script runs in a task, so its check must name the task."""
     for index, service in enumerate(group.services or ()):
         for at, check in enumerate(service.checks or ()):
             findings.check(

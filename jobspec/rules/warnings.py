@@ -1,4 +1,4 @@
-"""What is allowed but probably not meant."""
+"""Warnings about what is allowed but probably not meant."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A job file with other images, and every other byte as it was.
+"""Sets images in a job file, and leaves every other byte as it was.
 
-Only a literal's own bytes are replaced. An image that is computed is not touched: the problem names
-the variable to set instead, which `var.NAME` does, in its declaration or in a var-file.
+Only a literal's own bytes are replaced. A computed image is not changed: the problem names the
+variable to set instead, which `var.NAME` does, in its declaration or in a var-file.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Edited:
 
 
 def setting_of(argument: str) -> Setting:
-    """`[TARGET=]VALUE`; raises InvalidInputError for what cannot be an image."""
+    """Reads `[TARGET=]VALUE`; raises InvalidInputError for a value that is not an image."""
     target, equals, value = argument.rpartition("=") if "=" in argument else ("", "", argument)
     if equals and not target:
         raise InvalidInputError(f"cannot read {argument!r}: there is nothing before the =")
@@ -97,8 +97,8 @@ def repository_of(image: str) -> str:
 
 
 def set_images(content: bytes, filename: str, settings: Sequence[Setting]) -> Edited:
-    """The file with the settings made; where several fit, the last counts. Raises JobFileErrors
-    for a file that is no HCL or JSON."""
+    """Returns the file with the settings applied; where several fit, the last counts. Raises
+    JobFileErrors for a file that is neither HCL nor JSON."""
     source = source_text(content, filename)
     text = source.text
     diagnostics = Diagnostics(source)
@@ -150,7 +150,7 @@ def _consider(
 
 
 def _of_repository(node: Expression, image: str) -> bool:
-    """Whether the image, or what is known of it before the first `${`, is of the repository."""
+    """Whether the image, or its text before the first `${`, is of the repository."""
     wanted = repository_of(image)
     if isinstance(node, LiteralExpression):
         return isinstance(node.value, str) and repository_of(node.value.strip()) == wanted

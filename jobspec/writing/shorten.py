@@ -15,7 +15,7 @@ from orchgit.errors import InvalidInputError
 
 Spec = dict[str, Any]
 Completed = Callable[[Spec], Any]
-"""`canonicalize`, or `to_job`: what is completed alike may be left out."""
+"""`canonicalize`, or `to_job`: parts without which the result is the same may go."""
 
 _KEPT = {
     "job": ("ID", "Name", "Type"),
@@ -59,7 +59,7 @@ class _Shortening:
         self._wanted = completed(job)
 
     def drop(self, table: BlockTable, part: Spec, skip: str = "") -> None:
-        """Drop from `part`, which lies somewhere in the job, what makes no difference to it."""
+        """Drop from `part`, which is somewhere in the job, what makes no difference to the job."""
         for field in table.blocks.values():
             if field.key == skip or part.get(field.key) is None:
                 continue

@@ -1,7 +1,7 @@
-"""A job of the API as a job file: the way back from what `parse_job` gives.
+"""Writes a job of the API as a job file: the inverse of `parse_job`.
 
 The table of blocks that drives decoding drives writing as well, so that a new field is written as
-soon as it is read. What the defaults put back when the file is read is left out (see `shorten`).
+soon as it is read. What the defaults restore when the file is read is left out (see `shorten`).
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _SHORT_FORMS = {
 _SCALING_LABELS = {"vertical_cpu": "cpu", "vertical_mem": "mem"}
 _FIRST = ("namespace", "region", "type", "datacenters", "node_pool", "priority", "driver", "count")
 _LAST = {"job": "group", "group": "task"}
-"""What is longest comes after what is about all of it."""
+"""The longest blocks come last."""
 _NEVER_FREE_BLOCKS = frozenset(("dynamic",))
 
 
 def write_job(job: Mapping[str, Any], short: bool = True, exact: bool = True) -> str:
-    """The text of a job file that parses to the same job.
+    """Returns the text of a job file that parses to the same job.
 
     `job` is API-shaped: from parse_job, a server's answer, or a model's JSON. What only servers
     set (status, indexes, versions) is not written. Not `short`: defaults are written out. Not
-    `exact`: null and zero are the same where they are to a server, as befits a server's answer.
-    Raises InvalidInputError for what is no job, or what no HCL text says.
+    `exact` (for a server's answer): null and zero are the same where the server treats them so.
+    Raises InvalidInputError for anything but a job, or a job that HCL cannot express.
     """
     spec = complete(dict(job), shape_of("job"))
     if not exact:
@@ -55,10 +55,6 @@ def write_job(job: Mapping[str, Any], short: bool = True, exact: bool = True) ->
         text = "\n".join(lines) + "\n"
     except UnwritableError as error:
         raise InvalidInputError(f"cannot write job {label!r} as HCL: {error}") from None
-    return _laid_out(label, text)
-
-
-def _laid_out(label: str, text: str) -> str:
     source = SourceText(f"{label}.nomad.hcl", text)
     diagnostics = Diagnostics(source)
     formatted = format_text(source, diagnostics)
@@ -114,11 +110,8 @@ def _plain_attributes(table: BlockTable, value: Spec, depth: int) -> Iterator[tu
         item = value[field.key]
         if item is None or (item == table.empty.get(field.key) and not field.required):
             continue
-        yield name, _scalar(item, field.kind, depth)
-
-
-def _scalar(value: Any, kind: str, depth: int) -> str:
-    return f'"{_duration(value)}"' if kind == "duration" else expression(value, depth)
+        is_duration = field.kind == "duration"
+        yield name, f'"{_duration(item)}"' if is_duration else expression(item, depth)
 
 
 def _duration(value_ns: int) -> str:
@@ -170,7 +163,7 @@ def _items(table: BlockTable, field: BlockField, value: Spec) -> list[Any]:
 
 
 def _ports(network: Spec, key: str) -> list[Spec]:
-    """All ports in `port` blocks: their number says which kind each is."""
+    """All ports in `port` blocks: a port with a number is a reserved one."""
     reserved, dynamic = network["ReservedPorts"] or [], network["DynamicPorts"] or []
     if all(port["Value"] > 0 for port in reserved):
         return [*reserved, *dynamic] if key == "DynamicPorts" else []
@@ -189,7 +182,7 @@ def _written(name: str, field: BlockField, item: Any, depth: int) -> Iterator[st
 
 
 def _map(name: str, field: BlockField, item: Mapping[str, Any], depth: int) -> Iterator[str]:
-    """`meta` and its like; keys that need quotes are only possible where an object may stand."""
+    """`meta` and similar blocks; keys that need quotes are only possible in an object."""
     outside = INDENT * depth
     if all(is_name(key) for key in item):
         if not item:

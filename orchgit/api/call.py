@@ -10,11 +10,11 @@ import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.consistency import WRITES
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY
 from orchgit.api.placing import is_safe
+from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError, TooLargeError
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import field, fields
 from functools import wraps
 from typing import Any, TypeVar
@@ -56,6 +56,13 @@ def options_of(struct: type, argument: str = "options") -> Callable[[Function], 
         return added
 
     return decorate
+
+
+def named_values(option_name: str, given: Sequence[str]) -> dict[str, str]:
+    """The NAME=VALUE texts of an option as a map; raises click.UsageError for anything else."""
+    if wrong := [text for text in given if "=" not in text]:
+        raise click.UsageError(f"cannot read -{option_name} {wrong[0]!r}: write NAME=VALUE")
+    return dict(text.split("=", 1) for text in given)
 
 
 def _environment(*names: str) -> str | None:

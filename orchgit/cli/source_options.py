@@ -9,8 +9,7 @@ from functools import wraps
 from typing import Any
 
 from orchgit.cli.client.http_client import ApiError
-from orchgit.cli.job_files.job_files import variables_of
-from orchgit.cli.options import option_field, options_of
+from orchgit.cli.options import named_values, option_field, options_of
 from orchgit.durations import parse_length_ns
 
 
@@ -89,7 +88,7 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(command)
     def with_settings(options: SourceOptions, **arguments: Any) -> Any:
         return command(
-            settings=options.settings(), variables=variables_of(options.var), **arguments
+            settings=options.settings(), variables=named_values("var", options.var), **arguments
         )
 
     return with_settings  # type: ignore[no-any-return]

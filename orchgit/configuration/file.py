@@ -12,7 +12,7 @@ from orchgit.configuration.schema import Addresses, FileConfig
 from orchgit.configuration.settings import agent_settings, server_settings
 from orchgit.configuration.tree import read_tree
 from orchgit.errors import InvalidInputError
-from orchgit.server.membership.addresses import join_host_port
+from orchgit.host_port import join_host_port
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import contextlib
 
 import structlog
 
+from orchgit.cancellation import is_canceled
 from orchgit.clock import Clock
 from orchgit.control.evaluations.broker import WorkerSession
 from orchgit.control.evaluations.queue import stats_by_name
@@ -197,18 +198,13 @@ class Control:
                 _log.warning("cannot lead now", error=str(exc))
             except Exception:
                 # A loop that fails while all are being canceled hides the cancellation.
-                if _is_canceled():
+                if is_canceled():
                     raise
                 _log.exception("a loop of the leader failed; starting over from the state")
             finally:
                 self._ready.clear()
                 self._term = None
             await self._clock.sleep(RESTART_DELAY_S)
-
-
-def _is_canceled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 async def _end(task: asyncio.Task[None] | None) -> None:

@@ -161,12 +161,12 @@ class Allocation(Model):
 
     @property
     def is_server_terminal(self) -> bool:
-        """The servers want it gone."""
+        """Whether the servers want the allocation to end."""
         return self.desired_status in (DesiredStatus.STOP, DesiredStatus.EVICT)
 
     @property
     def is_client_terminal(self) -> bool:
-        """Its agent says it is over."""
+        """Whether the agent reports that the allocation has ended."""
         return self.client_status in TERMINAL_CLIENT_STATUSES
 
     @property
@@ -184,8 +184,9 @@ def alloc_name(job_id: str, group: str, index: int) -> str:
 
 
 def status_after_report(known: str, reported: str) -> str:
-    """The client status of an allocation with the status `known` of which its agent reports
-    `reported`.
+    """Returns the client status of an allocation after a report.
+
+    `known` is the stored status, `reported` the one that the agent reports.
 
     One that failed or completed never runs again, whatever an agent that forgot its end reports (a
     power cut took it): the agent is told to stop it, and the outcome stays. One that was called

@@ -33,7 +33,7 @@ _ACRONYMS = {
 
 @cache
 def nomad_name(field: str) -> str:
-    """`min_healthy_time_ns` -> `MinHealthyTime`, `node_id` -> `NodeID`: units in ns are implied."""
+    """Returns Nomad's name: `min_healthy_time_ns` -> `MinHealthyTime`, `node_id` -> `NodeID`."""
     parts = field.removesuffix("_ns").split("_")
     return "".join(_ACRONYMS.get(part, part[:1].upper() + part[1:]) for part in parts)
 
@@ -41,8 +41,8 @@ def nomad_name(field: str) -> str:
 class Model(msgspec.Struct, rename=nomad_name, gc=False):
     """Base of every struct that is stored, replicated or sent.
 
-    They are trees of plain data, never part of a cycle, so the garbage collector need not look at
-    them: with ten thousand jobs in memory that is half the time of reading them.
+    Structs are trees of plain data without cycles, so the garbage collector need not track them:
+    with ten thousand jobs in memory that halves the time of reading them.
     """
 
 
@@ -50,11 +50,11 @@ NS_PER_S = 1_000_000_000
 
 
 def datetime_of_ns(unix_ns: int) -> datetime:
-    """Unix nanoseconds as a UTC datetime (microsecond precision)."""
+    """Returns Unix nanoseconds as a UTC datetime (microsecond precision)."""
     seconds, rest_ns = divmod(unix_ns, NS_PER_S)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest_ns // 1000)
 
 
 def ns_of_datetime(moment: datetime) -> int:
-    """A UTC datetime as Unix nanoseconds."""
+    """Returns a UTC datetime as Unix nanoseconds."""
     return int(moment.timestamp()) * NS_PER_S + moment.microsecond * 1000

@@ -1,4 +1,4 @@
-"""Jobs made from a parent: one dispatch of a parameterized job, one launch of a periodic one."""
+"""Child jobs: one dispatch of a parameterized job, or one launch of a periodic one."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def launched_id(parent: Job, launch_ns: int) -> str:
 
 
 def launched_ns(child_id: str) -> int:
-    """When the child was due, as its id says; 0: it was not launched by a schedule."""
+    """Returns when the child was due, from its id; 0 if no schedule launched it."""
     _, is_launch, second = child_id.rpartition("/periodic-")
     return (whole_number(second) or 0) * SECOND_NS if is_launch else 0
 
 
 def child_of(parent: Job, child_id: str, now_ns: int) -> Job:
-    """A new job that runs what its parent describes, with none of its bookkeeping."""
+    """Returns a new job with the parent's spec and none of its bookkeeping."""
     return replace(
         parent,
         id=child_id,

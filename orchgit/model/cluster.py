@@ -1,4 +1,4 @@
-"""Which cluster a server or a node is of."""
+"""Which cluster a server or a node belongs to."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from orchgit.model.base import nomad_name
 
 
 class ClusterName(msgspec.Struct, frozen=True, rename=nomad_name, gc=False):
-    """`cluster_id` is in backups, and comes with one that is restored; `log_id` never changes.
-    Empty: not known, as with servers of an older version."""
+    """A restored backup brings its `cluster_id` along; `log_id` never changes.
+
+    Empty where it is not known: servers of an older version do not tell it.
+    """
 
     cluster_id: str = ""
     log_id: str = ""

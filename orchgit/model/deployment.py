@@ -1,4 +1,4 @@
-"""A deployment: one version of a service job rolling out, judged by its allocations' health."""
+"""A deployment: one version of a job that replaces another, judged by its allocations' health."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ACTIVE_DEPLOYMENT_STATUSES = frozenset(
 
 
 class DeploymentState(Model):
-    """One group's part of a deployment."""
+    """The progress of one group in a deployment."""
 
     auto_revert: bool = False
     auto_promote: bool = False

@@ -1,4 +1,4 @@
-"""An evaluation: the request to bring one job's allocations to what it asks for."""
+"""An evaluation: the request to bring a job's allocations to what the job asks for."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ScoreMetaData(Model):
 
 
 class AllocMetric(Model):
-    """Why a placement went where it went, or nowhere."""
+    """Why a placement got its node, or none."""
 
     nodes_evaluated: int = 0
     nodes_filtered: int = 0
@@ -64,7 +64,7 @@ class AllocMetric(Model):
 
 
 class DesiredUpdates(Model):
-    """How many of a group's allocations an evaluation wants to ignore, place, stop, ..."""
+    """How many allocations of a group an evaluation wants to ignore, place, stop and so on."""
 
     ignore: int = 0
     place: int = 0
@@ -85,7 +85,7 @@ class PlanAnnotations(Model):
     preempted_allocs: list[dict[str, object]] | None = None
 
     def counts(self) -> dict[str, list[int]]:
-        """The wanted changes by group, as the numbers of `DesiredUpdates` in their order."""
+        """Returns group -> the numbers of `DesiredUpdates` in the order of its fields."""
         return {
             group: [getattr(updates, name) for name in DesiredUpdates.__struct_fields__]
             for group, updates in self.desired_tg_updates.items()
@@ -119,21 +119,21 @@ class Evaluation(Model):
     plan_annotations: PlanAnnotations | None = None
     queued_allocations: dict[str, int] | None = None
     missing_non_node_resources: list[str] | None = None
-    """What is missing but no node's fault, as `csi-volume:NAMESPACE:ID`."""
+    """What is missing in the whole cluster, as `csi-volume:NAMESPACE:ID`."""
     leader_acl: str = ""
     snapshot_index: int = 0
     rollout_id: str = ""
-    """The gitops rollout whose commit asked for this evaluation, if one did."""
+    """The gitops rollout whose commit caused this evaluation, if one did."""
     create_index: int = 0
     modify_index: int = 0
     create_time_ns: int = 0
     modify_time_ns: int = 0
     desired_updates: dict[str, list[int]] | None = None
-    """`PlanAnnotations.counts` of what it decided: every evaluation is stored, so the names of the
-    numbers are not."""
+    """`PlanAnnotations.counts` of the decision. Numbers without names, since every evaluation is
+    stored."""
 
     def annotations(self) -> PlanAnnotations | None:
-        """What it wanted to change, once it has decided."""
+        """Returns what the evaluation wanted to change; None before it was decided."""
         if self.plan_annotations is not None or self.desired_updates is None:
             return self.plan_annotations
         return PlanAnnotations(

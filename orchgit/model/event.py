@@ -1,4 +1,4 @@
-"""What the event stream tells subscribers."""
+"""An event of the event stream."""
 
 from __future__ import annotations
 

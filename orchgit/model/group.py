@@ -13,7 +13,7 @@ from orchgit.model.volume import VolumeRequest
 
 
 class UpdateStrategy(Model):
-    """How a changed group rolls out. `max_parallel == 0` means all at once, no deployment."""
+    """How a changed group rolls out; `max_parallel` 0 means all at once, without a deployment."""
 
     stagger_ns: int = 30_000_000_000
     max_parallel: int = 1
@@ -43,7 +43,7 @@ class ReschedulePolicy(Model):
 
 
 class DisconnectStrategy(Model):
-    """What happens to the group's allocations on a node that is out of touch."""
+    """What happens to the group's allocations on a node that lost its connection."""
 
     lost_after_ns: int = 0
     stop_on_client_after_ns: int | None = None

@@ -1,4 +1,4 @@
-"""`${...}` in a job's strings, replaced by what is known only on the node.
+"""Replacing `${...}` in the strings of a job by values that only the node knows.
 
 Names: `NOMAD_...` and other variables of the task's environment, `env["X"]`, `node.*`, `attr.*`,
 `meta.*`. A name that is not known stays as it is written, so that a shell inside the task still
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def node_names(node: Node, region: str) -> dict[str, str]:
-    """Every `node.*`, `attr.*` and `meta.*` name of a node."""
+    """Returns each `node.*`, `attr.*` and `meta.*` name of a node with its value."""
     names = {
         "node.unique.id": node.id,
         "node.unique.name": node.name,
@@ -47,7 +47,7 @@ class Interpolator:
         return _REFERENCE.sub(self._replace, value)
 
     def tree(self, value: T) -> T:
-        """The same for every string inside lists and maps, keys included."""
+        """As `text`, for every string inside lists and maps, keys included."""
         return self._tree(value)  # type: ignore[return-value]
 
     def _tree(self, value: object) -> object:

@@ -1,4 +1,4 @@
-"""A job: what a job file says, plus the server's bookkeeping about it."""
+"""A job: the content of a job file, plus the server's bookkeeping about it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class JobVersionTag(Model):
 
 
 class JobOrigin(Model):
-    """Where this version of a job came from: the commit that every later question leads back to.
+    """Which commit this version of a job came from.
 
     `source` is the job's owner: the source whose file says what the job is. A version registered
     by hand keeps its owner and has no commit.
@@ -54,9 +54,10 @@ class JobOrigin(Model):
 
     source: str = ""
     released_from: str = ""
-    """The source that a person released the job from; that one leaves the job alone."""
+    """The source that a person released the job from; it leaves the job alone."""
     former_source: str = ""
-    """The owner that was removed; a source takes the job over only with its `adopt` setting."""
+    """The removed source that owned the job; another takes it over only with its `adopt`
+    setting."""
     rollout_id: str = ""
     commit_id: str = ""
     author: str = ""
@@ -113,12 +114,12 @@ class Job(Model):
 
     @property
     def is_periodic(self) -> bool:
-        """A periodic parent runs nothing itself; its launches are child jobs."""
+        """Whether the job is a periodic parent, whose launches are child jobs."""
         return self.periodic is not None
 
     @property
     def is_parameterized(self) -> bool:
-        """A parameterized parent runs nothing itself; its dispatches are child jobs."""
+        """Whether the job is a parameterized parent, whose dispatches are child jobs."""
         return self.parameterized_job is not None and not self.dispatched
 
 
@@ -150,7 +151,7 @@ class JobSummary(Model):
 
 
 class JobSubmission(Model):
-    """The text a job version was made from."""
+    """The text that a job version was registered from."""
 
     namespace: str = "default"
     job_id: str = ""

@@ -1,4 +1,4 @@
-"""Allocations that do what is wanted of them, told by what a scheduler asks of such ones."""
+"""The allocations of one job, with the steady ones reduced to what a scheduler reads of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from orchgit.model.allocation import Allocation
 
 @dataclass(slots=True)
 class SteadyGroup:
-    """One entry per allocation in both lists, in the same order."""
+    """The steady allocations of one group: one item per allocation in both lists."""
 
     name_indexes: list[int] = field(default_factory=list)
     node_ids: list[str] = field(default_factory=list)
@@ -21,10 +21,12 @@ class SteadyGroup:
 
 @dataclass(slots=True)
 class JobAllocations:
-    """All allocations of a job. The steady ones are wanted to run and pending or running, of the
-    job's current version, no canaries, on nodes that are up and do not drain; nobody asked for
-    their move and they were never out of touch. The `others` come whole; any steady one may be
-    among them too, when telling it apart is not worth it."""
+    """All allocations of a job.
+
+    A steady allocation should run and is pending or running; it has the job's current version, is
+    no canary, is on an untainted node, is not to be migrated and was never disconnected. The
+    `others` are read whole; a steady one may be among them.
+    """
 
     others: list[Allocation]
     steady: Mapping[str, SteadyGroup] = field(default_factory=dict)

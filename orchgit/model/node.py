@@ -1,4 +1,4 @@
-"""A node: what its agent found there, and whether work may be put on it."""
+"""A node: what its agent found on the machine, and whether work may be placed there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DriverInfo(Model):
 
 
 class ClientHostVolume(Model):
-    """A host volume a node offers: static (from its config, no id) or dynamic (with one)."""
+    """A host volume of a node: static (from the agent's configuration, no id) or dynamic."""
 
     name: str = ""
     path: str = ""
@@ -174,14 +174,14 @@ class Node(Model):
     modify_index: int = 0
 
     @property
-    def is_calm(self) -> bool:
-        """Whether what runs here may go on: the node is in touch, and not being drained."""
+    def is_untainted(self) -> bool:
+        """Whether allocations may keep running here: the node is connected and does not drain."""
         away = self.status in (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
         return not away and self.drain_strategy is None
 
     @property
     def is_ready(self) -> bool:
-        """Whether new work may be placed here."""
+        """Whether new allocations may be placed here."""
         return (
             self.status == NodeStatus.READY
             and self.drain_strategy is None

@@ -22,15 +22,15 @@ class SchedulerConfig(Model):
     pause_eval_broker: bool = False
     node_limit_for_feasibility_checks: int = 0
     numa_enabled: bool = False
-    """Whether `numa` blocks are heeded; Nomad's Community Edition ignores them."""
+    """Whether `numa` blocks count; Nomad's Community Edition ignores them."""
     create_index: int = 0
     modify_index: int = 0
 
 
 class AutopilotConfig(Model):
-    """How the leader looks after the servers themselves.
+    """How the leader watches over the servers.
 
-    The last three are Nomad's for its paid edition: kept as they are given, without effect.
+    The last three settings belong to Nomad's paid edition: stored as given, without effect.
     """
 
     cleanup_dead_servers: bool = True

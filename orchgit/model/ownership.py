@@ -1,4 +1,4 @@
-"""Which source a job belongs to, and what a registration by hand leaves as it is. Pure."""
+"""Which source owns a job, and what a registration by hand leaves as it is."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from orchgit.model.job import Job, JobOrigin, JobType
 
 
 def owner_of(job: Job | None) -> str:
-    """The name of the source that manages the job, or ''."""
+    """Returns the name of the source that owns the job, or ''."""
     return job.origin.source if job is not None and job.origin is not None else ""
 
 
 def with_owner_of(job: Job, registered: Job | None) -> Job:
-    """`job`, registered by hand in the place of `registered`, with its owner and its file.
+    """Returns `job`, registered by hand over `registered`, with the owner and file of that one.
 
     An earlier version that runs again keeps the commit that it came from.
     """
@@ -33,7 +33,7 @@ def with_owner_of(job: Job, registered: Job | None) -> Job:
 
 
 def runs_once(job: Job) -> bool:
-    """Whether the job is over when its work is done, so that running it again repeats the work."""
+    """Whether the job ends when its work is done, so that running it again repeats the work."""
     return job.type in (JobType.BATCH, JobType.SYSBATCH) and not (
         job.is_periodic or job.is_parameterized
     )

@@ -1,4 +1,4 @@
-"""A plan: what a scheduler wants changed; and the part of it the plan applier committed."""
+"""A plan: what a scheduler wants to change; and the part of it that the plan applier commits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AllocStop(Model):
     desired_status: str = "stop"
     desired_description: str = ""
     client_status: str = ""
-    """Empty: leave as the agent reported it."""
+    """Empty: the status stays as the agent reported it."""
     client_description: str = ""
     followup_eval_id: str = ""
     reschedule_tracker: RescheduleTracker | None = None
@@ -86,7 +86,7 @@ class Placements(Model):
     metrics: AllocMetric | None = None
     metrics_of: dict[int, AllocMetric] = {}
     resources_of: dict[int, AllocatedResources] = {}
-    """Rows whose resources differ from `resources` (cores, devices, group networks)."""
+    """Row -> resources that differ from `resources` (cores, devices, group networks)."""
     previous_of: dict[int, str] = {}
     """Row -> the allocation it replaces."""
     canary_rows: list[int] = []
@@ -98,7 +98,7 @@ class Placements(Model):
 
 
 class VolumeClaimRequest(Model):
-    """A claim to make when the placement that needs it is committed (invariant 7)."""
+    """A claim to create when the placement that needs it is committed (invariant 7)."""
 
     claim_id: str = ""
     namespace: str = "default"
@@ -119,8 +119,7 @@ class Plan(Model):
     job_version: int = 0
     job_modify_index: int = 0
     job_create_index: int = 0
-    """Tells the job from one of the same name that was purged before. 0: the worker is of an older
-    version."""
+    """Tells the job from a purged one of the same id; 0 from a worker of an older version."""
     priority: int = 50
     all_at_once: bool = False
     snapshot_index: int = 0
@@ -147,7 +146,10 @@ class Plan(Model):
 
 
 class PlanResult(Model):
-    """What was committed. `refresh_index` > 0: parts were rejected; look again at that index."""
+    """The committed part of a plan.
+
+    `refresh_index` > 0: parts were rejected; the worker decides again at that index.
+    """
 
     stops: list[AllocStop] = []
     placements: list[Placements] = []

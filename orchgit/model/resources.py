@@ -1,4 +1,4 @@
-"""What a task asks for, and what an allocation was given."""
+"""The resources that a task asks for, and those that an allocation gets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DNSConfig(Model):
 
 
 class NetworkResource(Model):
-    """A group's `network` block, or (inside an allocation) the network it was given."""
+    """The `network` block of a group, or the network of an allocation."""
 
     mode: str = ""
     device: str = ""
@@ -111,7 +111,7 @@ class AllocatedResources(Model):
     shared: AllocatedShared = field(default_factory=AllocatedShared)
 
     def total(self) -> ResourceTotals:
-        """What the allocation counts for on its node: tasks that never run together share.
+        """Returns what the allocation uses of its node: tasks that never run together share.
 
         Main and poststart tasks and prestart sidecars run together; the other prestart tasks run
         before them, poststop tasks after. Reserved cores are a task's own for as long as the
@@ -137,7 +137,7 @@ class AllocatedResources(Model):
         )
 
     def with_ports(self, ports: list[AllocatedPort]) -> AllocatedResources:
-        """A copy that has these ports, also in its group networks (by label)."""
+        """Returns a copy with these ports, also in its group networks (by label)."""
         networks = self.shared.networks
         if networks:
             networks = [_with_values(network, ports) for network in networks]
@@ -146,7 +146,7 @@ class AllocatedResources(Model):
 
 
 class ResourceTotals(Model):
-    """What one allocation takes of its node."""
+    """What one allocation uses of its node."""
 
     cpu_shares: int = 0
     memory_mb: int = 0

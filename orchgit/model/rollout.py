@@ -1,4 +1,4 @@
-"""A rollout: one commit of one source going out."""
+"""A rollout: applying one commit of one source, and what became of it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class JobAction(StrEnum):
 
 
 class RolloutJob(Model):
-    """What a commit does to one job, and how that went.
+    """What a commit does to one job, and the result.
 
     `status` is applied, progressing, healthy, failed or reverted.
     """
@@ -73,7 +73,7 @@ class Rollout(Model):
     commit: Commit = field(default_factory=Commit)
     previous_commit: str = ""
     reverts: str = ""
-    """The rollout this one takes back, if it is a roll-back."""
+    """The id of the rollout that this one reverts, if it is a revert."""
     trigger: str = ""
     """push, webhook, poll, watch, api or revert."""
     pusher: str = ""
@@ -91,7 +91,7 @@ class Rollout(Model):
 
     @property
     def was_applied(self) -> bool:
-        """Whether its commit was ever carried out; a refused one never was."""
+        """Whether the commit was applied; a refused one never was."""
         return self.applied_time_ns != 0
 
     @property

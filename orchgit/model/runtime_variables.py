@@ -19,7 +19,10 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 def identity_variables(
     job: Job, group: TaskGroup, task: Task | None, alloc: Allocation, node: Node, region: str
 ) -> dict[str, str]:
-    """Who runs, where. Without a task: what a group's own services can name."""
+    """Returns the variables that say which allocation and task run where.
+
+    Without a task: those that the services of a group may refer to.
+    """
     env = {
         "NOMAD_ALLOC_ID": alloc.id,
         "NOMAD_SHORT_ALLOC_ID": alloc.id[:8],
@@ -40,7 +43,7 @@ def identity_variables(
 
 
 def allocated_ports(alloc: Allocation) -> list[AllocatedPort]:
-    """The group's ports by label; from the network offers where no flat list was stored."""
+    """Returns the ports of the group, from its networks where no flat list was stored."""
     given = alloc.allocated_resources
     if given is None:
         return []
@@ -57,7 +60,8 @@ def port_variables(alloc: Allocation) -> dict[str, str]:
     env: dict[str, str] = {}
     for port in allocated_ports(alloc):
         label = _NOT_IN_NAMES.sub("_", port.label)
-        address = f"{_bracketed(port.host_ip)}:{port.value}"
+        host = f"[{port.host_ip}]" if ":" in port.host_ip else port.host_ip
+        address = f"{host}:{port.value}"
         env |= {
             f"NOMAD_IP_{label}": port.host_ip,
             f"NOMAD_PORT_{label}": str(port.to if port.to > 0 else port.value),
@@ -71,14 +75,10 @@ def port_variables(alloc: Allocation) -> dict[str, str]:
     return env
 
 
-def _bracketed(ip: str) -> str:
-    return f"[{ip}]" if ":" in ip else ip
-
-
 def meta_variables(
     job: Job, group: TaskGroup, task: Task | None, names: Mapping[str, str]
 ) -> dict[str, str]:
-    """Task over group over job; each key as written and in upper case."""
+    """Returns `meta`, task over group over job; each key as written and in upper case."""
     interpolate = Interpolator(names, {})
     env: dict[str, str] = {}
     for level in (job.meta, group.meta, task.meta if task else None):

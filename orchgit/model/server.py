@@ -1,4 +1,4 @@
-"""A server of the cluster, as every server knows it."""
+"""A server of the cluster, as its record is replicated."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class ServerState(StrEnum):
 
 
 class ServerRecord(Model):
-    """Written by the server itself whenever something of it is different.
+    """A server writes its own record whenever a field of it changes.
 
-    `address` is its raft address, the name by which the log's members know it.
+    `address` is its Raft address, by which the members of the log know it.
     """
 
     address: str
@@ -27,10 +27,10 @@ class ServerRecord(Model):
     http_address: str = ""
     build: str = ""
     command_version: int = 1
-    """The newest kind of log entries that it understands."""
+    """The newest version of commands that the server understands."""
     cluster_key_check: str = ""
-    """Tells whether its cluster key is the cluster's, and nothing else of it."""
+    """Tells whether the server has the cluster key, without revealing the key."""
     status: str = ServerState.ALIVE
-    """As the leader sees it; the server itself always says that it is alive."""
+    """The leader's opinion; the server itself always writes that it is alive."""
     create_index: int = 0
     modify_index: int = 0

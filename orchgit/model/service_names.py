@@ -1,4 +1,4 @@
-"""What a service is registered as: its texts with their references replaced, and its tags."""
+"""How a service is registered: its texts with references replaced, and its tags."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from orchgit.model.service import Service, ServiceCheck
 
 
 def interpolated_service(service: Service, interpolate: Interpolator) -> Service:
-    """Every text of the service and its checks; checks get the service's `check_restart`."""
+    """Returns the service with references replaced in all texts, those of its checks too.
+
+    Checks without `check_restart` get that of the service.
+    """
     text, tree = interpolate.text, interpolate.tree
     return replace(
         service,
@@ -47,7 +50,7 @@ def _check(check: ServiceCheck, service: Service, interpolate: Interpolator) -> 
 
 
 def registered_tags(service: Service, allocation: Allocation) -> list[str]:
-    """A canary's own tags until it is promoted, if the service has some."""
+    """Returns the tags of the service; `canary_tags` for a canary, if the service has any."""
     status = allocation.deployment_status
     canary = status is not None and status.canary
     return list((service.canary_tags if canary else None) or service.tags or ())

@@ -13,7 +13,8 @@ _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 
 
 def is_source_name(text: str) -> bool:
-    """1-64 lower-case letters, digits and inner dashes: safe in a path and in a URL."""
+    """Whether the text is 1-64 lower-case letters, digits and inner dashes: safe in paths and
+    URLs."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -24,10 +25,10 @@ class SourceKind(StrEnum):
 
 
 class PrunePolicy(Model):
-    """Which deletions a commit may cause on its own.
+    """Which deletions a commit may cause without a trailer.
 
-    `max_share_percent` of the source's jobs at most per commit; jobs that own volume claims need an
-    `Orchgit-Delete: <job>` trailer whatever the share.
+    A commit deletes at most `max_share_percent` of the source's jobs. A job that owns volume claims
+    needs an `Orchgit-Delete: <job>` trailer whatever the share.
     """
 
     enabled: bool = True
@@ -35,7 +36,7 @@ class PrunePolicy(Model):
 
 
 class SourceStatus(Model):
-    """What the reconciler last saw; changed only by the source's own log entries."""
+    """What the reconciler last saw; only log entries about the source change it."""
 
     applied_commit: str = ""
     applied_rollout: str = ""
@@ -43,7 +44,7 @@ class SourceStatus(Model):
     last_error: str = ""
     last_checked_ns: int = 0
     quarantined: list[str] = []
-    """Commits that were reverted and are not applied again by themselves."""
+    """Commits that were reverted; they are not applied again unless a person asks for it."""
     remembers_jobs: bool = False
     """Whether every job that runs once and was applied has its `AppliedJob`."""
 
@@ -59,14 +60,14 @@ class GitRef(Model):
 
     @property
     def id(self) -> str:
-        """A source's name holds no colon, and neither does a ref's."""
+        """Unique in the cluster: neither the name of a source nor that of a ref has a colon."""
         return f"{self.source}:{self.name}"
 
 
 class AppliedJob(Model):
-    """What a source last applied of a job that runs once: its record may have been collected since.
+    """A job that runs once, as a source last applied it; the job itself may be collected since.
 
-    `content_id` names the file and all that it was read with, `spec_id` the job that came of it.
+    `content_id` identifies the file and all that it was read with, `spec_id` the resulting job.
     `source` is empty when the source was removed.
     """
 
@@ -80,7 +81,7 @@ class AppliedJob(Model):
 
     @property
     def id(self) -> str:
-        """A namespace holds no slash."""
+        """Unique in the cluster: a namespace has no slash."""
         return f"{self.namespace}/{self.job_id}"
 
 
@@ -105,9 +106,9 @@ class Source(Model):
     allow_rewind: bool = False
     """Whether a commit that does not descend from the applied one may be applied."""
     adopt: bool = False
-    """Whether jobs of removed sources become this one's, where it has a file of them."""
+    """Whether the source takes over jobs of removed sources for which it has a file."""
     rollout_deadline_ns: int = 0
-    """How long a job of a rollout may go without progress; 0: from the job's own deadlines."""
+    """How long a job of a rollout may make no progress; 0: as the job's own deadlines say."""
     status: SourceStatus = field(default_factory=SourceStatus)
     create_index: int = 0
     modify_index: int = 0

@@ -1,6 +1,6 @@
-"""Variables as they are stored: sealed items, a lock; and the root keys that seal them.
+"""Variables as they are stored, with sealed items and a lock; and the root keys that seal them.
 
-Nothing here holds a secret in plain: items and key material are ciphertext (docs/security.md).
+No struct holds a secret in plain: items and key material are ciphertext (docs/security.md).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from orchgit.model.base import Model
 
 
 class VariableLock(Model):
-    """Held by whoever knows `id`, until released or not renewed for `ttl_ns`.
+    """The holder knows `id`; the lock ends by release, or when not renewed for `ttl_ns`.
 
     `renew_index` is that of the entry that acquired or last renewed it: the leader may only end a
     lock that was not renewed since it looked.
@@ -44,7 +44,7 @@ class StoredVariable(Model):
 
     @property
     def key(self) -> str:
-        """Unique in the cluster: a namespace holds no slash."""
+        """Unique in the cluster: a namespace has no slash."""
         return variable_key(self.namespace, self.path)
 
     @property
@@ -57,7 +57,7 @@ def variable_key(namespace: str, path: str) -> str:
 
 
 class VariableConflictError(ConflictError):
-    """A write's condition did not hold; `current` is what it met, None if there is none."""
+    """The condition of a write did not hold; `current` is the stored variable, or None."""
 
     def __init__(self, message: str, current: StoredVariable | None) -> None:
         super().__init__(message)

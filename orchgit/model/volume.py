@@ -1,4 +1,4 @@
-"""Volumes: what a group asks for, what nodes have, and the claims that tie a group to one."""
+"""Volumes: requests of groups, volumes of nodes, and the claims that tie a group to a volume."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class VolumeCapability(Model):
 
 
 class HostVolume(Model):
-    """A dynamic host volume: made on one node, known to the servers by id."""
+    """A dynamic host volume: created on one node, known to the servers by its id."""
 
     id: str = ""
     namespace: str = "default"

@@ -26,11 +26,11 @@ What the driver does, in this order
 2. `storage.sync()`: one sync for all entries that the inputs appended. If the disk is full instead,
    `storage.take_back()` and `tail_lost()`.
 3. `synced()`: the leader counts its own disk, and sends what can be sent.
-4. `ready()`, which is told once, and then:
-   a. `Ready.messages` are sent. Never before step 2: a message may confirm the entries of step 1.
-   b. `Ready.reads` are answered when the state machine has applied their index.
-   c. `Ready.installed`, if any, replaces the state.
-   d. Entries up to `Ready.commit_index` are applied, as far as they are synced.
+4. `ready()` gives a `RaftReady`, whose contents are told once:
+   a. `messages` are sent. Never before step 2: a message may confirm the entries of step 1.
+   b. `reads` are answered when the state machine has applied their index.
+   c. `installed`, if any, replaces the state.
+   d. Entries up to `commit_index` are applied, as far as they are synced.
 
 `count()` may be called before step 2, to apply what replies have committed without waiting for the
 sync. Votes need no care: the rules store them (durable on return) before they speak of them. The
@@ -42,24 +42,24 @@ Parts
 They share `state.RaftState`: name, log, term, role, leader, time, outbox. Every other fact belongs
 to one part, which alone changes it.
 
-========================  ========================================================================
-`log.RaftLog`             entries, the commit index, the configuration in force (section 3.5)
-`membership.Membership`   removal, admission, peers of other clusters
-`election.Election`       term, role, leader, votes, election time-out (3.4; pre-vote: 9.6)
-`follower.Follower`       entries from the leader (3.5)
-`snapshot_transfer`       snapshots from the leader, and to a follower (chapter 5)
-`leader.LeaderTerm`       exists while this member leads, and holds the parts below
-`progress`                how far each other member is
-`replication`             entries, heartbeats, replies, counting (3.5, 3.6)
-`commit_notification`     when followers learn of commits
-`read_index.ReadIndex`    rounds: current reads, and until when the leadership is certain (6.4)
-`conf_change.ConfChange`  changes of one member at a time (chapter 4)
-`leadership_transfer`     on request, or because the own disk stays full (3.10)
-========================  ========================================================================
+===========================  ======================================================================
+`log.RaftLog`                entries, the commit index, the configuration in force (section 3.5)
+`membership.RaftMembership`  removal, admission, peers of other clusters
+`election.Election`          term, role, leader, votes, election time-out (3.4; pre-vote: 9.6)
+`follower.FollowerLog`       entries from the leader (3.5)
+`snapshot_transfer`          snapshots from the leader, and to a follower (chapter 5)
+`leader.RaftLeader`          exists while this member leads, and holds the parts below
+`progress`                   how far each other member is
+`replication`                entries, heartbeats, replies, counting (3.5, 3.6)
+`commit_notification`        when followers learn of commits
+`read_index.ReadIndex`       rounds: current reads, and until when the leadership is certain (6.4)
+`conf_change.ConfChange`     changes of one member at a time (chapter 4)
+`leadership_transfer`        on request, or because the own disk stays full (3.10)
+===========================  ======================================================================
 
-`RaftCore` holds a table: for each type of message, who may send it and which part handles it. It
-also makes the two transitions: an election that is won makes a `LeaderTerm`, and stepping down ends
-it.
+`RaftCore` holds a table: for each type of message, which senders may send it and which part handles
+it. It also makes the two transitions: an election that is won makes a `RaftLeader`, and stepping
+down ends it.
 
 Invariants
 ==========

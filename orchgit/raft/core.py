@@ -11,10 +11,10 @@ from typing import Any
 from orchgit.errors import NotLeaderError, OrchgitError
 from orchgit.raft.configuration import ConfigurationEntry, MemberChange, PeerProgress
 from orchgit.raft.election import Election
-from orchgit.raft.follower import Follower
-from orchgit.raft.leader import LeaderParts, LeaderTerm
+from orchgit.raft.follower import FollowerLog
+from orchgit.raft.leader import LeaderParts, RaftLeader
 from orchgit.raft.log import RaftLog
-from orchgit.raft.membership import Membership
+from orchgit.raft.membership import RaftMembership
 from orchgit.raft.messages import (
     Append,
     AppendReply,
@@ -41,7 +41,7 @@ class RaftConfig:
 
     `first` is the configuration as long as no later entry of the log names another one, and
     `applied_index` what the state machine has applied. `log_id` and `waits_for_admission`: see
-    `RaftState` and `Membership`.
+    `RaftState` and `RaftMembership`.
     """
 
     name: str
@@ -57,15 +57,15 @@ class Parts:
     """The classes of the parts; the tests' deliberate bugs replace some."""
 
     log: type[RaftLog] = RaftLog
-    membership: type[Membership] = Membership
+    membership: type[RaftMembership] = RaftMembership
     election: type[Election] = Election
-    follower: type[Follower] = Follower
+    follower: type[FollowerLog] = FollowerLog
     snapshots: type[SnapshotReceiver] = SnapshotReceiver
     leader: LeaderParts = field(default_factory=LeaderParts)
 
 
 @dataclass(frozen=True, slots=True)
-class Ready:
+class RaftReady:
     """What the driver has to do after `synced`: see the package's head."""
 
     messages: list[tuple[str, Message]]
@@ -83,7 +83,7 @@ Gate = Callable[[str, Any], bool]
 
 
 class RaftCore:
-    """Takes messages, proposals and the time; gives back `Ready`. Not thread-safe."""
+    """Takes messages, proposals and the time; gives back `RaftReady`. Not thread-safe."""
 
     parts = Parts()
 
@@ -111,7 +111,7 @@ class RaftCore:
         self.election = parts.election(
             state, self.membership, on_elected=self._begin_to_lead, on_deposed=self._cease_to_lead
         )
-        self.leading: LeaderTerm | None = None
+        self.leading: RaftLeader | None = None
         log.on_configuration = self._members_changed
         follower = parts.follower(state, self.election)
         receiver = parts.snapshots(state, self.election, snapshots)
@@ -156,7 +156,7 @@ class RaftCore:
         return self.leading.propose(payload) if self.leading is not None else None
 
     def read(self, ticket: object) -> None:
-        """Asks for the index that a current read must have seen; `Ready.reads` answers."""
+        """Asks for the index that a current read must have seen; `RaftReady.reads` answers."""
         if self.leading is not None:
             self.leading.read(ticket)
         else:
@@ -224,10 +224,10 @@ class RaftCore:
             return AppendReply(term, False, *place, has_room=False)
         return message
 
-    def ready(self) -> Ready:
+    def ready(self) -> RaftReady:
         """Takes what is to be done; each thing is told once."""
         state = self.state
-        ready = Ready(state.outbox, state.reads, state.log.commit_index, state.installed)
+        ready = RaftReady(state.outbox, state.reads, state.log.commit_index, state.installed)
         state.outbox, state.reads, state.installed = [], [], None
         return ready
 
@@ -275,7 +275,7 @@ class RaftCore:
     # -- transitions -----------------------------------------------------------------------------
 
     def _begin_to_lead(self) -> None:
-        self.leading = LeaderTerm(
+        self.leading = RaftLeader(
             self.state,
             self.membership,
             self._snapshots,

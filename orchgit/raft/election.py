@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from orchgit.raft.membership import Membership
+from orchgit.raft.membership import RaftMembership
 from orchgit.raft.messages import (
     PreVote,
     PreVoteReply,
@@ -27,7 +27,7 @@ class Election:
     def __init__(
         self,
         state: RaftState,
-        membership: Membership,
+        membership: RaftMembership,
         on_elected: Callable[[], None],
         on_deposed: Callable[[], None],
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchgit.raft.messages import Entry
+from orchgit.raft.messages import LogEntry
 from orchgit.raft.ports import LogStorage
 
 _BATCH_BYTES = 256 << 10
@@ -15,17 +15,17 @@ class EntryBatches:
 
     def __init__(self, log: LogStorage) -> None:
         self._log = log
-        self._cached: tuple[int, list[Entry]] = 0, []
+        self._cached: tuple[int, list[LogEntry]] = 0, []
 
-    def starting_at(self, index: int) -> list[Entry]:
+    def starting_at(self, index: int) -> list[LogEntry]:
         """Returns the synced entries from there on, or as many as one message holds."""
         if self._cached[0] == index:
             return self._cached[1]
-        entries: list[Entry] = []
+        entries: list[LogEntry] = []
         size = 0
         last_index = min(self._log.synced_index, index + _BATCH_ENTRIES - 1)
         for record in self._log.records(index, last_index):
-            entries.append(Entry(record.term, record.payload))
+            entries.append(LogEntry(record.term, record.payload))
             size += len(record.payload)
             if size >= _BATCH_BYTES:
                 break

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from orchgit.errors import InvariantError
 from orchgit.raft.election import Election
-from orchgit.raft.messages import Append, AppendReply, Entry
+from orchgit.raft.messages import Append, AppendReply, LogEntry
 from orchgit.raft.state import RaftState
 
 
-class Follower:
+class FollowerLog:
     """Appends the leader's entries and commits what the leader has committed; has no state of its
     own."""
 
@@ -40,7 +40,7 @@ class Follower:
         reply = AppendReply(state.term, True, last, message.round, has_room=state.has_room)
         state.send(sender, reply)
 
-    def _append_missing(self, prev_index: int, entries: list[Entry]) -> None:
+    def _append_missing(self, prev_index: int, entries: list[LogEntry]) -> None:
         """Entries are cut only from the first that conflicts: a message that was overtaken by a
         later one must not take back what the later one brought."""
         last_index = self._log.last_index

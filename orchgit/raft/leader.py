@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from orchgit.raft.conf_change import ConfChange
 from orchgit.raft.configuration import MemberChange
 from orchgit.raft.leadership_transfer import LeadershipTransfer
-from orchgit.raft.membership import Membership
+from orchgit.raft.membership import RaftMembership
 from orchgit.raft.messages import AppendReply, SnapshotReply, TimeoutNow
 from orchgit.raft.ports import NO_OP, Snapshots
 from orchgit.raft.progress import ProgressTracker
@@ -28,14 +28,14 @@ class LeaderParts:
     transfer: type[LeadershipTransfer] = LeadershipTransfer
 
 
-class LeaderTerm:
+class RaftLeader:
     """The leader's parts, and the order in which they work. `step_down` makes the member a
     follower, which ends this object."""
 
     def __init__(
         self,
         state: RaftState,
-        membership: Membership,
+        membership: RaftMembership,
         snapshots: Snapshots,
         step_down: Callable[[], None],
         parts: LeaderParts,

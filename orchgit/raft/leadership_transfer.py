@@ -4,7 +4,7 @@ dissertation, section 3.10)."""
 from __future__ import annotations
 
 from orchgit.errors import OrchgitError, RefusedError, UnavailableError
-from orchgit.raft.membership import Membership
+from orchgit.raft.membership import RaftMembership
 from orchgit.raft.messages import TimeoutNow
 from orchgit.raft.progress import ProgressTracker
 from orchgit.raft.state import RaftState
@@ -14,7 +14,9 @@ class LeadershipTransfer:
     """While a transfer is under way the leader takes no proposals; it is given up when the target
     has not taken over within an election time-out."""
 
-    def __init__(self, state: RaftState, membership: Membership, tracker: ProgressTracker) -> None:
+    def __init__(
+        self, state: RaftState, membership: RaftMembership, tracker: ProgressTracker
+    ) -> None:
         self._state = state
         self._membership = membership
         self._tracker = tracker

@@ -8,7 +8,7 @@ from orchgit.raft.ports import Vote
 from orchgit.raft.state import RaftState
 
 
-class Membership:
+class RaftMembership:
     """Holds what the configurations in the log do not say: the removal that a leader told of, the
     admission that is waited for, and the foreign peers that were met.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class LogEntry(msgspec.Struct, frozen=True, array_like=True):
     term: int
     payload: bytes
 
@@ -48,7 +48,7 @@ class Append(_Message, frozen=True, tag=5):
 
     prev_index: int
     prev_term: int
-    entries: list[Entry]
+    entries: list[LogEntry]
     commit_index: int
     round: int
     """Counts the leader's questions "am I still leading?"; replies repeat it."""

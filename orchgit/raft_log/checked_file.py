@@ -1,4 +1,4 @@
-"""Small facts that must be on disk before anybody hears of them, each in a file with a checksum."""
+"""Small facts that must be durable before any member hears of them: files with a checksum."""
 
 from __future__ import annotations
 
@@ -37,13 +37,14 @@ class CheckedFile(Generic[T]):
         return msgspec.msgpack.decode(body, type=kind)
 
     def store(self, value: T) -> None:
-        """Returns when it is on disk; DiskFullError if there is no room, and it is as it was."""
+        """Durable on return. DiskFullError: there is no room, and the file is as it was."""
         self._disk.store(self._path, sealed(msgspec.msgpack.encode(value)))
         self.value = value
 
 
 def load(disk: Disk, path: Path) -> bytes | None:
-    """A small file's content, None if there is none; InvariantError if it cannot be read."""
+    """Returns a small file's content, None if there is no file. Raises InvariantError if it cannot
+    be read."""
     try:
         return disk.load(path)
     except OSError as error:
@@ -55,7 +56,7 @@ def sealed(body: bytes) -> bytes:
 
 
 def unsealed(data: bytes) -> bytes | None:
-    """What was sealed; None if it is not that."""
+    """Returns the body of sealed data; None if the checksum is wrong."""
     body = data[_SUM_BYTES:]
     if not body or crc32c(body) != int.from_bytes(data[:_SUM_BYTES], "little"):
         return None

@@ -1,6 +1,6 @@
-"""The door to the disk for all that must survive: log, vote, base, snapshots, the store's marker.
+"""The port to the disk for all that must survive: log, vote, base, snapshots, the store's marker.
 
-Tests come in by the same door with a disk that tears writes, fails to sync, flips bits or is full.
+Tests replace it by a disk that tears writes, fails to sync, flips bits or is full.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Disk:
-    """Files by descriptor; an OSError is what the system says."""
+    """Files by descriptor; an OSError is the system's."""
 
     kept_free_bytes = 4 << 20
-    """The log does not grow into these: the state has to take in what the log holds."""
+    """The log leaves these free: the state has to take in what the log holds."""
     step_bytes = 64 << 10
 
     # -- one file --------------------------------------------------------------------------------
 
     def open(self, path: Path) -> int:
-        """For reading and writing; made if it is not there."""
+        """Opens for reading and writing; makes the file if there is none."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def close(self, fd: int) -> None:
@@ -39,7 +39,7 @@ class Disk:
         return os.pread(fd, size, offset)
 
     def write(self, fd: int, data: bytes, offset: int) -> None:
-        """All of it; after an error any part of it may be there."""
+        """Writes all of it; after an error any part of it may be there."""
         view = memoryview(data)
         while view:
             written = os.pwrite(fd, view, offset)
@@ -50,7 +50,7 @@ class Disk:
         os.ftruncate(fd, size)
 
     def allocate(self, fd: int, size: int) -> None:
-        """Zeros up to `size`, so that writing there needs no more space."""
+        """Allocates zeros up to `size`, so that writing there needs no more space."""
         os.posix_fallocate(fd, 0, size)
 
     def sync(self, fd: int) -> None:
@@ -65,7 +65,7 @@ class Disk:
         return sorted(directory.glob(f"*{suffix}"))
 
     def load(self, path: Path) -> bytes | None:
-        """A small file's content; None if there is none."""
+        """Returns a small file's content; None if there is no file."""
         try:
             return path.read_bytes()
         except FileNotFoundError:
@@ -78,7 +78,7 @@ class Disk:
         path.unlink(missing_ok=True)
 
     def sync_dir(self, path: Path) -> None:
-        """Make created, renamed and deleted names in a directory durable."""
+        """Makes created, renamed and deleted names in a directory durable."""
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
@@ -86,18 +86,19 @@ class Disk:
             os.close(fd)
 
     def free_bytes(self, directory: Path) -> int:
-        """What is left for this user."""
+        """Returns the space that is left for this user."""
         status = os.statvfs(directory)
         return status.f_bavail * status.f_frsize
 
     def has_spare(self, directory: Path, size: int = 0) -> bool:
-        """Is more left than what is kept free?"""
+        """Returns whether `size` bytes fit besides what is kept free."""
         return self.free_bytes(directory) >= self.kept_free_bytes + size
 
     # -- made of these ---------------------------------------------------------------------------
 
     def reserve(self, fd: int, directory: Path, has: int, needs: int, likes: int) -> int:
-        """Have space for a file of `needs` bytes, or of `likes` if there is plenty; how many it is.
+        """Reserves space for a file of `needs` bytes, or of `likes` if there is plenty; returns the
+        size.
 
         Writing into it can no longer fail for want of space, and syncing it has no new size to
         put on disk.
@@ -112,8 +113,8 @@ class Disk:
         return size
 
     def store(self, path: Path, data: bytes) -> None:
-        """Replace a small file whole; on disk when this returns. DiskFullError: it is as it was;
-        after any other error, nobody knows."""
+        """Replaces a small file whole; durable on return. DiskFullError: the file is as it was;
+        after any other error its content is unknown."""
         fresh = path.with_name(path.name + ".new")
         with self.needing_room(path.parent):
             try:
@@ -136,7 +137,7 @@ class Disk:
 
     @contextlib.contextmanager
     def needing_room(self, directory: Path) -> Iterator[None]:
-        """Tells a full disk from a broken one: DiskFullError instead of the system's error."""
+        """Raises DiskFullError instead of the system's error for a full disk."""
         try:
             yield
         except OSError as error:

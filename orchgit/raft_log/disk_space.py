@@ -10,15 +10,15 @@ from orchgit.errors import DiskFullError
 
 _log = structlog.get_logger(component="raft")
 RETRY_S = 0.2
-"""How often a part that waits looks whether there is room again."""
+"""How often a part that waits checks whether there is room again."""
 
 JOURNAL = "log"
 STATE = "state"
 
 
 class DiskSpace:
-    """Told by the thread of each part, read by all. `on_lack` is called when the first one waits,
-    on that part's thread."""
+    """Each part reports on its own thread; any thread may read. `on_lack` is called when the first
+    part waits, on that part's thread."""
 
     def __init__(self, on_lack: Callable[[], object] = lambda: None) -> None:
         self._problems: dict[str, str] = {}
@@ -45,7 +45,8 @@ class DiskSpace:
 
     @property
     def refusal(self) -> DiskFullError | None:
-        """What to answer writes with; a new one each time, as it is raised in many tasks."""
+        """The error to answer writes with, None if there is room; a new object each time, as it is
+        raised in many tasks."""
         for problem in list(self._problems.values()):
             return DiskFullError(problem)
         return None

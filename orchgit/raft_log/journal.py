@@ -1,4 +1,4 @@
-"""The log on disk: append-only segments, one fdatasync for all that waits, a checked start.
+"""The log on disk: append-only segments, one fdatasync for all pending records, a checked start.
 
 Only positions and terms of records are in memory; payloads are read back from the (cached) files,
 the newest ones from a small tail. Owned by the raft thread.
@@ -39,9 +39,9 @@ class Base(msgspec.Struct, frozen=True):
 class Journal:
     """Appended records are readable at once and durable after `sync`.
 
-    A DiskFullError of a writing method changes nothing: it may be tried again when there is room,
-    or what waits is given up by `take_back`. After any other error nothing can be written any more,
-    since nobody knows what is on disk. `synced_index` is the last durable record; `syncs` and
+    After a DiskFullError of a writing method nothing has changed: try again when there is room, or
+    give up the pending records by `take_back`. After any other error nothing can be written any
+    more, since what is on disk is unknown. `synced_index` is the last durable record; `syncs` and
     `synced_bytes` count for metrics.
     """
 
@@ -62,7 +62,7 @@ class Journal:
         self._pending: list[Record] = []
         self._tail: list[Record] = []
         self._tail_bytes = 0
-        self.last_index = self._last_on_disk()
+        self.last_index = self._segments[-1].last_index if self._segments else 0
         """0 while nothing was ever appended."""
         self.synced_index = self.last_index
         self.syncs = 0
@@ -99,18 +99,17 @@ class Journal:
         self._segments.append(segment)
 
     def _finish_reset(self) -> None:
-        """A snapshot was received, but the crash came before the log followed it."""
+        """Restarts the log at a snapshot that was received just before a crash."""
         base = self._base.value
-        if base.index > self.last_index or not self._agrees_with(base):
+        if base.index > self.last_index or (
+            base.index >= self.first_index and self.term(base.index) != base.term
+        ):
             self.reset(base.index)
             self.append(base.term, b"\x01")
             self.sync()
 
-    def _agrees_with(self, base: Base) -> bool:
-        return base.index < self.first_index or self.term(base.index) == base.term
-
     def _check_vote(self) -> None:
-        """A term is on disk before its first record: without it, a vote may be given twice."""
+        """Refuses a log without the vote of its term: this server could vote twice in that term."""
         if self._segments and self.vote.term < self.term(self.last_index):
             raise InvariantError(
                 f"cannot trust {self._directory / 'vote'}: it is missing or older than the log, so "
@@ -123,9 +122,6 @@ class Journal:
     def first_index(self) -> int:
         """One more than `last_index` while the journal is empty."""
         return self._segments[0].first_index if self._segments else 1
-
-    def _last_on_disk(self) -> int:
-        return self._segments[-1].last_index if self._segments else 0
 
     @property
     def vote(self) -> Vote:
@@ -142,7 +138,7 @@ class Journal:
         return self._segment_of(index).record(index)
 
     def records(self, first_index: int, last_index: int) -> Iterable[Record]:
-        """Those of the two indexes and all between them, in order; as `record` does."""
+        """Returns the records from the first to the last index, in order; raises as `record`."""
         if not self._pending and self._tail and first_index >= (start := self._tail[0].index):
             return self._tail[first_index - start : last_index + 1 - start]
         return map(self.record, range(first_index, last_index + 1))
@@ -157,14 +153,15 @@ class Journal:
         return segment.terms[index - segment.first_index]
 
     def of_kind(self, kind: bytes) -> Iterator[int]:
-        """Indexes of the durable records whose payload begins with that byte, in order."""
+        """Returns the indexes of the durable records whose payload begins with that byte, in
+        order."""
         for segment in self._segments:
             yield from segment.of_kind(kind)
 
     # -- writing ---------------------------------------------------------------------------------
 
     def append(self, term: int, payload: bytes) -> int:
-        """The record's index. Written and durable at the next `sync`."""
+        """Returns the record's index. The record is written, and durable, at the next `sync`."""
         index = self.last_index = self.last_index + 1
         self._pending.append(Record(index, term, payload))
         return index
@@ -186,9 +183,9 @@ class Journal:
         self._keep_tail(batch)
 
     def _write(self, segment: Segment, batch: list[Record]) -> None:
-        """What a full disk took only a part of is cut off again, or it might come back.
+        """Cuts off what a full disk took only a part of: else it might come back.
 
-        Of space that was reserved no use is made while the state has no room to follow.
+        Reserved space is not used either while the state has no room to follow.
         """
         if segment.offsets and not self._disk.has_spare(self._directory):
             raise self._disk.full(self._directory)
@@ -209,13 +206,14 @@ class Journal:
         self._segments.pop().delete()
 
     def take_back(self) -> list[Record]:
-        """Give up what was appended and never synced; nobody may have heard of it."""
+        """Gives up the records that were appended and never synced. No member may have heard of
+        them."""
         batch, self._pending = self._pending, []
         self.last_index = self.synced_index
         return batch
 
     def has_room(self) -> bool:
-        """Would there be space to write now? Keeps it where there is."""
+        """Returns whether there is space to write now, and reserves it."""
         if not self._disk.has_spare(self._directory, _PROBE_BYTES):
             return False
         try:
@@ -227,8 +225,8 @@ class Journal:
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
-        """After a failed sync the system may take the lost pages for clean: asking again would be
-        told a lie. So the first failure is the last word."""
+        """Makes the first failure final: after a failed sync the system may take the lost pages
+        for clean, and report the next sync as a success."""
         if self._failure is not None:
             raise InvariantError(
                 f"cannot write the log in {self._directory}: writing failed before "
@@ -252,7 +250,8 @@ class Journal:
         return segment
 
     def _keep_tail(self, records: Sequence[Record]) -> None:
-        """Cut to a half when it is full: what is cut from a list costs what is left of it."""
+        """Adds to the records in memory; cuts them to a half when they are too many, as each cut
+        of a list copies what is left of it."""
         self._tail += records
         self._tail_bytes += sum(len(record.payload) for record in records)
         if self._tail_bytes > _TAIL_BYTES:
@@ -269,18 +268,20 @@ class Journal:
                 self._votes.store(vote)
 
     def store_base(self, index: int, term: int) -> None:
-        """Before `reset(index)`: a snapshot of that entry is on disk. Durable on return."""
+        """Stores that a snapshot of that entry is on disk, before `reset(index)`. Durable on
+        return."""
         with self._writing():
             self._base.store(Base(index, term))
 
     def cut_after(self, last_index: int) -> None:
-        """Drop records after `last_index`: they conflict with the leader's. Durable on return."""
+        """Drops the records after `last_index`: they conflict with the leader's. Durable on
+        return."""
         while self._pending and self._pending[-1].index > last_index:
             self._pending.pop()
         self.last_index = min(self.last_index, last_index)
         if last_index >= self.synced_index:
             return
-        self._forget_tail()
+        self._clear_tail()
         with self._writing():
             while self._segments and self._segments[-1].first_index > last_index:
                 self._segments.pop().delete()
@@ -290,32 +291,33 @@ class Journal:
         self.synced_index = last_index
 
     def compact(self, upto_index: int) -> None:
-        """Delete whole segments that end at or before `upto_index`; the newest one stays."""
+        """Deletes whole segments that end at or before `upto_index`; the newest one stays."""
         with self._writing():
             while len(self._segments) > 1 and self._segments[0].last_index <= upto_index:
                 self._segments.popleft().delete()
             self._disk.sync_dir(self._directory)
 
     def reset(self, next_index: int) -> None:
-        """Drop everything: a snapshot that ends before `next_index` takes its place."""
+        """Drops everything: a snapshot that ends before `next_index` takes its place."""
         self._pending.clear()
-        self._forget_tail()
+        self._clear_tail()
         with self._writing():
             while self._segments:
                 self._segments.pop().delete()
             self._writable_segment(next_index)
         self.last_index = self.synced_index = next_index - 1
 
-    def _forget_tail(self) -> None:
+    def _clear_tail(self) -> None:
         self._tail.clear()
         self._tail_bytes = 0
 
     def bytes_after(self, index: int) -> int:
-        """About how much would have to be replayed over a snapshot at `index`."""
+        """Returns about how many bytes would have to be replayed over a snapshot at `index`."""
         return sum(one.end for one in self._segments if one.last_index > index)
 
     def close(self) -> None:
-        """What could not be written is not acknowledged, and given up."""
+        """Closes the files. Pending records that cannot be written were not acknowledged, and are
+        given up."""
         with contextlib.suppress(DiskFullError):
             self.sync()
         for segment in self._segments:

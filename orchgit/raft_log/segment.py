@@ -35,7 +35,7 @@ _FAR = 1 << 24
 
 
 class Ending(enum.Enum):
-    """What comes after the last good record of a file."""
+    """What follows the last good record of a file."""
 
     CLEAN = "nothing"
     TORN = "a write that was cut off"
@@ -49,7 +49,8 @@ def encode_record(term: int, index: int, payload: bytes, begins: bool = False) -
 
 
 def decode_record(data: bytes, offset: int = 0) -> tuple[Record, bool] | None:
-    """The record at `offset`, and whether a write began with it; None if there is no whole one."""
+    """Returns the record at `offset`, and whether a write began with it; None if there is no whole
+    record."""
     if offset < 0 or len(data) < offset + HEAD_SIZE:
         return None
     length, checksum = _HEAD.unpack_from(data, offset)
@@ -64,7 +65,7 @@ def decode_record(data: bytes, offset: int = 0) -> tuple[Record, bool] | None:
 
 
 class Segment:
-    """Where each record of one file lies; the payloads stay on disk."""
+    """The positions of the records in one file; the payloads stay on disk."""
 
     def __init__(self, disk: Disk, path: Path, first_index: int) -> None:
         self.path = path
@@ -79,7 +80,7 @@ class Segment:
         self._fd = disk.open(path)
         self._reserved = 0
         self._zeroed = 0
-        """Up to where the reserved space has been written."""
+        """The end of the reserved space that has been written."""
         self._last_write = self.end
 
     @property
@@ -90,7 +91,7 @@ class Segment:
     # -- start -----------------------------------------------------------------------------------
 
     def scan(self) -> Ending:
-        """Find the records, and see whether any after them was lost that had been on disk."""
+        """Finds the records, and whether any later record was lost that had been on disk."""
         self._reserved = self._disk.size(self._fd)
         if self._disk.read(self._fd, len(MAGIC), 0) == MAGIC:
             while found := self._next():
@@ -101,7 +102,7 @@ class Segment:
         return self._ending()
 
     def _next(self) -> tuple[Record, bool] | None:
-        """The record of the expected index after the last one, if it is whole."""
+        """Returns the record of the next index, if it is whole."""
         head = self._disk.read(self._fd, HEAD_SIZE, self.end)
         if len(head) < HEAD_SIZE:
             return None
@@ -119,7 +120,7 @@ class Segment:
         return Ending.DAMAGED if self._holds_later_write(rest) else Ending.TORN
 
     def _parts(self, offset: int) -> Iterator[bytes]:
-        """From `offset` on, as far as there is anything but zeros."""
+        """Reads from `offset` on, up to the last byte that is not zero."""
         zeros: list[bytes] = []
         while part := self._disk.read(self._fd, _PART, offset):
             offset += len(part)
@@ -129,7 +130,7 @@ class Segment:
                 zeros.clear()
 
     def _holds_later_write(self, rest: bytes) -> bool:
-        """Is there a record that was written after the missing one had been synced?"""
+        """Returns whether a record was written after the missing one had been synced."""
         expected = self.last_index + 1
         for offset in _places_of_indexes(rest, expected + 1, expected + _FAR):
             found = decode_record(rest, offset)
@@ -138,7 +139,7 @@ class Segment:
         return False
 
     def renew(self) -> None:
-        """Cut what is no record, and put the last write on disk again.
+        """Cuts what is no record, and writes the last write again.
 
         The process that made it may have died of a failed sync, after which the system keeps the
         pages as if they were on disk: only writing them anew tells.
@@ -153,7 +154,7 @@ class Segment:
     # -- writing ---------------------------------------------------------------------------------
 
     def reserve(self, size: int, likes: int) -> None:
-        """Have space for `size` more bytes of records; a new file gets its header."""
+        """Reserves space for `size` more bytes of records; a new file gets its header."""
         needs = self.end + size
         if needs <= self._reserved:
             return
@@ -192,7 +193,7 @@ class Segment:
         self.end += HEAD_SIZE + len(record.payload)
 
     def cut(self, last_index: int) -> None:
-        """Forget records after `last_index`, and whatever lies behind; durable on return."""
+        """Drops the records after `last_index`, and all bytes behind; durable on return."""
         keep = last_index - self.first_index + 1
         if keep < len(self.offsets):
             self.end = self.offsets[keep]
@@ -207,7 +208,7 @@ class Segment:
         self._disk.sync(self._fd)
 
     def of_kind(self, kind: bytes) -> Iterator[int]:
-        """Indexes of the records whose payload begins with that byte."""
+        """Returns the indexes of the records whose payload begins with that byte."""
         position = self._kinds.find(kind)
         while position >= 0:
             yield self.first_index + position
@@ -216,7 +217,7 @@ class Segment:
     # -- reading ---------------------------------------------------------------------------------
 
     def record(self, index: int) -> Record:
-        """Checked again: the disk may have changed it since."""
+        """Reads a record and checks it again: the disk may have changed it since."""
         position = index - self.first_index
         start = self.offsets[position]
         is_last = position + 1 == len(self.offsets)
@@ -244,7 +245,7 @@ class Segment:
 
 
 def _places_of_indexes(data: bytes, low: int, high: int) -> Iterator[int]:
-    """Where a record would begin whose index is in the range; for damaged files only."""
+    """Returns where a record of an index in the range would begin; for damaged files only."""
     import numpy as np  # imported here: a server without damage need not wait for it
 
     for shift in range(8):

@@ -111,10 +111,11 @@ class FileSnapshots:
         self._incoming: tuple[SnapshotRef, int] | None = None
         self._received = 0
 
-    # -- giving ----------------------------------------------------------------------------------
+    # -- sending ---------------------------------------------------------------------------------
 
     def latest(self) -> SnapshotRef | None:
-        """None as well while it is being replaced, or the journal lacks the entry of its index."""
+        """Returns None also while the snapshot is being replaced, or if the journal lacks the entry
+        of its index."""
         try:
             fd = os.open(self._file.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -144,10 +145,10 @@ class FileSnapshots:
         fd = self._open.get(ref)
         return os.pread(fd, _CHUNK_BYTES, offset) if fd is not None else None
 
-    # -- taking ----------------------------------------------------------------------------------
+    # -- receiving -------------------------------------------------------------------------------
 
     def receive(self, ref: SnapshotRef, offset: int, data: bytes) -> int:
-        """Another leader begins at 0 again: its file need not be the same byte for byte."""
+        """Another leader starts at 0 again: its file need not be the same byte for byte."""
         if self._incoming is None or self._incoming[0] != ref or offset == 0:
             self._begin(ref)
         assert self._incoming is not None
@@ -157,7 +158,7 @@ class FileSnapshots:
         return self._received
 
     def _begin(self, ref: SnapshotRef) -> None:
-        """Have the room for all of it before the first part is taken."""
+        """Reserves the room for all of it before the first chunk is taken."""
         self._forget_incoming()
         self._received = 0
         disk, directory = self._disk, self._file.path.parent
@@ -170,7 +171,7 @@ class FileSnapshots:
             disk.allocate(fd, ref.size)
 
     def install(self, ref: SnapshotRef) -> ConfigurationEntry | None:
-        """It becomes this member's own newest one."""
+        """Makes the received snapshot this member's own newest one."""
         assert self._incoming is not None
         self._forget_incoming()
         index = self._file.contents.index(self._incoming_path)

@@ -2,7 +2,7 @@
 
 The file has two slots, each with the same vote, a sequence number and a checksum. A vote goes to
 one slot, is synced, and goes to the other: whichever write is torn, and whichever slot is damaged
-later, the other one has the newest vote that anybody can have heard of.
+later, the other one has the newest vote that any member can have heard of.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _LENGTH_BYTES = 2
 
 
 class VoteFile:
-    """`store` needs no free space once `reserve` found some, but on file systems that write
-    everything anew elsewhere (btrfs, ZFS)."""
+    """`store` needs no free space once `reserve` has found some, except on file systems that write
+    every change to a new place (btrfs, ZFS)."""
 
     def __init__(self, disk: Disk, path: Path) -> None:
         self._disk = disk
@@ -32,7 +32,7 @@ class VoteFile:
         self._sequence = 0
         self._has_slots = False
         self._weak = 0
-        """The slot that may be lost; the other one is on disk."""
+        """The slot that may be torn; the other one is on disk."""
         self.value = self._load()
 
     # -- reading ---------------------------------------------------------------------------------
@@ -42,7 +42,11 @@ class VoteFile:
         if data is None:
             return Vote()
         if len(data) != 2 * _SLOT_BYTES:
-            return self._of_one_record(data)
+            # The older format: one record, replaced whole.
+            body = unsealed(data)
+            if body is None:
+                raise damaged(self._path)
+            return msgspec.msgpack.decode(body, type=Vote)
         self._has_slots = True
         slots = [_decoded(data[:_SLOT_BYTES]), _decoded(data[_SLOT_BYTES:])]
         found = [(slot, number) for number, slot in enumerate(slots) if slot is not None]
@@ -52,18 +56,11 @@ class VoteFile:
         self._weak = 1 - newest
         return vote
 
-    def _of_one_record(self, data: bytes) -> Vote:
-        """As files were before they had slots: replaced whole."""
-        body = unsealed(data)
-        if body is None:
-            raise damaged(self._path)
-        return msgspec.msgpack.decode(body, type=Vote)
-
     # -- writing ---------------------------------------------------------------------------------
 
     def reserve(self) -> None:
-        """At start: have both slots on disk, with what was read. The process before this one may
-        have died between them, or of a sync that failed. Put off if there is no room."""
+        """Writes both slots at start, with what was read: the process before this one may have died
+        between them, or of a failed sync. Put off if there is no room."""
         with contextlib.suppress(DiskFullError):
             try:
                 self._write(self.value)
@@ -74,13 +71,14 @@ class VoteFile:
                 ) from error
 
     def store(self, vote: Vote) -> None:
-        """Returns when it is on disk; after a DiskFullError it counts as not given."""
+        """Durable on return; after a DiskFullError the vote counts as not given."""
         self._write(vote)
         self.value = vote
 
     def _write(self, vote: Vote) -> None:
         self._sequence += 1
-        slot = _encoded(self._sequence, vote)
+        record = sealed(msgspec.msgpack.encode((self._sequence, vote)))
+        slot = len(record).to_bytes(_LENGTH_BYTES, "little") + record
         if self._has_slots:
             self._overwrite(slot)
         else:
@@ -97,11 +95,6 @@ class VoteFile:
                     self._disk.sync(fd)
         finally:
             self._disk.close(fd)
-
-
-def _encoded(sequence: int, vote: Vote) -> bytes:
-    record = sealed(msgspec.msgpack.encode((sequence, vote)))
-    return len(record).to_bytes(_LENGTH_BYTES, "little") + record
 
 
 def _decoded(slot: bytes) -> tuple[int, Vote] | None:

@@ -14,7 +14,7 @@ import structlog
 
 from orchgit.errors import DiskFullError, OrchgitError
 from orchgit.raft.configuration import MemberChange
-from orchgit.raft.core import RaftConfig, RaftCore, Ready
+from orchgit.raft.core import RaftConfig, RaftCore, RaftReady
 from orchgit.raft.messages import Forwarded, ForwardRefused, Message
 from orchgit.raft.state import Role
 from orchgit.raft_log.disk_space import JOURNAL, RETRY_S
@@ -25,7 +25,7 @@ from orchgit.raft_node.host import NodeHost
 from orchgit.raft_node.inbox import Inbox
 from orchgit.raft_node.proposal import Proposal, not_leader, queue_full
 from orchgit.raft_node.proposal_batching import ProposalQueue, QueuedProposal
-from orchgit.raft_node.status import NodeStatus
+from orchgit.raft_node.status import RaftNodeStatus
 from orchgit.raft_transport.poll_loop import PollLoop
 
 _log = structlog.get_logger(component="raft")
@@ -48,7 +48,7 @@ class RaftNode:
         self._now_s = host.now_s
         rng = random.Random()  # noqa: S311 (it draws election time-outs)
         self.core = RaftCore(config, host.journal, host.snapshots, rng, host.now_s())
-        self.status = NodeStatus(self.core, host.journal.last_index, host.now_s)
+        self.status = RaftNodeStatus(self.core, host.journal.last_index, host.now_s)
         self.loop = PollLoop()
         self._inbox = Inbox()
         self._queue = ProposalQueue()
@@ -247,7 +247,7 @@ class RaftNode:
                 if led and not told:
                     self._forwarding.give_up(record.payload, str(error))
 
-    def _release(self, ready: Ready) -> None:
+    def _release(self, ready: RaftReady) -> None:
         for receiver, message in ready.messages:
             self._transport.send(receiver, message)
         self._transport.flush()

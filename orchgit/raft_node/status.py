@@ -8,7 +8,7 @@ from orchgit.raft.configuration import Member, PeerProgress
 from orchgit.raft.core import RaftCore
 
 
-class NodeStatus:
+class RaftNodeStatus:
     """Single values that the raft thread writes; two reads may see different moments."""
 
     def __init__(self, core: RaftCore, last_log_index: int, now_s: Callable[[], float]) -> None:

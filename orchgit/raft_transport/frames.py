@@ -1,7 +1,7 @@
 """How messages lie in a connection: frames, large messages in parts that others may pass.
 
     frame:  2 bits kind, 30 bits length (big-endian) | that many bytes
-    kinds:  a whole message (without bytes: only "I am still here") | a part of one | its last part
+    kinds:  a whole message (without bytes: a sign of life) | a part of one | its last part
 
 One large message is under way at a time; whole messages may come between its parts, so that a
 heartbeat never waits for a large entry.

@@ -1,7 +1,7 @@
-"""The way to one other server: two queues, a connection that is made again when it is lost.
+"""The connection to one other server, which is made again when it is lost, and its two queues.
 
 All of it belongs to the raft thread, which sends when it is awake anyway. Only connecting, with its
-handshake, may take long and has a thread for as long as it takes.
+handshake, may take long, so it has a thread of its own.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from collections import deque
 import msgspec
 import structlog
 
+from orchgit.backoff import backoff_s
+from orchgit.host_port import split_host_port
 from orchgit.raft import messages as raft_messages
 from orchgit.raft.messages import Message
 from orchgit.raft_transport.frames import LAST_PART, PART, PART_BYTES, STILL_HERE, frame
 from orchgit.raft_transport.poll_loop import PollLoop
-from orchgit.raft_transport.tls import split_address
 from orchgit.wire.tls import PerVersion
 
 _log = structlog.get_logger(component="raft")
@@ -31,9 +32,9 @@ _RETRY_S = (0.02, 0.5)
 _STILL_HERE_S = 3.0
 SILENCE_S = 10.0
 LINGER_S = 15.0
-"""To who is no member (any more) a connection is kept for so long after the last message."""
-NOT_NOW = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
-"""What a socket that does not wait says when it would have to."""
+"""A connection to a server that is not a member is kept for so long after the last message."""
+WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+"""The errors of a non-blocking socket that has nothing to read, or no room to write."""
 
 
 class Greeting(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,22 +62,23 @@ class TcpLink:
         self._slow: deque[Message] = deque()
         self._slow_bytes = 0
         self._large = memoryview(b"")
-        """What is left of the large message that is under way."""
+        """What is left of the large message that is being sent."""
         self._rest = memoryview(b"")
-        """What the connection did not take yet."""
+        """Bytes that the socket did not take yet."""
         self._channel: socket.socket | None = None
         self._is_full = False
         self._used_s = self._moved_s = time.monotonic()
         self._retry_at_s = 0.0
-        self._retry_s = _RETRY_S[0]
+        self._failures = 0
+        """Attempts to connect since the last connection."""
         self._connecting: threading.Thread | None = None
         self._made: socket.socket | None = None
         """Connected, and not yet taken over by the raft thread."""
         self._begin_to_connect()
 
     def put(self, message: Message) -> bool:
-        """For the next `flush`. Dropped (False) while there is no connection, an old message helps
-        nobody; and when too much waits."""
+        """Queues a message for the next `flush`. Returns False if it is dropped: there is no
+        connection (an old message would be useless), or too much waits."""
         size = raft_messages.size_of(message)
         self._used_s = time.monotonic()
         full = len(self._slow) >= _MAX_QUEUED or len(self._quick) >= _MAX_QUEUED
@@ -91,7 +93,7 @@ class TcpLink:
         return True
 
     def flush(self) -> None:
-        """Send what the connection takes now; the rest follows when it takes more."""
+        """Sends what the connection takes now; the rest follows when it takes more."""
         if self._channel is None:
             return
         try:
@@ -99,7 +101,7 @@ class TcpLink:
                 sent = self._channel.send(self._rest)
                 self._rest = self._rest[sent:]
                 self._moved_s = time.monotonic()
-        except NOT_NOW:
+        except WOULD_BLOCK:
             self._watch(is_full=True)
         except OSError as error:
             self._lost(error)
@@ -107,7 +109,7 @@ class TcpLink:
             self._watch(is_full=False)
 
     def tick(self, now_s: float) -> None:
-        """From time to time: be heard of, give up what is stuck, connect again."""
+        """Sends a sign of life, ends a stuck connection, connects again, as the time asks for."""
         if not self._is_wanted(now_s):
             self._disconnect()
         elif self._channel is None:
@@ -167,13 +169,13 @@ class TcpLink:
 
     def _connect(self) -> None:
         """In a thread of its own."""
-        host, port = split_address(self._greeting.receiver)
+        host, port = split_host_port(self._greeting.receiver)
         try:
             channel = socket.create_connection((host, port), _CONNECT_S)
             try:
                 if self._tls is not None:
                     channel = self._tls.get().wrap_socket(channel, server_hostname=host)
-                without_delay(channel)
+                disable_delay(channel)
                 channel.sendall(frame(msgspec.msgpack.encode(self._greeting)))
                 channel.setblocking(False)
                 self._made = channel
@@ -190,10 +192,10 @@ class TcpLink:
         self._connecting = None
         self._channel, self._made = self._made, None
         if self._channel is None:
-            self._retry_at_s = time.monotonic() + self._retry_s
-            self._retry_s = min(2 * self._retry_s, _RETRY_S[1])
+            self._retry_at_s = time.monotonic() + backoff_s(self._failures, *_RETRY_S)
+            self._failures += 1
             return
-        self._retry_s = _RETRY_S[0]
+        self._failures = 0
         self._moved_s = time.monotonic()
         self._is_full = False
         self._loop.watch(self._channel.fileno(), self._ready)
@@ -204,12 +206,12 @@ class TcpLink:
             self._loop.watch(self._channel.fileno(), self._ready, write=is_full)
 
     def _ready(self) -> None:
-        """There is room again; or the other side has ended the connection: it says nothing here."""
+        """There is room again, or the other side, which sends nothing here, has ended."""
         if self._channel is None:
             return
         try:
             said = self._channel.recv(1)
-        except NOT_NOW:
+        except WOULD_BLOCK:
             self.flush()
         except OSError as error:
             self._lost(error)
@@ -232,10 +234,10 @@ class TcpLink:
         self._large = self._rest = memoryview(b"")
 
 
-def without_delay(channel: socket.socket) -> None:
+def disable_delay(channel: socket.socket) -> None:
     channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def shut(channel: socket.socket) -> None:
+def shut_down(channel: socket.socket) -> None:
     with contextlib.suppress(OSError):
         channel.shutdown(socket.SHUT_RDWR)

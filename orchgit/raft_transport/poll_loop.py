@@ -1,7 +1,7 @@
-"""What one thread sleeps on: its sockets, what other threads ask of it, and the time.
+"""What one thread sleeps on: its sockets, the calls of other threads, and the time.
 
-The poller is pysyncobj's. A thread that sends and receives by itself, when it is awake anyway,
-needs no others to hand its bytes to: each hand-over would cost a change of the interpreter's lock.
+The poller is pysyncobj's. The raft thread sends and receives by itself, when it is awake anyway: to
+hand bytes to other threads would cost a change of the interpreter's lock each time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class PollLoop:
         self._calls_alone.register(self._wake_fd, select.POLLIN)
 
     def call(self, what: Callable[[], None]) -> None:
-        """Have it done by the next `run_calls`, which is soon."""
+        """Makes the next `run_calls`, which is soon, call it."""
         self._calls.append(what)
         self.wake()
 
     def wake(self) -> None:
-        """Let the next `wait`, or the one under way, return at once."""
+        """Makes the next `wait`, or the one under way, return at once."""
         self._is_wanted = True
         if self._sleeps:
             self._sleeps = False
@@ -48,8 +48,8 @@ class PollLoop:
             self._calls.popleft()()
 
     def watch(self, descriptor: int, ready: Callable[[], None], write: bool = False) -> None:
-        """Have `wait` call `ready` when there is something to read (`write`: or room to write), or
-        an error; in place of an earlier one. Until `forget`, which comes before closing it."""
+        """Makes `wait` call `ready` when there is something to read (`write`: or room to write), or
+        an error; replaces an earlier `ready`. Call `forget` before closing the descriptor."""
         wanted = POLL_EVENT_TYPE.READ | (POLL_EVENT_TYPE.WRITE if write else 0)
         self._poller.subscribe(descriptor, lambda _, __: self._awake(ready), wanted)
 
@@ -57,24 +57,23 @@ class PollLoop:
         self._poller.unsubscribe(descriptor)
 
     def wait(self, timeout_s: float) -> None:
-        """Until a socket was ready, somebody called, or the time is over."""
+        """Returns when a socket was ready, another thread called, or the time is over."""
         self._sleeps = True
-        # Whoever calls from here on writes to the descriptor; whoever did before is seen now.
+        # A call from here on writes to the descriptor; an earlier one is seen now.
         self._poller.poll(0 if self._is_wanted else timeout_s)
         self._sleeps = False
-        # Before the caller takes what came: whatever comes later wakes again.
+        # Before the caller takes what came: later calls wake again.
         self._is_wanted = False
 
     def wait_without_io(self, timeout_s: float) -> None:
-        """As `wait`, but what comes by the sockets is no reason to return before the time is over.
-        It is served all the same then."""
+        """Like `wait`, but sockets do not end it before the time is over; they are served then."""
         self._sleeps = True
         if not self._is_wanted:
             self._calls_alone.poll(timeout_s * 1000)
         self.wait(0)
 
     def _awake(self, ready: Callable[[], None]) -> None:
-        """It may call for what it brings; that needs no descriptor any more."""
+        """What `ready` calls for itself needs no wake-up any more."""
         self._sleeps = False
         ready()
 

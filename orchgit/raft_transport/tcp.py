@@ -1,9 +1,9 @@
 """Messages over TCP: to each other server one connection out, from each one in, with mutual TLS.
 
-A connection begins with a greeting: protocol, cluster, who is speaking, who is meant. With TLS the
-speaker's certificate has to name the host it claims to be; without, only loop-back is allowed. It
-need not be a member that is known here: a leader may be new, and whoever is taken in hears of that
-from the leader. What cannot be sent is dropped: Raft sends it again.
+A connection begins with a greeting: protocol, cluster, sender, receiver. With TLS the sender's
+certificate has to name the sender's host; without TLS only loop-back is allowed. The sender need
+not be a known member: a leader may be new, and a server that is added hears of it from the leader.
+Messages that cannot be sent are dropped: Raft sends them again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TcpTransport:
 
     @property
     def has_connections(self) -> bool:
-        return bool(self._links) or self._inbound.has_speakers
+        return bool(self._links) or self._inbound.has_peers
 
     def set_peers(self, addresses: Collection[str]) -> None:
         for address in addresses:
@@ -69,19 +69,17 @@ class TcpTransport:
         self._inbound.tick(now_s)
 
     def _link(self, receiver: str, is_member: bool = False) -> TcpLink | None:
-        """Made when it is needed; no more than a cluster could have use for."""
+        """Returns the link, made when it is needed; None if there are too many."""
         link = self._links.get(receiver)
         if link is not None:
             return link
-        if len(self._links) >= _MAX_LINKS and not self._forget_ended():
-            return None
+        if len(self._links) >= _MAX_LINKS:
+            self._links = {name: one for name, one in self._links.items() if not one.has_ended}
+            if len(self._links) >= _MAX_LINKS:
+                return None
         greeting = Greeting(PROTOCOL, self._cluster, self._name, receiver)
         link = self._links[receiver] = TcpLink(greeting, self._tls, is_member, self._loop)
         return link
-
-    def _forget_ended(self) -> bool:
-        self._links = {name: one for name, one in self._links.items() if not one.has_ended}
-        return len(self._links) < _MAX_LINKS
 
     def close(self) -> None:
         self._inbound.close()

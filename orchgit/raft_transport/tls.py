@@ -1,4 +1,4 @@
-"""Who may speak to a member: certificates of the cluster's own authority, on both sides."""
+"""TLS between members: certificates of the cluster's own authority, on both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
 
 
 def client_context(files: TlsFiles) -> ssl.SSLContext:
-    """Checks the host that is connected to against the certificate it shows."""
+    """Returns a context that checks the certificate against the host that is connected to."""
     return _loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), files)
 
 
@@ -34,14 +34,14 @@ def _loaded(context: ssl.SSLContext, files: TlsFiles) -> ssl.SSLContext:
 
 
 def names_host(certificate: Mapping[str, object], host: str) -> bool:
-    """Whether a checked certificate's alternative names have exactly this host."""
+    """Returns whether a checked certificate's alternative names have exactly this host."""
     names = certificate.get("subjectAltName", ())
     assert isinstance(names, tuple)
     return any(_same_host(str(value), host) for _, value in names)
 
 
 def server_of(certificate: Mapping[str, object], region: str) -> bool:
-    """Whether a checked certificate is a server's, not an agent's."""
+    """Returns whether a checked certificate is a server's, not an agent's."""
     names = certificate.get("subjectAltName", ())
     assert isinstance(names, tuple)
     return names_server((str(value) for kind, value in names if kind == "DNS"), region)
@@ -52,31 +52,3 @@ def _same_host(one: str, other: str) -> bool:
         return ipaddress.ip_address(one) == ipaddress.ip_address(other)
     except ValueError:
         return one.lower() == other.lower()
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Of "host:port" or "[v6]:port"."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise InvalidInputError(
-            f"cannot use raft address {address!r}: write it as host:port, for example "
-            "127.0.0.1:4647"
-        )
-    return host.strip("[]"), int(port)
-
-
-def is_loopback(address: str) -> bool:
-    host, _ = split_address(address)
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def is_any_host(address: str) -> bool:
-    """Such as 0.0.0.0: to listen everywhere, and no address to reach somebody at."""
-    host, _ = split_address(address)
-    try:
-        return ipaddress.ip_address(host).is_unspecified
-    except ValueError:
-        return False

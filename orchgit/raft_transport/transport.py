@@ -13,39 +13,39 @@ Receive = Callable[[str, Message], None]
 
 
 class Transport(Protocol):
-    """May lose, delay, repeat and reorder; must not invent, nor mistake the sender."""
+    """May lose, delay, repeat and reorder messages; must not invent any, nor mistake the sender."""
 
     def start(self, receive: Receive, loop: PollLoop) -> None:
-        """Begin to listen, with the sockets in the loop. All others are for the loop's thread, and
-        return at once."""
+        """Begins to listen, with the sockets in the loop. All other methods are for the loop's
+        thread, and return at once."""
 
     @property
     def has_connections(self) -> bool:
-        """Whether `tick` is to be called, every second at the least."""
+        """`tick` has to be called, at least every second."""
         ...
 
     def set_peers(self, addresses: Collection[str]) -> None:
-        """Who the other members are from now on."""
+        """Sets who the other members are from now on."""
 
     def send(self, receiver: str, message: Message) -> bool:
-        """With the next `flush`; False if it will certainly not arrive."""
+        """Sends with the next `flush`; returns False if the message will certainly not arrive."""
 
     def flush(self) -> None: ...
 
     def tick(self) -> None:
-        """See to the connections: some are silent for too long, some are to be made again."""
+        """Ends connections that are silent for too long, and makes lost ones again."""
 
     def close(self) -> None:
         """When the loop's thread has ended."""
 
 
 class LoneTransport:
-    """Of a server that can have no others: it has no address that they could reach."""
+    """The transport of a server that can have no other members: they could not reach it."""
 
     has_connections = False
 
     def start(self, receive: Receive, loop: PollLoop) -> None:
-        """Nobody will call."""
+        """No other server connects."""
 
     def set_peers(self, addresses: Collection[str]) -> None:
         assert not addresses, f"a lone member has no others, not even {addresses}"

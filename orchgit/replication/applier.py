@@ -60,9 +60,9 @@ class Applier:
     def __init__(
         self,
         store: Store,
-        on_applied: Callable[[Outcome], None],
-        on_failure: Callable[[BaseException], None],
-        on_room: Callable[[], None],
+        on_applied: Callable[[Outcome], object],
+        on_failure: Callable[[BaseException], object],
+        on_room: Callable[[], object],
         space: DiskSpace | None = None,
         disk: Disk = DISK,
     ) -> None:
@@ -122,15 +122,12 @@ class Applier:
                 if not is_full(error):
                     raise
                 self._space.lacks(STATE, self._disk.full(self._store.path.parent))
-                if self._told_to_stop_within(RETRY_S):
-                    return None
+                with self._changed:
+                    if self._changed.wait_for(lambda: self._stopping, RETRY_S):
+                        return None
             else:
                 self._space.suffices(STATE)
                 return outcome
-
-    def _told_to_stop_within(self, timeout_s: float) -> bool:
-        with self._changed:
-            return self._changed.wait_for(lambda: self._stopping, timeout_s)
 
     def _take(self) -> list[Committed] | Installed:
         """The next entries, or a snapshot; empty when stopping and none are left."""
@@ -190,7 +187,10 @@ def _apply_in(txn: WriteTxn, batch: Sequence[Committed]) -> Outcome:
         txn.rollback()
         raise
     return Outcome(
-        *(batch[-1].index + txn.offset, changes, effects, answers),
+        batch[-1].index + txn.offset,
+        changes,
+        effects,
+        answers,
         elects=any(entry.elects for entry in batch),
         replaced=effects.restored,
         offset=txn.offset,

@@ -87,7 +87,9 @@ def write_archive(
         ]
     head = msgspec.json.encode(meta)
     lines = [f"{hashlib.sha256(head).hexdigest()}  {_META}\n"]
-    lines += [f"{_sha256(path)}  {name}\n" for name, path in files.items()]
+    for name, path in files.items():
+        with path.open("rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
     sums = "".join(lines).encode()
     is_large = max(sizes.values()) >= _USTAR_LIMIT_BYTES
     with (
@@ -181,7 +183,9 @@ def _unpacked(file: IO[bytes], state: Path, packs: Path | None) -> ArchiveMeta:
                     sums[member.name] = _unpack(content, member.size, path)
                     sizes[pack[1]] = member.size
                     continue
-                data = found[member.name] = _limited(content, member)
+                if member.size > _META_LIMIT_BYTES:
+                    raise _damaged(f"{member.name} is too large")
+                data = found[member.name] = content.read()
                 sums[member.name] = hashlib.sha256(data).hexdigest()
         while packed.read(_COPY_BYTES):  # to the end, where gzip has a checksum of its own
             pass
@@ -195,12 +199,6 @@ def _unpacked(file: IO[bytes], state: Path, packs: Path | None) -> ArchiveMeta:
     if told != sizes:
         raise _damaged("its repositories are not those that it names")
     return meta
-
-
-def _limited(content: IO[bytes], member: tarfile.TarInfo) -> bytes:
-    if member.size > _META_LIMIT_BYTES:
-        raise _damaged(f"{member.name} is too large")
-    return content.read()
 
 
 def _unpack(content: IO[bytes], size: int, path: Path | None) -> str:
@@ -261,8 +259,3 @@ def _damaged(what: str) -> InvalidInputError:
     return InvalidInputError(
         f"cannot use the snapshot: it is damaged or no snapshot at all ({what}); take another one"
     )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

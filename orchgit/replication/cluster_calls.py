@@ -146,16 +146,14 @@ class ClusterCalls:
         return self.leadership.is_leader
 
     @property
-    def _sure_s(self) -> float:
-        """No member votes for another while it has heard of a leader for so long; less what clocks
-        may differ."""
-        return self.config.timing.election_s[0] * 0.9
-
-    @property
     def leads_for_certain(self) -> bool:
-        """Whether a majority has confirmed it so lately that no other member can have been elected
-        meanwhile, also if this process, or the machine, stood still."""
-        return self._started and boottime_s() - self._node.status.confirmed_s < self._sure_s
+        """A majority has confirmed the leadership so lately that no other member can have been
+        elected meanwhile, even if this process, or the machine, stood still.
+
+        No member votes for another within the shortest election time-out after a message of a
+        leader; a tenth is kept for clocks that differ."""
+        certain_s = self.config.timing.election_s[0] * 0.9
+        return self._started and boottime_s() - self._node.status.confirmed_s < certain_s
 
     @property
     def leader_address(self) -> str | None:
@@ -226,14 +224,13 @@ class ClusterCalls:
                 return log_index + offset
 
     def _settler(self, future: asyncio.Future[T]) -> Callable[[T], None]:
-        """Sets a result from another thread."""
+        """Returns a function that sets the result from another thread."""
 
         def settle(value: T) -> None:
-            self._loop.call_soon_threadsafe(_settle, future, value)
+            if not future.done():
+                future.set_result(value)
 
-        return settle
+        def settle_on_loop(value: T) -> None:
+            self._loop.call_soon_threadsafe(settle, value)
 
-
-def _settle(future: asyncio.Future[T], value: T) -> None:
-    if not future.done():
-        future.set_result(value)
+        return settle_on_loop

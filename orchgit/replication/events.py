@@ -16,7 +16,6 @@ from typing import Self
 import msgspec
 
 from orchgit.model.allocation import Allocation
-from orchgit.model.base import Model
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.event import Event
@@ -28,6 +27,7 @@ from orchgit.state.changes import Changes
 from orchgit.state.snapshot import Snapshot
 
 _MAX_WAITING_BATCHES = 1024
+_FILTER_KEYS = ("job_id", "deployment_id", "eval_id", "node_id", "source", "parent_id")
 
 Topical = Job | Evaluation | Allocation | Deployment | Node | Source | Rollout
 
@@ -152,15 +152,10 @@ def event_of(type_: str, index: int, subject: Topical) -> Event:
         type=type_,
         key=subject.name if isinstance(subject, Source) else subject.id,
         namespace=getattr(subject, "namespace", ""),
-        filter_keys=_filter_keys(subject),
+        filter_keys=[key for name in _FILTER_KEYS if (key := getattr(subject, name, ""))],
         index=index,
         payload={topic: subject},
     )
-
-
-def _filter_keys(subject: Model) -> list[str]:
-    names = ("job_id", "deployment_id", "eval_id", "node_id", "source", "parent_id")
-    return [key for name in names if (key := getattr(subject, name, ""))]
 
 
 class AppliedFeed:
@@ -209,11 +204,11 @@ class AppliedFeeds:
         self._feeds: list[AppliedFeed] = []
 
     def subscribe(self) -> AppliedFeed:
-        feed = AppliedFeed(self._feeds_without)
+        feed = AppliedFeed(on_close=self._remove)
         self._feeds.append(feed)
         return feed
 
-    def _feeds_without(self, feed: AppliedFeed) -> None:
+    def _remove(self, feed: AppliedFeed) -> None:
         self._feeds = [one for one in self._feeds if one is not feed]
 
     def push(self, batch: AppliedBatch) -> None:

@@ -49,7 +49,8 @@ class StateFiles:
     def _prepare(self, first_index: int) -> None:
         if self.store.exists() and not (self._is_trusted() and self._reaches(first_index)):
             _log.warning("rebuilding the state from its snapshot and the log", path=str(self.store))
-            self._remove_store()
+            for suffix in ("", "-wal", "-shm"):
+                self._beside(suffix).unlink(missing_ok=True)
         if not self.store.exists() and self.snapshot.exists():
             snapshot_file(self.snapshot, self._disk).check()
             fresh = self.store.with_suffix(".new")
@@ -111,10 +112,6 @@ class StateFiles:
             if is_full(error):
                 raise self._disk.full(self.directory) from error
             return False
-
-    def _remove_store(self) -> None:
-        for suffix in ("", "-wal", "-shm"):
-            self._beside(suffix).unlink(missing_ok=True)
 
     def _beside(self, suffix: str) -> Path:
         return self.store.with_name(self.store.name + suffix)

@@ -12,7 +12,7 @@ from orchgit.errors import (
     RefusedError,
 )
 from orchgit.ids import IdSource
-from orchgit.raft.configuration import ConfigurationEntry, Member
+from orchgit.raft.configuration import Member
 from orchgit.raft.core import RaftConfig
 from orchgit.raft_log.disk_space import DiskSpace
 from orchgit.raft_node.node import RaftNode
@@ -25,8 +25,8 @@ from orchgit.replication.commands import SetClusterId
 from orchgit.replication.data_directory import room_to_start
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
 from orchgit.replication.leadership import Leadership, LeadershipFeed, LeaderSignal
+from orchgit.replication.members_at_start import MembersAtStart
 from orchgit.replication.opened_state import OpenedState
-from orchgit.replication.origin import Origin
 from orchgit.replication.pending_proposals import Waiting
 from orchgit.replication.replication_config import ReplicationConfig
 from orchgit.replication.server_host import LoopCallbacks, ServerHost
@@ -73,7 +73,7 @@ class ReplicatedState(Writing):
         self._applier.start()
         self._transport.start(self._node.receive, self._node.loop)
         self._raft.start()
-        if self._leads_alone:
+        if self._node.status.members == (Member(self.config.address, True),):
             await self._unless_failed(self.leadership.gained())
             if self.leadership.is_leader:
                 await self._give_cluster_id()
@@ -90,12 +90,23 @@ class ReplicatedState(Writing):
             self._log_id = self._known_log_id()
             self.space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
             self._applier = Applier(
-                *(self.store, self._applied, self._applier_failed, self._applier_has_room),
-                *(self.space, config.disk),
+                self.store,
+                on_applied=lambda outcome: self._loop.call_soon_threadsafe(self._publish, outcome),
+                on_failure=lambda error: self._loop.call_soon_threadsafe(self._end, error),
+                on_room=lambda: self._node.wake(),
+                space=self.space,
+                disk=config.disk,
             )
-            origin = Origin(config.data_dir / "raft", config.address, self._opened.journal)
-            first = self._first_members(origin)
-            self._transport = self._open_transport()
+            members_at_start = MembersAtStart(
+                config.data_dir / "raft", config.address, self._opened.journal
+            )
+            given = (config.address, *config.peers) if config.bootstrap else ()
+            first = members_at_start.members(snapshot_members(self._opened.files.store), given)
+            self._transport: Transport = (
+                TcpTransport(config.address, config.cluster, config.tls, config.bind)
+                if config.listens
+                else LoneTransport()
+            )
             undo.callback(self._transport.close)
             raft_config = RaftConfig(
                 config.address,
@@ -109,24 +120,19 @@ class ReplicatedState(Writing):
                 self._loop, self._role_changed, self._leader_signal.tell, self._end
             )
             host = ServerHost(
-                *(self._opened, self._transport, self._applier, self.space),
-                *(config.disk, callbacks),
+                self._opened,
+                self._transport,
+                self._applier,
+                self.space,
+                config.disk,
+                callbacks,
             )
             self._node = RaftNode(raft_config, host)
             self._refuse_members_out_of_reach()
-            origin.remember_address()
+            members_at_start.remember_address()
             newest = snapshot_index(self._opened.files.snapshot)
             self._raft = RaftThread(self._node, host, newest, config.snapshot_log_bytes)
             undo.pop_all()
-
-    def _first_members(self, origin: Origin) -> ConfigurationEntry:
-        config = self.config
-        given = (config.address, *config.peers) if config.bootstrap else ()
-        return origin.members(snapshot_members(self._opened.files.store), given)
-
-    @property
-    def _leads_alone(self) -> bool:
-        return self._node.status.members == (Member(self.config.address, True),)
 
     def _refuse_members_out_of_reach(self) -> None:
         others = [one.address for one in self._node.status.members if one.address != self.address]
@@ -136,21 +142,9 @@ class ReplicatedState(Writing):
                 "it has no raft address that they can reach; give it the one it had"
             )
 
-    def _open_transport(self) -> Transport:
-        config = self.config
-        if not config.listens:
-            return LoneTransport()
-        return TcpTransport(config.address, config.cluster, config.tls, config.bind)
-
     def _known_log_id(self) -> str:
         with self.store.snapshot() as snapshot:
             return snapshot.meta.log_id()
-
-    def _name_log(self) -> None:
-        """As soon as the state says which log this is; that never changes."""
-        self._log_id = self._known_log_id()
-        if self._log_id:
-            self._node.name_log(self._log_id)
 
     async def _name_cluster(self, feed: LeadershipFeed) -> None:
         """Whenever this member leads a cluster that has no id yet, until it has one."""
@@ -228,9 +222,6 @@ class ReplicatedState(Writing):
 
     # -- called by the threads -------------------------------------------------------------------
 
-    def _applied(self, outcome: Outcome) -> None:
-        self._loop.call_soon_threadsafe(self._publish, outcome)
-
     def _publish(self, outcome: Outcome) -> None:
         """The order matters: who is woken by an answer finds the store's readers up to date."""
         self._offset = outcome.offset
@@ -239,10 +230,15 @@ class ReplicatedState(Writing):
         else:
             self.store.publish(outcome.changes, outcome.index)
         if not self._log_id:
-            self._name_log()
+            # The state may say now which log this is; that never changes.
+            self._log_id = self._known_log_id()
+            if self._log_id:
+                self._node.name_log(self._log_id)
         self._feeds.push(
             AppliedBatch(
-                *(outcome.index, outcome.changes, outcome.effects),
+                outcome.index,
+                outcome.changes,
+                outcome.effects,
                 open_snapshot=self.store.snapshot,
                 replaced=outcome.replaced,
             )
@@ -258,12 +254,6 @@ class ReplicatedState(Writing):
         """Lost at once; gained when the first entry of the new term has been applied."""
         if not leads:
             self.leadership.set(False)
-
-    def _applier_has_room(self) -> None:
-        self._node.wake()
-
-    def _applier_failed(self, error: BaseException) -> None:
-        self._loop.call_soon_threadsafe(self._end, error)
 
     def _end(self, error: BaseException) -> None:
         """Nothing can be acknowledged any more."""

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.host_port import is_loopback, is_wildcard, split_host_port
 from orchgit.raft.state import Timing
 from orchgit.raft_log.disk import DISK, Disk
 from orchgit.raft_log.journal import SEGMENT_BYTES
-from orchgit.raft_transport.tls import is_any_host, is_loopback, split_address
 from orchgit.wire.tls import TlsFiles
 
 
@@ -56,7 +56,7 @@ class ReplicationConfig:
 
     @property
     def _ports(self) -> tuple[int, int]:
-        return split_address(self.bind)[1], split_address(self.address)[1]
+        return split_host_port(self.bind)[1], split_host_port(self.address)[1]
 
     @property
     def _needs_others(self) -> bool:
@@ -65,7 +65,7 @@ class ReplicationConfig:
     def validate(self) -> None:
         if not self.server_id:
             raise InvalidInputError("cannot start replication: `server_id` is empty")
-        ports = [*self._ports, *(split_address(one)[1] for one in self.peers)]
+        ports = [*self._ports, *(split_host_port(one)[1] for one in self.peers)]
         if self._needs_others and 0 in ports:
             raise InvalidInputError(
                 "cannot start replication: members must know each other's port; give one for each"
@@ -75,7 +75,7 @@ class ReplicationConfig:
                 f"cannot start replication: `peers` {list(self.peers)} must name each other member "
                 f"once, and not this one ({self.address})"
             )
-        if self.listens and is_any_host(self.address):
+        if self.listens and is_wildcard(self.address):
             raise InvalidInputError(
                 f"cannot start replication: nobody can reach a member called {self.address}; give "
                 "the address by which the other servers reach this one (`advertise`)"

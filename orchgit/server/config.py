@@ -10,6 +10,7 @@ from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import SCHEDULER_TYPES
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
+from orchgit.host_port import is_host_port
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source
 from orchgit.server.http.access import HttpAccess, access_of
@@ -134,7 +135,6 @@ def _join_problems(join: JoinConfig, peers: tuple[str, ...]) -> list[str]:
 def _address_problems(addresses: Mapping[str, str]) -> list[str]:
     problems = []
     for name, address in addresses.items():
-        host, _, port = address.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
+        if not is_host_port(address):
             problems.append(f'{name}: "{address}" is not host:port')
     return problems

@@ -51,19 +51,18 @@ class LeaderDuties:
             async for leads in self._services.context.state.leadership.subscribe():
                 await end_tasks(work)
                 if leads:
-                    work = [asyncio.create_task(self._take(), name="take office")]
+                    work = [asyncio.create_task(self._begin(), name="leader duties")]
                     continue
                 self._end_streams()
                 await self._gitops.stop()
         finally:
             await end_tasks(work)
 
-    async def _take(self) -> None:
+    async def _begin(self) -> None:
         """Does what a new leader has to do; tries again while something prevents it."""
         while True:
             try:
-                await self._store_scheduler_config()
-                await self._store_sources()
+                await self._store_configuration()
                 await self._gitops.start()
                 await self._make_first_root_key()
                 return
@@ -73,19 +72,16 @@ class LeaderDuties:
                 )
                 await self._clock.sleep(_RETRY_S)
 
-    async def _store_scheduler_config(self) -> None:
-        """Stores the configured scheduler settings, unless some are stored already."""
-        if self._config.scheduler_config is not None:
-            config = self._config.scheduler_config
-            await set_scheduler_config(self._services.context, config, expected_modify_index=0)
-
-    async def _store_sources(self) -> None:
-        """Stores the configured sources that are not stored yet; changes over the API stay."""
-        with self._services.context.snapshot() as snapshot:
+    async def _store_configuration(self) -> None:
+        """Stores the configured scheduler settings and sources, unless they are stored already."""
+        context, wanted = self._services.context, self._config.scheduler_config
+        if wanted is not None:
+            await set_scheduler_config(context, wanted, expected_modify_index=0)
+        with context.snapshot() as snapshot:
             known = {source.name for source in snapshot.sources.all()}
         for source in self._config.sources:
             if source.name not in known:
-                await put_source(self._services.context, source)
+                await put_source(context, source)
 
     async def _make_first_root_key(self) -> None:
         """Makes the first root key: clients look for a signing key soon after the first start."""

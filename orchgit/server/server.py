@@ -33,20 +33,20 @@ from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.serve import RpcServer
 from orchgit.server.config import ServerConfig
-from orchgit.server.facts import Facts
-from orchgit.server.gitops_for_api import GitopsForApi
-from orchgit.server.http.leadership import ServerLeadership
 from orchgit.server.http.server import HttpServer, check_certificate
-from orchgit.server.job_texts import JobTexts
 from orchgit.server.leader_duties import LeaderDuties
 from orchgit.server.membership.addresses import advertised
-from orchgit.server.membership.cluster import Cluster
 from orchgit.server.membership.identity import cluster_key, server_id_of
 from orchgit.server.membership.joining import Joining
-from orchgit.server.membership.peers import ClusterPeers
 from orchgit.server.membership.records import RecordKeeper, own_record
-from orchgit.server.metrics import server_metrics
-from orchgit.server.task_output import TaskOutput
+from orchgit.server.ports.facts import Facts
+from orchgit.server.ports.git_peers import ClusterPeers
+from orchgit.server.ports.gitops import ApiGitops
+from orchgit.server.ports.job_texts import JobTexts
+from orchgit.server.ports.leadership import ServerLeadership
+from orchgit.server.ports.membership import MembershipOperations
+from orchgit.server.ports.metrics import server_metrics
+from orchgit.server.ports.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
 from orchgit.services.cluster.membership import add_server, remove_server
 from orchgit.services.cluster.server_directory import ServerDirectory
@@ -122,9 +122,9 @@ class Server:
             server=self.facts,
             dry_run=self.dry_run,
             events=self.events,
-            cluster=Cluster(self.joining, self.directory, self.control),
+            cluster=MembershipOperations(self.joining, self.directory, self.control),
             job_texts=self._job_texts,
-            gitops=GitopsForApi(self.gitops, config.gitops),
+            gitops=ApiGitops(self.gitops, config.gitops),
             scrape=self._metrics,
             agents_tls=config.agents_tls,
         )

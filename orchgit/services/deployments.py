@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
 from orchgit.model.deployment import (
     Deployment,
-    DeploymentState,
     DeploymentStatus,
     DeploymentStatusUpdate,
 )
@@ -181,16 +180,12 @@ def _with_canaries(deployment: Deployment, groups: Sequence[str]) -> list[str]:
     if not chosen:
         raise RefusedError("no canaries to promote")
     for name, state in chosen.items():
-        _check_group_healthy(name, state)
+        if state.healthy_allocs < state.desired_canaries:
+            raise RefusedError(
+                f'Task group "{name}" has {state.healthy_allocs}/{state.desired_canaries} '
+                "healthy allocations"
+            )
     return list(chosen)
-
-
-def _check_group_healthy(name: str, state: DeploymentState) -> None:
-    if state.healthy_allocs < state.desired_canaries:
-        raise RefusedError(
-            f'Task group "{name}" has {state.healthy_allocs}/{state.desired_canaries} '
-            "healthy allocations"
-        )
 
 
 def _status_update(

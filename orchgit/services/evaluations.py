@@ -43,6 +43,15 @@ def evaluation_for_job(
     )
 
 
+def evaluation_to_run(
+    context: UseCaseContext, job: Job, trigger: str, *, priority: int = 0
+) -> Evaluation | None:
+    """Like `evaluation_for_job`; None for a parent that runs nothing itself."""
+    if not runs_by_itself(job):
+        return None
+    return evaluation_for_job(context, job, trigger, priority=priority)
+
+
 def purged_job_of(allocation: Allocation) -> Job:
     """Returns what an evaluation says of its job, as an allocation of the purged job knows it."""
     return Job(namespace=allocation.namespace, id=allocation.job_id, type=allocation.job_type)

@@ -91,7 +91,8 @@ async def delete_host_volume(context: UseCaseContext, namespace: str, volume_id:
         claims = [
             claim for claim in snapshot.volume_claims.all(namespace) if claim.volume_id == volume_id
         ]
-        users = _users_of(snapshot, volume)
+        held = snapshot.allocations.occupying_node(volume.node_id)
+        users = [each for each in held if _uses(snapshot, each, volume.name)]
     if users:
         raise RefusedError(
             f"could not delete volume {volume_id} in use by alloc {users[0].id}; stop its job first"
@@ -123,12 +124,6 @@ async def delete_volume_claim(context: UseCaseContext, claim_id: str) -> int:
         evaluation = evaluation_for_job(context, job, EvalTrigger.QUEUED_ALLOCS)
         await context.propose(UpsertEvaluations(now_ns=context.now_ns(), evaluations=[evaluation]))
     return applied.index
-
-
-def _users_of(snapshot: Snapshot, volume: HostVolume) -> list[Allocation]:
-    """Returns the allocations on the volume's node that have mounted it, or will."""
-    held = snapshot.allocations.occupying_node(volume.node_id)
-    return [allocation for allocation in held if _uses(snapshot, allocation, volume.name)]
 
 
 def _uses(snapshot: Snapshot, allocation: Allocation, volume_name: str) -> bool:

@@ -57,13 +57,15 @@ class SnapshotClusterView:
         return self._snapshot.allocations.namesakes_of_job(namespace, job_id)
 
     def job_allocations(self, job: Job) -> JobAllocations:
-        return job_allocations(self._snapshot, job, self._calm_nodes())
+        return job_allocations(self._snapshot, job, self._untainted_nodes())
 
-    def _calm_nodes(self) -> Set[str]:
+    def _untainted_nodes(self) -> Set[str]:
         memo = self.columns.memo
-        if "calm" not in memo:
-            memo["calm"] = {n.id for n in self.columns.nodes if n is not None and n.is_calm}
-        return cast(Set[str], memo["calm"])
+        if "untainted" not in memo:
+            memo["untainted"] = {
+                n.id for n in self.columns.nodes if n is not None and n.is_untainted
+            }
+        return cast(Set[str], memo["untainted"])
 
     def allocation(self, alloc_id: str) -> Allocation | None:
         return self._snapshot.allocations.get(alloc_id)

@@ -125,10 +125,10 @@ def _usage_of_plan(plan: _PlanInFlight, columns: ClusterColumns) -> tuple[Number
 
 def _usage_of(placements: Placements, columns: ClusterColumns) -> tuple[Numbers, Numbers]:
     """Returns (rows of the nodes that the columns have, cpu, memory and disk taken on each)."""
-    totals = placements.resources.total()
-    usual = (totals.cpu_shares, totals.memory_mb, totals.disk_mb)
+    usual = _usage(placements.resources)
+    own = {row: _usage(resources) for row, resources in placements.resources_of.items()}
     taken = [
-        (columns.rows[node_id], _own_usage(placements.resources_of.get(row)) or usual)
+        (columns.rows[node_id], own.get(row, usual))
         for row, node_id in enumerate(placements.node_ids)
         if node_id in columns.rows
     ]
@@ -150,9 +150,7 @@ def _add_ports(
                 ports.setdefault(row, {}).setdefault(port.host_ip, set()).add(port.value)
 
 
-def _own_usage(resources: AllocatedResources | None) -> tuple[int, int, int] | None:
-    if resources is None:
-        return None
+def _usage(resources: AllocatedResources) -> tuple[int, int, int]:
     total = resources.total()
     return (total.cpu_shares, total.memory_mb, total.disk_mb)
 

@@ -16,11 +16,6 @@ from orchgit.state.changes import DERIVED, Changes
 T = TypeVar("T")
 
 
-def _table_of(target: str) -> str:
-    name = target.partition(":")[0]
-    return DERIVED.get(name, name)
-
-
 class Watch:
     """Belongs to the event loop's thread. `publish` is called after each commit."""
 
@@ -41,7 +36,8 @@ class Watch:
 
     def index(self, targets: Collection[str]) -> int:
         """Returns the newest index of the tables that the targets belong to; at least 1."""
-        return max((self._indexes.get(_table_of(target), 1) for target in targets), default=1)
+        names = (target.partition(":")[0] for target in targets)
+        return max((self._indexes.get(DERIVED.get(name, name), 1) for name in names), default=1)
 
     async def wait(self, targets: Collection[str], min_index: int, timeout_s: float) -> int:
         """Returns `index(targets)` when the targets may have changed after `min_index`, or at the

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
+from orchgit.cancellation import is_canceled
 from orchgit.errors import NotLeaderError, UnavailableError, UnreachableError
 from orchgit.wire import codec, failures
 from orchgit.wire.methods import StreamMethod, UnaryMethod
@@ -190,7 +191,7 @@ class LeaderChannel:
         try:
             return await task
         except asyncio.CancelledError:
-            if self._current == address or _is_canceled():
+            if self._current == address or is_canceled():
                 raise
             raise UnreachableError(f"cannot go on with {address}: another server leads") from None
         finally:
@@ -212,11 +213,6 @@ class LeaderChannel:
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
         self._channels.clear()
-
-
-def _is_canceled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _worth_another(error: UnavailableError) -> bool:

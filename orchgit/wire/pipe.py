@@ -15,9 +15,12 @@ from typing import Any, cast
 import msgspec
 import structlog
 
+from orchgit.length_frames import HEADER_BYTES, FrameError, frame_end, frame_header
+
 _log = structlog.get_logger(component="rpc")
 
-_LENGTH_BYTES = 4
+MAX_FRAME_BYTES = 1 << 30
+"""Many messages may travel in one frame."""
 _FIRST_BUFFER_BYTES = 1 << 16
 _ENCODER = msgspec.msgpack.Encoder()
 
@@ -81,7 +84,7 @@ class Pipe(asyncio.BufferedProtocol):
         try:
             for frame in self._whole_frames():
                 self._on_messages(self._decoder.decode(frame))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, FrameError):
             _log.exception("cannot read what the other process sends; closing the connection")
             if self._transport is not None:
                 self._transport.abort()
@@ -96,13 +99,9 @@ class Pipe(asyncio.BufferedProtocol):
         """What has arrived whole; the rest moves to the front."""
         frames: list[bytes] = []
         received, start = self._received, 0
-        while start + _LENGTH_BYTES <= self._end:
-            begin = start + _LENGTH_BYTES
-            length = int.from_bytes(received[start:begin], "big")
-            if begin + length > self._end:
-                break
-            start = begin + length
-            frames.append(bytes(received[begin:start]))
+        while end := frame_end(received, start, self._end, MAX_FRAME_BYTES):
+            frames.append(bytes(received[start + HEADER_BYTES : end]))
+            start = end
         self._end -= start
         if self._end:
             received[: self._end] = received[start : start + self._end]
@@ -113,5 +112,5 @@ class Pipe(asyncio.BufferedProtocol):
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
         if unsent and self._transport is not None:
-            frame = _ENCODER.encode(unsent)
-            self._transport.writelines((len(frame).to_bytes(_LENGTH_BYTES, "big"), frame))
+            body = _ENCODER.encode(unsent)
+            self._transport.writelines((frame_header(len(body), MAX_FRAME_BYTES), body))

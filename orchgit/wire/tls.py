@@ -7,7 +7,6 @@ port is never an accident.
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Generic, TypeVar
 import grpc
 
 from orchgit.errors import InvalidInputError
+from orchgit.host_port import is_loopback
 
 T = TypeVar("T")
 
@@ -109,17 +109,6 @@ def names_server(names: Iterable[str], region: str) -> bool:
     Agents' certificates are of the same authority, and must not do what servers may.
     """
     return any(name.startswith(f"server.{region}.") for name in names)
-
-
-def is_loopback(address: str) -> bool:
-    """Whether only this machine reaches `address` (host:port)."""
-    host = address.rpartition(":")[0].strip("[]")
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def check_plain(address: str) -> None:

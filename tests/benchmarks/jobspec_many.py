@@ -20,7 +20,8 @@ from typing import Any
 
 from orchgit.collector import settle_collector
 from orchgit.gitops.git.limits import GitLimits
-from orchgit.gitops.parsing.discovery import Discoverer, ParseCache
+from orchgit.gitops.parsing.cache import ParseCache
+from orchgit.gitops.parsing.discovery import Discoverer
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool

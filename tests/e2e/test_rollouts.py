@@ -163,7 +163,7 @@ def test_completed_batch_job_is_run_again_by_hand_and_by_no_unrelated_commit(
     assert not is_registered(server, name)
     again = server.cli("source", "sync", name, "-rerun", name)
     assert again.code == 0, again.text
-    assert "runs" in again.out
+    assert f"Running {name} again in rollout" in again.out
     server.wait_for(f"/v1/job/{name}", lambda job: job["Status"] == "dead")
     assert len(server.get(f"/v1/job/{name}/allocations")) == 1
     unknown = server.cli("source", "sync", name, "-rerun", "nothing")

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from orchgit.raft import messages as raft_messages
-from orchgit.raft.messages import Append, Entry, TimeoutNow
+from orchgit.raft.messages import Append, LogEntry, TimeoutNow
 from orchgit.raft_transport.inbound import MAX_INBOUND, PROTOCOL
 from orchgit.raft_transport.link import Greeting
 from orchgit.wire import methods
@@ -45,7 +45,7 @@ def _memory() -> int:
 
 
 def _attack(chance: random.Random, hello: bytes) -> bytes:
-    message = frame(raft_messages.encode(Append(1, 1, 1, [Entry(1, b"x" * 50)], 1, 1)))
+    message = frame(raft_messages.encode(Append(1, 1, 1, [LogEntry(1, b"x" * 50)], 1, 1)))
     return chance.choice(
         (
             lambda: noise(chance),

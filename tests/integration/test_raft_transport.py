@@ -19,7 +19,7 @@ from orchgit.clock import SystemClock
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.ids import RandomIds
 from orchgit.raft import messages as raft_messages
-from orchgit.raft.messages import Append, Entry, Message, TimeoutNow
+from orchgit.raft.messages import Append, LogEntry, Message, TimeoutNow
 from orchgit.raft_transport.inbound import PROTOCOL
 from orchgit.raft_transport.link import Greeting
 from orchgit.raft_transport.poll_loop import PollLoop
@@ -117,7 +117,7 @@ def test_messages_arrive_with_their_sender_and_in_any_size(tmp_path: Path, secur
     tls = make_tls_files(tmp_path) if secured else None
     with pair(tls, tls) as both:
         assert both.send_until_it_arrives(TimeoutNow(7)) == (both.names[0], TimeoutNow(7))
-        big = Append(1, 2, 3, [Entry(1, os.urandom(5 << 20))], 4, 5)
+        big = Append(1, 2, 3, [LogEntry(1, os.urandom(5 << 20))], 4, 5)
         both.one.send(both.names[1], big)
         received = both.inbox.get(timeout=WAIT_S)
         while received[1] == TimeoutNow(7):
@@ -179,7 +179,7 @@ def test_garbage_ends_its_own_connection_only() -> None:
             )
         )
         host, port = both.names[1].split(":")
-        message = bytearray(frame(raft_messages.encode(Append(1, 1, 1, [Entry(1, b"x")], 1, 1))))
+        message = bytearray(frame(raft_messages.encode(Append(1, 1, 1, [LogEntry(1, b"x")], 1, 1))))
         for trial in range(200):
             garbage = chance.randbytes(chance.randrange(1, 200))
             if trial % 2:

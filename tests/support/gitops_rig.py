@@ -20,7 +20,7 @@ from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.gitops import Gitops, GitopsPorts
-from orchgit.gitops.parsing.discovery import JobKey
+from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile

@@ -9,15 +9,15 @@ from orchgit.raft.conf_change import ConfChange
 from orchgit.raft.configuration import Configuration
 from orchgit.raft.core import Parts, RaftCore
 from orchgit.raft.election import Election
-from orchgit.raft.follower import Follower
+from orchgit.raft.follower import FollowerLog
 from orchgit.raft.leader import LeaderParts
 from orchgit.raft.leadership_transfer import LeadershipTransfer
 from orchgit.raft.log import RaftLog
-from orchgit.raft.membership import Membership
+from orchgit.raft.membership import RaftMembership
 from orchgit.raft.messages import (
     Append,
     AppendReply,
-    Entry,
+    LogEntry,
     Message,
     PreVote,
     RequestVote,
@@ -30,8 +30,8 @@ from orchgit.raft.state import RaftState
 from tests.support.raft_disk import MemoryLog
 
 
-class _TruncatingFollower(Follower):
-    def _append_missing(self, prev_index: int, entries: list[Entry]) -> None:
+class _TruncatingFollower(FollowerLog):
+    def _append_missing(self, prev_index: int, entries: list[LogEntry]) -> None:
         if prev_index < self._log.last_index:
             self._log.storage.cut_after(prev_index)
         for entry in entries:
@@ -122,7 +122,7 @@ class VotesForAnyLog(RaftCore):
     parts = Parts(election=_VotingForAnyLog)
 
 
-class _CommittingFollower(Follower):
+class _CommittingFollower(FollowerLog):
     def on_append(self, sender: str, message: Append) -> None:
         super().on_append(sender, message)
         if message.term == self._state.term:
@@ -245,7 +245,7 @@ class KeepsConfigurationsThatWereCut(RaftCore):
     parts = Parts(log=_LogThatKeepsConfigurations)
 
 
-class _MembershipWithoutAdmission(Membership):
+class _MembershipWithoutAdmission(RaftMembership):
     def __init__(self, state: RaftState, waits_for_admission: bool) -> None:
         super().__init__(state, waits_for_admission=False)
 

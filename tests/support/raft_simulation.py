@@ -29,8 +29,8 @@ from orchgit.raft.configuration import (
     MemberChange,
     decode_configuration,
 )
-from orchgit.raft.core import RaftConfig, RaftCore, Ready
-from orchgit.raft.leader import LeaderTerm
+from orchgit.raft.core import RaftConfig, RaftCore, RaftReady
+from orchgit.raft.leader import RaftLeader
 from orchgit.raft.ports import NO_OP
 from orchgit.raft.state import Timing
 from tests.support.linearizable import Operation, explain
@@ -133,7 +133,7 @@ class Member:
         """Their entries were taken back; others may come in their places."""
         self.waiting = {at: one for at, one in self.waiting.items() if at <= index}
 
-    def apply(self, ready: Ready) -> None:
+    def apply(self, ready: RaftReady) -> None:
         if ready.installed is not None:
             assert self.snapshots.taken is not None
             self.state = msgspec.msgpack.decode(self.snapshots.taken[1], type=State)
@@ -547,7 +547,7 @@ class Simulation:
             if index > log.last_index or log.term(index) != term:
                 raise Violation(f"{member.name} leads term {core.state.term} without entry {index}")
 
-    def _check_acknowledged(self, core: RaftCore, leading: LeaderTerm) -> None:
+    def _check_acknowledged(self, core: RaftCore, leading: RaftLeader) -> None:
         """What a leader counts is on that member's disk while it follows in the same term."""
         for name, peer in leading.tracker.peers.items():
             log = self.members[name].log

@@ -163,7 +163,7 @@ def _is_plain(decision: Decision, allocation: Allocation) -> bool:
     """It runs undisturbed, so that only the count can be what it is stopped for."""
     return (
         allocation.client_status == ClientStatus.RUNNING
-        and decision.nodes[allocation.node_id].is_calm
+        and decision.nodes[allocation.node_id].is_untainted
         and not allocation.alloc_states
         and not allocation.desired_transition.migrate
         and not (allocation.deployment_status and allocation.deployment_status.canary)

@@ -31,7 +31,7 @@ from agent.drivers.docker.container import (
     container_request,
     labels_of,
 )
-from agent.drivers.docker.follower import Follower
+from agent.drivers.docker.follower import LogFollower
 from agent.drivers.docker.session import DockerSession
 from agent.drivers.locks import StartLocks
 from agent.drivers.sessions import OUTPUT_LIMIT_BYTES, TIMED_OUT
@@ -69,7 +69,7 @@ class DockerDriver:
         """By attempt, until it is destroyed: a thread may run a start that nobody awaits."""
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="docker")
         self._ends: dict[str, asyncio.Future[ExitResult]] = {}
-        self._followers: dict[str, Follower] = {}
+        self._followers: dict[str, LogFollower] = {}
 
     # -- the engine ----------------------------------------------------------------------------
 
@@ -162,7 +162,7 @@ class DockerDriver:
             return self._make(engine, task, request)
 
     def _make(self, engine: Engine, task: TaskConfig, request: dict[str, object]) -> Container:
-        """A container that is there already was started by us before a crash: it is kept as is."""
+        """Create and start the container. One that exists was started before a crash, and stays."""
         container = engine.inspect(engine.create(container_name(task), request))
         if container.labels.get(KEY_LABEL) != task.key:
             raise DriverError(f"cannot start: another container is named {container_name(task)}")
@@ -199,7 +199,7 @@ class DockerDriver:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(set_end, result)
 
-        follower = Follower(
+        follower = LogFollower(
             engine,
             handle.state["container"],
             _log_files(handle.state),
@@ -327,7 +327,7 @@ def _collect(engine: Engine, exec_id: str, output: bytearray) -> None:
 
 
 def _kill_exec(engine: Engine, exec_id: str) -> None:
-    """The engine cannot end a command; on our own machine its process can be."""
+    """Kill the process of a command, on the same machine: the engine cannot end a command."""
     running, _, pid = engine.exec_status(exec_id)
     if running and pid and os.path.exists(f"/proc/{pid}"):
         os.kill(pid, 9)

@@ -200,7 +200,7 @@ class Engine:
         yield from self._call("run a command", lambda: self._api.exec_start(exec_id, stream=True))
 
     def exec_socket(self, exec_id: str, tty: bool) -> Any:
-        """The raw connection: what is written goes to stdin; see `frames` for what comes."""
+        """The raw connection: bytes written go to stdin; bytes read are the engine's frames."""
         made = self._call(
             "run a command", lambda: self._api.exec_start(exec_id, tty=tty, socket=True)
         )

@@ -1,8 +1,8 @@
 """One thread per container: copies its output into the rotating files, then reports its end.
 
-The engine keeps what a container writes while no agent runs. The timestamp of the last frame copied
-is kept beside the agent's data, so the next agent copies on from there: a crash may repeat the last
-line, and loses none.
+The engine stores what a container writes while no agent runs. The timestamp of the last copied
+frame is stored with the agent's data, so the next agent continues there: a crash may repeat the
+last line, and loses none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _RETRY_DELAY_S = 1.0
 
 
-class Follower:
+class LogFollower:
     """`on_end` is called once, on this object's own thread."""
 
     def __init__(

@@ -10,7 +10,7 @@ from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import AllocationWithJob, alloc_stub, allocation_with_job
+from orchgit.api.shapes.stubs import AllocationWithJob, alloc_stub, allocation_with_job
 from orchgit.model.allocation import Allocation
 from orchgit.services.allocations.stop import stop_allocation
 from orchgit.services.service_catalog import services_of_allocation

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -28,6 +28,7 @@ from wsproto.events import (
 from wsproto.utilities import ProtocolError
 
 from orchgit.errors import OrchgitError, RefusedError, UnavailableError
+from orchgit.host_port import split_host_port
 from orchgit.wait_first import wait_first
 
 CONNECT_S = 5.0
@@ -105,10 +106,10 @@ class _AgentSocket:
 
     @classmethod
     async def open(cls, scope: Scope, address: str, tls: ssl.SSLContext | None) -> Self:
-        host, _, port = address.rpartition(":")
+        host, port = split_host_port(address)
         try:
             async with asyncio.timeout(CONNECT_S):
-                streams = await asyncio.open_connection(host.strip("[]"), int(port), ssl=tls)
+                streams = await asyncio.open_connection(host, port, ssl=tls)
                 agent = cls(*streams)
                 await agent._shake_hands(scope, address)
         except (OSError, TimeoutError, ProtocolError) as error:
@@ -117,12 +118,17 @@ class _AgentSocket:
 
     async def _shake_hands(self, scope: Scope, address: str) -> None:
         query = scope["query_string"].decode("latin-1")
+        passed_on = [
+            (name, value)
+            for name, value in scope["headers"]
+            if name not in (*_OWN, *_OF_A_PAGE) and not name.startswith(b"sec-websocket-")
+        ]
         await self.say(
             Request(
                 host=address,
                 target=scope["path"] + (f"?{query}" if query else ""),
                 subprotocols=list(scope.get("subprotocols", ())),
-                extra_headers=[*_passed_on(scope["headers"]), (_RELAYED, b"1")],
+                extra_headers=[*passed_on, (_RELAYED, b"1")],
             )
         )
         async for event in self.events():
@@ -167,11 +173,3 @@ class _AgentSocket:
 
     def close(self) -> None:
         self.writer.close()
-
-
-def _passed_on(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    return [
-        (name, value)
-        for name, value in headers
-        if name not in (*_OWN, *_OF_A_PAGE) and not name.startswith(b"sec-websocket-")
-    ]

@@ -6,12 +6,12 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object, blocking_read
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import alloc_stub
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.stubs import alloc_stub
 from orchgit.model.deployment import Deployment
 from orchgit.services.deployments import (
     DeploymentChange,

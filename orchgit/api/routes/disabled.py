@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError
 
 ANONYMOUS = {

@@ -7,13 +7,13 @@ from typing import Any
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.filters import parse_filter
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import alloc_stub
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.stubs import alloc_stub
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import EvalStatus, Evaluation

@@ -7,12 +7,12 @@ from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
-from orchgit.api import nomad_json
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import VARY
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import allocation_alone, shown_node
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.stubs import allocation_alone, shown_node
 from orchgit.errors import InvalidInputError
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment

@@ -9,12 +9,12 @@ from typing import Any
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.gitops_port import GitopsPort
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout
@@ -188,17 +188,13 @@ async def sync(call: ApiCall) -> Response:
     body = await call.body()
     rerun = nomad_json.get(nomad_json.decode_tree(body), "Rerun", []) if body.strip() else []
     if rerun:
-        return await _rerun(call, name, rerun)
+        if not (isinstance(rerun, list) and all(isinstance(each, str) for each in rerun)):
+            raise InvalidInputError("cannot run jobs again: Rerun is a list of job ids")
+        keys = [(call.namespace, job_id) for job_id in rerun]
+        rollout = await _gitops(call).rerun(name, keys, call.writes)
+        return call.answer(rollout, index=call.context.state.store.watch.applied_index)
     call.api.wake_source(name)
     return call.answer({"Index": index}, index=index)
-
-
-async def _rerun(call: ApiCall, name: str, job_ids: Any) -> Response:
-    if not (isinstance(job_ids, list) and all(isinstance(each, str) for each in job_ids)):
-        raise InvalidInputError("cannot run jobs again: Rerun is a list of job ids")
-    keys = [(call.namespace, job_id) for job_id in job_ids]
-    rollout = await _gitops(call).rerun(name, keys, call.writes)
-    return call.answer(rollout, index=call.context.state.store.watch.applied_index)
 
 
 async def plan(call: ApiCall) -> Response:

@@ -7,11 +7,11 @@ from datetime import datetime
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.call import ApiCall
-from orchgit.api.job_body import JobBody, read_job_body
 from orchgit.api.routes.jobs_write import warnings_text
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.job_body import JobBody, read_job_body
 from orchgit.control.watchers.periodic_rules import next_launch_ns
 from orchgit.errors import InvalidInputError, JobFileError, ValidationError
 from orchgit.model.base import datetime_of_ns

@@ -6,11 +6,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job

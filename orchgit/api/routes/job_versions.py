@@ -6,12 +6,12 @@ from itertools import pairwise
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_object, blocking_read
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.job import Job

@@ -12,7 +12,7 @@ from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routes.evaluations import explained
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import alloc_stub, job_stub, with_children
+from orchgit.api.shapes.stubs import alloc_stub, job_stub, with_children
 from orchgit.model.job import Job
 from orchgit.services.service_catalog import services_of_job
 from orchgit.state.changes import job_key

@@ -6,12 +6,12 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routes.jobs_read import job_token
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job

@@ -6,11 +6,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.call import ApiCall
-from orchgit.api.job_body import JobBody, read_job_body, submission_of_body
 from orchgit.api.routes.jobs_read import list_jobs, read_job
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.job_body import JobBody, read_job_body, submission_of_body
 from orchgit.errors import InvalidInputError
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 from orchgit.services.jobs.dispatch import DispatchRequest, dispatch_job

@@ -20,7 +20,8 @@ _REQUESTS = "nomad.http.request"
 
 def endpoints(requests: RequestMetrics) -> list[Endpoint]:
     async def metrics(call: ApiCall) -> Response:
-        found = list(_metrics(call))
+        with call.context.snapshot() as snapshot:
+            found = [*cluster_gauges(snapshot), *process_gauges(), *call.api.scrape()]
         gauges = [each for each in found if isinstance(each, Gauge)]
         counters = [each for each in found if isinstance(each, Counter)]
         if call.query.get("format") == "prometheus":
@@ -28,13 +29,6 @@ def endpoints(requests: RequestMetrics) -> list[Endpoint]:
         return call.answer(_json(gauges, counters, requests))
 
     return [endpoint("/v1/metrics", get=metrics)]
-
-
-def _metrics(call: ApiCall) -> Iterator[Gauge | Counter]:
-    with call.context.snapshot() as snapshot:
-        yield from cluster_gauges(snapshot)
-    yield from process_gauges()
-    yield from call.api.scrape()
 
 
 def _json(gauges: list[Gauge], counters: list[Counter], requests: RequestMetrics) -> dict[str, Any]:

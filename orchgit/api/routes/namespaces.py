@@ -6,11 +6,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError
 from orchgit.model.node import Namespace
 from orchgit.services.namespaces import delete_namespace, put_namespace

@@ -6,14 +6,14 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routes.jobs_read import job_token
 from orchgit.api.routes.nodes import list_nodes_of
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import job_stub
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.stubs import job_stub
 from orchgit.clock import SECOND_NS
 from orchgit.errors import InvalidInputError
 from orchgit.model.node import NodePool

@@ -6,13 +6,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routes.allocations import with_job
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import node_stub, shown_node
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.stubs import node_stub, shown_node
 from orchgit.model.node import DrainStrategy, Node
 from orchgit.services.nodes.operations import (
     drain_node,
@@ -109,7 +109,15 @@ def _changed(call: ApiCall, done: NodeUpdateResult, full: bool = False) -> Respo
             Features=0,
             LeaderRPCAddr=call.api.server.leader_address(),
             NumNodes=0,
-            Servers=[_server(address, call) for address in call.api.server.peer_addresses()],
+            Servers=[
+                {
+                    "RPCAdvertiseAddr": address,
+                    "RPCMajorVersion": 1,
+                    "RPCMinorVersion": 1,
+                    "Datacenter": call.api.server.datacenter,
+                }
+                for address in call.api.server.peer_addresses()
+            ],
             SchedulingEligibility="",
             SignedIdentity=None,
             LastContact=0,
@@ -117,15 +125,6 @@ def _changed(call: ApiCall, done: NodeUpdateResult, full: bool = False) -> Respo
             NextToken="",
         )
     return call.answer(value, index=done.index)
-
-
-def _server(address: str, call: ApiCall) -> dict[str, Any]:
-    return {
-        "RPCAdvertiseAddr": address,
-        "RPCMajorVersion": 1,
-        "RPCMinorVersion": 1,
-        "Datacenter": call.api.server.datacenter,
-    }
 
 
 ENDPOINTS = [

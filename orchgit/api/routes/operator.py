@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import blocking_read
 from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.model.operator import SchedulerConfig
 from orchgit.services.cluster.scheduler_config import set_scheduler_config
 

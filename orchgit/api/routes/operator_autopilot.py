@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.control.watchers.autopilot import ServerHealth
 from orchgit.durations import parse_setting_ns, to_text
 from orchgit.model.base import NS_PER_S, datetime_of_ns

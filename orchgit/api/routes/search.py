@@ -6,9 +6,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.services.search import CONTEXTS, LIMIT, search_fuzzy, search_prefix
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from itertools import groupby
 from typing import Any
 
 from starlette.responses import Response
@@ -29,23 +28,21 @@ async def list_services(call: ApiCall) -> Response:
             for each in all_services(snapshot, call.namespaces)
             if each["ServiceName"].startswith(prefix)
         ]
-        found.sort(key=lambda each: (each["Namespace"], each["ServiceName"]))
+        tags: dict[str, dict[str, set[str]]] = {}
+        for each in sorted(found, key=lambda each: (each["Namespace"], each["ServiceName"])):
+            names = tags.setdefault(each["Namespace"], {})
+            names.setdefault(each["ServiceName"], set()).update(each["Tags"])
         return [
-            {"Namespace": namespace, "Services": _by_name(list(group))}
-            for namespace, group in groupby(found, key=lambda each: each["Namespace"])
+            {
+                "Namespace": namespace,
+                "Services": [
+                    {"ServiceName": name, "Tags": sorted(used)} for name, used in names.items()
+                ],
+            }
+            for namespace, names in tags.items()
         ]
 
     return await answer_list(call, _TABLES, read)
-
-
-def _by_name(registrations: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {"ServiceName": name, "Tags": sorted({tag for each in group for tag in each["Tags"]})}
-        for name, group in (
-            (name, list(group))
-            for name, group in groupby(registrations, key=lambda each: each["ServiceName"])
-        )
-    ]
 
 
 async def read_service(call: ApiCall) -> Response:

@@ -9,12 +9,12 @@ import msgspec
 from msgspec import field
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, blocking_read
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import VARY, text_response
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
 from orchgit.durations import DurationError, parse_ns, to_text
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import Model

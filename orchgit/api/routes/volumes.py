@@ -6,13 +6,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from orchgit.api import nomad_json
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
-from orchgit.api.stubs import alloc_stub
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.stubs import alloc_stub
 from orchgit.errors import InvalidInputError
 from orchgit.model.volume import HostVolume
 from orchgit.services.host_volumes import (

@@ -49,18 +49,15 @@ async def _prepare(url: str, node_id: str, tls: TlsClient) -> bool:
         source = next((each for each in known if each["Name"] == SOURCE), None)
         if source and source["Status"]["AppliedCommit"]:
             return False
-        await _make_volume(http, node_id)
+        known = (await http.get("/v1/volumes", params={"type": "host"})).raise_for_status()
+        if not any(each["Name"] == VOLUME for each in known.json()):
+            volume = {"Name": VOLUME, "NodeID": node_id, "PluginID": "mkdir"}
+            made = await http.put("/v1/volume/host/create", json={"Volume": volume})
+            made.raise_for_status()
         if not source:
             body = {"Name": SOURCE, "Kind": "builtin"}
             (await http.put(f"/v1/gitops/source/{SOURCE}", json=body)).raise_for_status()
     return True
-
-
-async def _make_volume(http: httpx.AsyncClient, node_id: str) -> None:
-    known = (await http.get("/v1/volumes", params={"type": "host"})).raise_for_status().json()
-    if not any(each["Name"] == VOLUME for each in known):
-        body = {"Volume": {"Name": VOLUME, "NodeID": node_id, "PluginID": "mkdir"}}
-        (await http.put("/v1/volume/host/create", json=body)).raise_for_status()
 
 
 async def _push_examples(url: str, tls: TlsClient) -> None:

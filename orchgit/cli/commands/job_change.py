@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
-from orchgit.cli.options import connected, detach_option, option, yes_option
+from orchgit.cli.options import connected, detach_option, named_values, option, yes_option
 from orchgit.cli.printing.monitor import monitor_evaluation
 from orchgit.cli.printing.output import console, short
 
@@ -63,7 +63,11 @@ def scale(
     found = _resolve(client, identifier)
     group, wanted = (group_or_count, count) if count is not None else ("", int(group_or_count))
     if not group:
-        group = _only_group(client, found)
+        job = client.get(f"/v1/job/{quoted(found['ID'])}", namespace=found["Namespace"])
+        names = [group["Name"] for group in job["TaskGroups"]]
+        if len(names) != 1:
+            raise ApiError(f"cannot tell which group to scale: name one of {', '.join(names)}")
+        (group,) = names
     body = {"Count": wanted, "Target": {"Group": group}, "Message": "orchgit job scale"}
     answer = client.put(f"/v1/job/{quoted(found['ID'])}/scale", body, namespace=found["Namespace"])
     _follow(client, found, answer, detach)
@@ -94,7 +98,7 @@ def dispatch(
     body = {
         "JobID": found["ID"],
         "Payload": base64.b64encode(payload).decode() if payload else None,
-        "Meta": dict(_pair(each) for each in meta),
+        "Meta": named_values("meta", meta),
     }
     answer = client.put(
         f"/v1/job/{quoted(found['ID'])}/dispatch",
@@ -158,21 +162,6 @@ def promote(client: ApiClient, identifier: str, group: tuple[str, ...]) -> None:
 
 def _resolve(client: ApiClient, identifier: str) -> dict[str, Any]:
     return client.find("job", "/v1/jobs", identifier, per_page=20)
-
-
-def _only_group(client: ApiClient, found: dict[str, Any]) -> str:
-    job = client.get(f"/v1/job/{quoted(found['ID'])}", namespace=found["Namespace"])
-    names = [group["Name"] for group in job["TaskGroups"]]
-    if len(names) != 1:
-        raise ApiError(f"cannot tell which group to scale: name one of {', '.join(names)}")
-    return str(names[0])
-
-
-def _pair(text: str) -> tuple[str, str]:
-    key, separator, value = text.partition("=")
-    if not separator:
-        raise click.UsageError(f"cannot read -meta {text!r}: write KEY=VALUE")
-    return key, value
 
 
 def _follow(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from orchgit.cli.job_files.job_files import var_file_contents, variables_of
+from orchgit.cli.job_files.job_files import var_file_contents
 from orchgit.cli.job_files.paths import found_files
-from orchgit.cli.options import option
+from orchgit.cli.options import named_values, option
 
 if TYPE_CHECKING:
     from orchgit.cli.job_files.linting import Finding
@@ -37,7 +37,9 @@ def lint(
     from orchgit.cli.job_files.linting import ERROR, LintSettings, lint_files
 
     files = [each for each in found_files(paths, recursive=True) if each not in var_file]
-    findings = lint_files(files, LintSettings(variables_of(var), var_file_contents(var_file)))
+    findings = lint_files(
+        files, LintSettings(named_values("var", var), var_file_contents(var_file))
+    )
     if as_sarif:
         from orchgit.cli.printing.sarif import sarif_log  # imports the reader of job files
 

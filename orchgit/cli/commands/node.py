@@ -12,6 +12,7 @@ from orchgit.cli.commands.alloc import show_table as show_allocations
 from orchgit.cli.options import (
     connected,
     formatted,
+    named_values,
     option,
     option_field,
     options_of,
@@ -108,9 +109,7 @@ class DrainOptions:
         return {"Deadline": deadline_ns, "IgnoreSystemJobs": self.ignore_system}
 
     def drain_meta(self) -> dict[str, str]:
-        if unreadable := [entry for entry in self.meta if "=" not in entry]:
-            raise click.UsageError(f"cannot read -meta {unreadable[0]}: give it as key=value")
-        meta = dict(entry.split("=", 1) for entry in self.meta)
+        meta = named_values("meta", self.meta)
         return {**meta, "message": self.message} if self.message else meta
 
 

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from orchgit.cli.client.http_client import ApiClient, ApiError
-from orchgit.cli.options import option_field
+from orchgit.cli.options import named_values, option_field
 
 
 @dataclass(frozen=True)
@@ -31,17 +29,10 @@ class JobFileOptions:
     as_json: bool = option_field("json", is_flag=True, help="The file is the JSON of the API.")
 
     def variables(self) -> dict[str, str]:
-        return variables_of(self.var)
+        return named_values("var", self.var)
 
     def var_file_contents(self) -> list[tuple[str, bytes]]:
         return var_file_contents(self.var_file)
-
-
-def variables_of(given: Sequence[str]) -> dict[str, str]:
-    """Returns `NAME=VALUE` texts as a map; raises click.UsageError for anything else."""
-    if wrong := [text for text in given if "=" not in text]:
-        raise click.UsageError(f"cannot read -var {wrong[0]!r}: write NAME=VALUE")
-    return dict(text.split("=", 1) for text in given)
 
 
 def var_file_contents(paths: Sequence[str]) -> list[tuple[str, bytes]]:

@@ -24,6 +24,7 @@ from typing import Protocol
 import msgspec
 import structlog
 
+from orchgit.cancellation import is_canceled
 from orchgit.clock import Clock
 from orchgit.control.leader_client.protocol import LeaderClient
 from orchgit.control.workers.status import (
@@ -287,7 +288,7 @@ class WorkerLoop:
         try:
             return (await self._question).deliveries
         except asyncio.CancelledError:
-            if _is_canceled():
+            if is_canceled():
                 raise
             return []
 
@@ -436,12 +437,6 @@ class WorkerLoop:
             await self._leader.nack(EvalTokenRequest(evaluation.id, token, untouched))
         except OrchgitError as exc:
             _log.debug("cannot return an evaluation", eval=evaluation.id, error=str(exc))
-
-
-def _is_canceled() -> bool:
-    """Whether it is the task at work that is to end, and not one that it waits for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _closing(outcome: SchedulingOutcome) -> list[Evaluation]:

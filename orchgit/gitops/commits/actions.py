@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from msgspec.structs import replace as replace_fields
 
-from orchgit.gitops.parsing.discovery import DesiredJob, JobKey
+from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.jobdiff.spec import same_spec
 from orchgit.model.job import Job
 from orchgit.model.ownership import owner_of

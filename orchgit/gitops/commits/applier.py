@@ -23,7 +23,8 @@ from orchgit.gitops.commits.plan import (
 )
 from orchgit.gitops.commits.source_cache import SourceCache
 from orchgit.gitops.git.repository import CommitInfo, Repository
-from orchgit.gitops.parsing.discovery import DesiredJob, Discovery, JobKey
+from orchgit.gitops.parsing.desired import DesiredJob, JobKey
+from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.parsing.file_functions import read_file
 from orchgit.gitops.parsing.trees import CommitTree, FileTree
 from orchgit.model.rollout import Rollout

@@ -10,7 +10,7 @@ import structlog
 
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.plan import CommitPlan
-from orchgit.gitops.parsing.discovery import JobKey
+from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.rollouts.placement_reasons import placement_reasons
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.rollout import JobAction

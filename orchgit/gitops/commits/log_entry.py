@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
-from orchgit.gitops.parsing.discovery import JobKey
+from orchgit.gitops.parsing.desired import JobKey
 from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.job import JobOrigin, JobSubmission
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus

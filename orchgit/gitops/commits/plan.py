@@ -22,7 +22,8 @@ from orchgit.gitops.commits.run_once import (
     run_once_change,
     run_once_records,
 )
-from orchgit.gitops.parsing.discovery import DesiredJob, Discovery, JobKey
+from orchgit.gitops.parsing.desired import DesiredJob, JobKey
+from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.model.job import Job, JobOrigin
 from orchgit.model.rollout import JobAction
 from orchgit.model.source import PrunePolicy, Source

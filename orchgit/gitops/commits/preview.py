@@ -14,7 +14,7 @@ from orchgit.gitops.commits.log_entry import plan_hash
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.git.repository import CommitInfo
-from orchgit.gitops.parsing.discovery import JobKey
+from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.parsing.trees import MemoryTree
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.jobdiff.report import JobDiff

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
-from orchgit.gitops.parsing.discovery import JobKey
+from orchgit.gitops.parsing.desired import JobKey
 from orchgit.model.job import JobStatus
 from orchgit.model.ownership import owner_of, runs_once
 from orchgit.model.rollout import Rollout

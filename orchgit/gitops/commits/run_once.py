@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from orchgit.gitops.commits.actions import RegisteredJob
-from orchgit.gitops.parsing.discovery import DesiredJob, JobKey
+from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.job import Job
 from orchgit.model.ownership import runs_once

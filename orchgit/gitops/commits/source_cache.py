@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orchgit.gitops.commits.plan import LastApplied
-from orchgit.gitops.parsing.discovery import Discoverer, JobKey, ParseCache
+from orchgit.gitops.parsing.cache import ParseCache
+from orchgit.gitops.parsing.desired import JobKey
+from orchgit.gitops.parsing.discovery import Discoverer
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
 from orchgit.model.source import Source

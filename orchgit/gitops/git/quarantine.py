@@ -78,7 +78,7 @@ class Quarantine:
         raise InvalidInputError(f"cannot receive {limit.what}: {words}")
 
     async def check_connected(self, commit_ids: Sequence[str]) -> None:
-        """Raises InvalidInputError unless every object is here that the commits lead to."""
+        """Raises InvalidInputError unless every object reachable from the commits is here."""
         result = await check_connected(self._git, self._mirror, commit_ids, self._environment)
         if result.returncode != 0:
             raise InvalidInputError(

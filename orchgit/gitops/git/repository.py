@@ -115,7 +115,7 @@ class Repository:
         return str(self._git.lookup_reference("HEAD").target)
 
     def has_object(self, object_id: str) -> bool:
-        """Returns whether the object itself is here, whatever it leads to."""
+        """Returns whether the object itself is here."""
         return is_commit_id(object_id) and object_id in self._git
 
     def set_head(self, ref: str) -> None:

@@ -25,9 +25,9 @@ class Mirror:
     """One source's bare repository.
 
     `lock` is held while refs move or packs are replaced, `fetching` while objects come in from
-    another server. `held` are objects known to be here with all that they lead to. `synced` is what
-    the refs were last made to show, or None while something of it is missing. `writes` counts
-    pushes and fetches for maintenance.
+    another server. `held` are objects known to be here with everything reachable from them.
+    `synced` is what the refs were last made to show, or None while something of it is missing.
+    `writes` counts pushes and fetches for maintenance.
     """
 
     name: str

@@ -31,8 +31,8 @@ def known_to(mirror: Mirror) -> list[str]:
 
 
 async def lacking(git: GitProcess, mirror: Mirror, object_ids: Iterable[str]) -> frozenset[str]:
-    """Returns which objects are not here with everything that they lead to. Objects found complete
-    are added to `mirror.held`."""
+    """Returns which objects are not here with everything reachable from them. Objects found
+    complete are added to `mirror.held`."""
     repository = mirror.open()
     unsure = set(object_ids) - mirror.held
     if not unsure:
@@ -52,8 +52,8 @@ async def lacking(git: GitProcess, mirror: Mirror, object_ids: Iterable[str]) ->
 async def make_pack(
     git: GitProcess, mirror: Mirror | None, wants: Sequence[str], haves: Sequence[str]
 ) -> AsyncGenerator[PackFrame, None]:
-    """Yields which of the wants are not here, then a pack: the others with all that they lead to,
-    without what the haves lead to."""
+    """Yields which of the wants are not here, then a pack: the others with everything reachable
+    from them, without what is reachable from the haves."""
     repository = mirror.open() if mirror is not None else None
     ids = [each for each in wants[:MAX_IDS] if is_commit_id(each)]
     here = [each for each in ids if repository is not None and repository.has_object(each)]

@@ -59,9 +59,9 @@ class ObjectQuorum:
             await say(f"Waiting until {needed} of {len(others)} other servers have the objects...")
         if not await answers.wait(self._timeout_s):
             raise UnavailableError(
-                f"cannot go on: {1 + answers.holding} of {1 + len(others)} servers have the "
-                f"objects, and {1 + needed} must; try again when these servers answer: "
-                f"{answers.missing()}"
+                "cannot store the objects on a majority of the servers: "
+                f"{1 + answers.holding} of {1 + len(others)} servers have the objects, and "
+                f"{1 + needed} must; try again when these servers answer: {answers.missing()}"
             )
 
     async def _ask(

@@ -15,7 +15,7 @@ from orchgit.state.snapshot import StateReads
 KEPT_PREFIX = "refs/orchgit/keep/"
 """Refs of our own, one for each commit that the state names, so that git keeps its objects."""
 PUBLIC_PREFIXES = ("refs/heads/", "refs/tags/", "refs/notes/")
-_FIRST_BACKOFF_S = 0.25
+FIRST_BACKOFF_S = 0.25
 MAX_BACKOFF_S = 15.0
 MAX_LOST_BACKOFF_S = 3600.0
 """The longest pause before objects that no server had are asked for again. They are asked for at
@@ -38,7 +38,7 @@ class Wanted:
 
     @property
     def objects(self) -> frozenset[str]:
-        """All objects that the mirror must have, with everything that they lead to."""
+        """All objects that the mirror must have, with everything reachable from them."""
         return self.commits | frozenset((self.refs or {}).values())
 
 
@@ -83,9 +83,9 @@ def full_ref(ref: str) -> str:
 def plan_mirror(wanted: Wanted, held: Collection[str], present: Mapping[str, str]) -> MirrorPlan:
     """Returns what to do so that the mirror shows what is wanted.
 
-    `held` are the wanted objects that are here with all that they lead to, `present` the mirror's
-    refs. A ref moves only to a held object. A ref of ours goes when the state no longer names its
-    commit.
+    `held` are the wanted objects that are here with everything reachable from them, `present` the
+    mirror's refs. A ref moves only to a held object. A ref of ours goes when the state no longer
+    names its commit.
     """
     targets = {f"{KEPT_PREFIX}{commit}": commit for commit in wanted.commits}
     targets.update(wanted.refs or {})
@@ -104,10 +104,3 @@ def shown_refs(refs: Mapping[str, str], missing: Collection[str]) -> dict[str, s
     """Returns the refs that a push is shown: those whose object is not in `missing`. A branch whose
     objects no server has any more is hidden, so that git pushes its whole history again."""
     return {name: object_id for name, object_id in refs.items() if object_id not in missing}
-
-
-def backoff_s(failures: int, jitter: float, limit_s: float = MAX_BACKOFF_S) -> float:
-    """Returns the pause in seconds after so many failures in a row; `jitter` in 0..1 spreads the
-    servers out."""
-    bounded_s = min(_FIRST_BACKOFF_S * float(1 << min(failures, 20)), limit_s)
-    return bounded_s * (0.5 + jitter / 2)

@@ -8,22 +8,24 @@ from a leader that is lost with its disk and with the host the repositories came
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 import structlog
 
+from orchgit.backoff import backoff_s
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
 from orchgit.gitops.mirrors.pack_exchange import PackExchange
 from orchgit.gitops.mirrors.packs import lacking
 from orchgit.gitops.mirrors.rules import (
+    FIRST_BACKOFF_S,
     MAX_BACKOFF_S,
     MAX_LOST_BACKOFF_S,
     Wanted,
-    backoff_s,
     plan_mirror,
     shown_refs,
     wanted_of,
@@ -44,6 +46,16 @@ class _Lost:
 
     objects: frozenset[str]
     peers: frozenset[str]
+
+
+@dataclass(slots=True)
+class _Progress:
+    """How far one mirror is. `lacking` counts the objects it lacks; `lost` are those that no server
+    had when all were asked. `objects_came` is set when a push or another server brought objects."""
+
+    lacking: int = 0
+    lost: _Lost | None = None
+    objects_came: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class MirrorSynchronizer:
@@ -68,14 +80,12 @@ class MirrorSynchronizer:
         self._random = random
         self._caught_up = caught_up
         self._followers: dict[str, asyncio.Task[None]] = {}
-        self._lacking: dict[str, int] = {}
-        self._lost: dict[str, _Lost] = {}
-        self._objects_came: dict[str, asyncio.Event] = {}
+        self._progress: defaultdict[str, _Progress] = defaultdict(_Progress)
 
     @property
     def lacking_objects(self) -> int:
         """How many objects this server's mirrors lack now."""
-        return sum(self._lacking.values())
+        return sum(each.lacking for each in self._progress.values())
 
     @property
     def own_name(self) -> str:
@@ -107,9 +117,7 @@ class MirrorSynchronizer:
             self._followers[name] = task
         for name in self._followers.keys() - names:
             self._followers.pop(name).cancel()
-            self._lacking.pop(name, None)
-            self._lost.pop(name, None)
-            self._objects_came.pop(name, None)
+            self._progress.pop(name, None)
 
     async def _follow(self, name: str) -> None:
         """Follows one mirror until cancelled.
@@ -122,16 +130,18 @@ class MirrorSynchronizer:
             with self._context.snapshot() as snapshot:
                 index = snapshot.index
             error = await self._round(name)
-            lost = self._lost.get(name)
+            lost = self._progress[name].lost
             if error not in ("", logged) and lost is None:
                 _log.warning("a mirror lacks objects", source=name, error=error)
             logged = error
             if lost is not None:
-                pause_s = backoff_s(failures, self._random.random(), MAX_LOST_BACKOFF_S)
+                spread = self._random.random()
+                pause_s = backoff_s(failures, FIRST_BACKOFF_S, MAX_LOST_BACKOFF_S, spread)
                 await self._until_worth_asking(name, lost, index, pause_s)
             else:
-                jitter = self._random.random()
-                pause_s = backoff_s(failures, jitter) if error else _IDLE_WAIT_S
+                spread = self._random.random()
+                retry_s = backoff_s(failures, FIRST_BACKOFF_S, MAX_BACKOFF_S, spread)
+                pause_s = retry_s if error else _IDLE_WAIT_S
                 await self._context.state.store.watch.wait(_targets(name), index, pause_s)
             failures = failures + 1 if error else 0
 
@@ -141,7 +151,7 @@ class MirrorSynchronizer:
         clock, watch = self._context.clock, self._context.state.store.watch
         began_s, wanted = clock.monotonic_s(), self.wanted(name)
         while (left_s := began_s + pause_s - clock.monotonic_s()) > 0:
-            came = self._objects_came.setdefault(name, asyncio.Event())
+            came = self._progress[name].objects_came
             came.clear()
             changed = watch.wait((*_targets(name), "servers"), index, min(left_s, _IDLE_WAIT_S))
             async with wait_first(changed, came.wait()):
@@ -158,7 +168,7 @@ class MirrorSynchronizer:
         if lost is None or lost.peers != self._exchange.others():
             return False
         missing = await self.sync_refs(await asyncio.to_thread(self._mirrors.get, name))
-        self._lacking[name] = len(missing)
+        self._progress[name].lacking = len(missing)
         return missing == lost.objects
 
     async def _round(self, name: str) -> str:
@@ -179,9 +189,9 @@ class MirrorSynchronizer:
         time is over. Returns if every server was asked and none has them.
         """
         mirror = self._mirrors.get(name)
-        if mirror.synced == self.wanted(name) or await self._is_still_lost(
-            name, self._lost.get(name)
-        ):
+        if mirror.synced == self.wanted(name):
+            return
+        if await self._is_still_lost(name, self._progress[name].lost):
             return
         limit_s = self._git.limits.catch_up_timeout_s
         try:
@@ -204,21 +214,23 @@ class MirrorSynchronizer:
         """
         mirror = await asyncio.to_thread(self._mirrors.get, name)
         async with mirror.fetching:
+            progress = self._progress[name]
             missing = await self.sync_refs(mirror)
-            self._lacking[name] = len(missing)
+            progress.lacking = len(missing)
             if not missing:
                 return
             _log.info("fetching from other servers", source=name, objects=len(missing))
-            peers, known = self._exchange.others(), self._lost.pop(name, None)
+            peers = self._exchange.others()
+            known, progress.lost = progress.lost, None
             try:
                 await self._exchange.fetch_from_any(mirror, missing)
             except NotFoundError as error:
-                lost = self._lost[name] = _Lost(await self.sync_refs(mirror), peers)
+                lost = progress.lost = _Lost(await self.sync_refs(mirror), peers)
                 if known is None or known.objects != lost.objects:
                     _log.error("objects are lost", source=name, error=str(error))
                 raise
             finally:
-                self._lacking[name] = len(await self.sync_refs(mirror))
+                progress.lacking = len(await self.sync_refs(mirror))
             self._caught_up(name)
 
     async def sync_refs(self, mirror: Mirror) -> frozenset[str]:
@@ -238,12 +250,8 @@ class MirrorSynchronizer:
         await asyncio.to_thread(_move_refs, mirror, wanted, wanted.objects - missing)
         mirror.synced = wanted if not missing else None
         if not missing:
-            self._notify_objects_came(mirror.name)
+            self._progress[mirror.name].objects_came.set()
         return missing
-
-    def _notify_objects_came(self, name: str) -> None:
-        if name in self._objects_came:
-            self._objects_came[name].set()
 
     async def shown_refs(self, mirror: Mirror) -> dict[str, str]:
         """Returns the refs that a push is shown: those whose objects are here."""
@@ -273,7 +281,7 @@ class MirrorSynchronizer:
             else:
                 await asyncio.to_thread(mirror.expect)
         await self._exchange.hold(mirror, wants, address)
-        self._notify_objects_came(source)
+        self._progress[source].objects_came.set()
 
     def pack(
         self, source: str, wants: Sequence[str], haves: Sequence[str]

@@ -8,40 +8,20 @@ parsed again, not even after a restart.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
 
 from orchgit.errors import InvalidInputError, JobFileError, OrchgitError, UnavailableError
 from orchgit.gitops.git.repository import EntryKind, TreeEntry
-from orchgit.gitops.parsing.disk_cache import DiskParseCache
+from orchgit.gitops.parsing.cache import Depends, FileOutcome, ParseCache
+from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.file_functions import TreeFiles, read_file, seen_at
 from orchgit.gitops.parsing.port import Inputs, JobFile, JobParser, ParsedFile, VarFile
 from orchgit.gitops.parsing.trees import FileTree, blob_id_of, confined_path
-from orchgit.model.job import Job
 from orchgit.model.source import Source
-
-Depends = tuple[tuple[str, str], ...]
-JobKey = tuple[str, str]
-"""(namespace, job id): a job's identity, whichever file it is in."""
-
-
-@dataclass(frozen=True, slots=True)
-class DesiredJob:
-    """A job as a file defines it, before admission. `content_id` is a digest of the file's content
-    and of the variables and files that it was read with, without its path and the parser."""
-
-    job: Job
-    path: str
-    line: int
-    blob_id: str
-    content_id: str = ""
-
-    @property
-    def key(self) -> JobKey:
-        return (self.job.namespace, self.job.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,92 +33,6 @@ class Discovery:
     problems: tuple[str, ...]
     file_count: int
     parsed_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Outcome:
-    """What a file was parsed to. `depends` is what its functions looked at in the tree, and what
-    was there (see `TreeFiles`). `is_cacheable` is false where the same file may be parsed otherwise
-    the next time, as after a time-out."""
-
-    desired: DesiredJob | None
-    problems: tuple[str, ...]
-    depends: Depends
-    is_cacheable: bool = True
-
-
-class _Record(msgspec.Struct, array_like=True, gc=False):
-    """A job as the disk cache stores it. `content_id` is empty in records of an earlier version."""
-
-    job: Job
-    path: str
-    line: int
-    blob_id: str
-    depends: tuple[tuple[str, str], ...]
-    content_id: str = ""
-
-
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(_Record)
-
-
-@dataclass(slots=True)
-class ParseCache:
-    """Caches outcomes by what they depend on; the oldest leave first. `disk` keeps jobs across
-    restarts."""
-
-    disk: DiskParseCache | None = None
-    max_files: int = 50_000
-    outcomes: dict[str, _Outcome] = field(default_factory=dict)
-
-    def put(self, key: str, outcome: _Outcome) -> None:
-        """Caches an outcome in memory."""
-        while len(self.outcomes) >= self.max_files:
-            self.outcomes.pop(next(iter(self.outcomes)), None)
-        self.outcomes[key] = outcome
-
-    def load(self, keys: Sequence[str]) -> None:
-        """Loads from disk what is cached of the keys that are not in memory."""
-        missing = [key for key in keys if key not in self.outcomes]
-        if self.disk is None or not missing:
-            return
-        for key, body in self.disk.get(missing).items():
-            outcome = _from_bytes(body)
-            if outcome is not None:
-                self.put(key, outcome)
-
-    def save(self, fresh: Mapping[str, _Outcome]) -> None:
-        """Writes the jobs just parsed to disk. Problems are not written: there are few, and some
-        are of limits that may be higher after the next start."""
-        if self.disk is not None:
-            records = {key: _to_bytes(each) for key, each in fresh.items() if each.desired}
-            if records:
-                self.disk.put(records)
-
-
-def _to_bytes(outcome: _Outcome) -> bytes:
-    desired = outcome.desired
-    assert desired is not None
-    return _ENCODER.encode(
-        _Record(
-            desired.job,
-            desired.path,
-            desired.line,
-            desired.blob_id,
-            outcome.depends,
-            desired.content_id,
-        )
-    )
-
-
-def _from_bytes(body: bytes) -> _Outcome | None:
-    """Returns None for a record that this version of the program does not understand."""
-    try:
-        record = _DECODER.decode(body)
-    except msgspec.DecodeError:
-        return None
-    desired = DesiredJob(record.job, record.path, record.line, record.blob_id, record.content_id)
-    return _Outcome(desired, (), record.depends)
 
 
 class Discoverer:
@@ -160,7 +54,7 @@ class Discoverer:
         entries = _job_files(tree, source)
         keys = [f"{entry.blob_id}:{inputs}:{entry.path}" for entry in entries]
         self._cache.load(keys)
-        known: list[_Outcome | None] = []
+        known: list[FileOutcome | None] = []
         for key in keys:
             cached = self._cache.outcomes.get(key)
             still_holds = cached is not None and reading.still_holds(cached.depends)
@@ -197,7 +91,7 @@ class _Reading:
         """Returns whether every look into the tree would find the same again."""
         return all(seen_at(self.tree, place) == seen for place, seen in depends)
 
-    def parse(self, entries: Sequence[TreeEntry], parser: JobParser) -> list[_Outcome]:
+    def parse(self, entries: Sequence[TreeEntry], parser: JobParser) -> list[FileOutcome]:
         """Parses the files of these entries; returns one outcome for each."""
         looks = [TreeFiles(self.tree, entry.path) for entry in entries]
         files = [
@@ -213,21 +107,21 @@ class _Reading:
 
     def _outcome(
         self, entry: TreeEntry, answer: ParsedFile | OrchgitError, depends: Depends
-    ) -> _Outcome:
+    ) -> FileOutcome:
         try:
             if isinstance(answer, OrchgitError):
                 raise answer
             content_id = _digest((entry.blob_id, self.settings, depends))
             found = DesiredJob(answer.job, entry.path, answer.line, entry.blob_id, content_id)
-            return _Outcome(_in_namespace(found, self.source), (), depends)
+            return FileOutcome(_in_namespace(found, self.source), (), depends)
         except JobFileError as error:
             found_problems = error.problems or (str(error),)
             problems = tuple(_at_start(entry.path, each) for each in found_problems)
             # Without problems the file may be right: a process ended, or a limit of the commit.
-            return _Outcome(None, problems, depends, is_cacheable=bool(error.problems))
+            return FileOutcome(None, problems, depends, is_cacheable=bool(error.problems))
         except OrchgitError as error:
             problems = (_at_start(entry.path, str(error)),)
-            return _Outcome(
+            return FileOutcome(
                 None, problems, depends, is_cacheable=not isinstance(error, UnavailableError)
             )
 

@@ -3,14 +3,14 @@ frames."""
 
 from __future__ import annotations
 
-import struct
 from enum import IntEnum
 
 import msgspec
 
+from orchgit.length_frames import frame
 from orchgit.model.job import Job
 
-HEADER = struct.Struct(">I")
+MAX_FRAME_BYTES = 1 << 30
 _ENCODER = msgspec.msgpack.Encoder()
 
 
@@ -84,5 +84,4 @@ WorkerMessage = Ready | ParseSuccess | JobSpecJson | ParseFailure | FileLookup
 
 def framed(message: msgspec.Struct) -> bytes:
     """Returns the message as one frame."""
-    body = _ENCODER.encode(message)
-    return HEADER.pack(len(body)) + body
+    return frame(_ENCODER.encode(message), MAX_FRAME_BYTES)

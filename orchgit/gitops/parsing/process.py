@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from orchgit.gitops.parsing.messages import HEADER, WorkerMessage, framed
+from orchgit.gitops.parsing.messages import MAX_FRAME_BYTES, WorkerMessage, framed
+from orchgit.length_frames import take_frames
 
 _READ_BYTES = 1 << 18
 _STDERR_KEPT = 2_000
@@ -31,7 +32,8 @@ class ParseLimits:
     killed or crashed, or once the files took `max_steps` of evaluation, of 1 to 2 us each.
 
     Idle processes end after `idle_s`. `warm` of them stay for `warm_idle_s`, so that the next file
-    does not wait for a start, unless one takes more than `warm_memory_bytes`.
+    does not wait for a start. One that holds more than `idle_memory_bytes` does not stay, and is
+    not given another commit's files.
     """
 
     parse_processes: int = 0
@@ -45,7 +47,7 @@ class ParseLimits:
     idle_s: float = 30.0
     warm: int = 0
     warm_idle_s: float = 600.0
-    warm_memory_bytes: int = 48 * _MIB
+    idle_memory_bytes: int = 48 * _MIB
     command: Sequence[str] = field(
         default=(sys.executable, "-m", "orchgit.gitops.parsing.worker"), repr=False
     )
@@ -140,22 +142,7 @@ class ParseProcess:
         if not data:
             raise EOFError
         self._incoming += data
-        found = []
-        at = 0
-        while (body := self._frame(at)) is not None:
-            found.append(self._decoder.decode(body))
-            at += HEADER.size + len(body)
-        del self._incoming[:at]
-        return found
-
-    def _frame(self, at: int) -> bytes | None:
-        if len(self._incoming) < at + HEADER.size:
-            return None
-        (size,) = HEADER.unpack_from(self._incoming, at)
-        start = at + HEADER.size
-        if len(self._incoming) < start + size:
-            return None
-        return bytes(memoryview(self._incoming)[start : start + size])
+        return [self._decoder.decode(body) for body in take_frames(self._incoming, MAX_FRAME_BYTES)]
 
     def read_stderr(self) -> None:
         """Reads the process's stderr, and keeps its end."""

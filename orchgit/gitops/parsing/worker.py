@@ -17,7 +17,7 @@ from jobspec.parse import parse_job
 from orchgit.errors import InvariantError, JobFileError, OrchgitError
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.messages import (
-    HEADER,
+    MAX_FRAME_BYTES,
     FileLookup,
     Form,
     JobSpecJson,
@@ -31,6 +31,7 @@ from orchgit.gitops.parsing.messages import (
     framed,
 )
 from orchgit.gitops.parsing.port import Inputs, JobFile, VarFile
+from orchgit.length_frames import read_frame
 
 
 class _PipeClosed(Exception):
@@ -126,14 +127,10 @@ class ParseWorker:
         self._outgoing.flush()
 
     def _receive(self) -> ServerMessage:
-        (size,) = HEADER.unpack(self._exactly(HEADER.size))
-        return self._decoder.decode(self._exactly(size))
-
-    def _exactly(self, size: int) -> bytes:
-        data = self._incoming.read(size)
-        if len(data) < size:
-            raise _PipeClosed
-        return data
+        try:
+            return self._decoder.decode(read_frame(self._incoming, MAX_FRAME_BYTES))
+        except EOFError:
+            raise _PipeClosed from None
 
 
 def _spec(path: str, content: bytes, inputs: Inputs, form: Form) -> WorkerMessage:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from orchgit.errors import OrchgitError
+from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.gitops.commits.applier import ReadCommit
 from orchgit.gitops.commits.forecast import Forecaster
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
@@ -67,9 +67,11 @@ class PushReceiver:
     ) -> PushResult:
         """Carries a push out. Errors of the push itself are in the result.
 
-        Raises InvalidInputError for an unknown push option, before anything is received, and
-        UnavailableError while this server lacks objects of earlier commits.
+        Raises UnavailableError on a follower and while this server lacks objects of earlier
+        commits, and InvalidInputError for an unknown push option, before anything is received.
         """
+        if not self.services.context.state.is_leader:
+            raise UnavailableError("cannot push here: this server is not the leader")
         options = read_push_options(request.options)
         await self.services.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
@@ -109,7 +111,7 @@ class _PushedObjects:
 
     async def open(self) -> Repository:
         """Returns the repository with the pushed objects in it. Raises InvalidInputError if some
-        object that the new refs lead to is missing."""
+        object reachable from the new refs is missing."""
         if self._wanted:
             await self._quarantine.check_connected(self._wanted)
         return self.mirror.open(self._quarantine.path)

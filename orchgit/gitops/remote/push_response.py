@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import structlog
 from starlette.types import Receive, Scope, Send
 
-from orchgit.errors import OrchgitError, UnavailableError
+from orchgit.errors import OrchgitError
 from orchgit.gitops.git.pktline import FLUSH, Band, ByteReader, band
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.remote.push import Pusher, PushReceiver, PushResult
@@ -58,8 +58,6 @@ class PushResponse:
     async def _receive(self, stream: _BandStream) -> PushResult:
         """Carries the push out, to its end even if the client leaves: it may be committed."""
         try:
-            if not self.receiver.services.context.state.is_leader:
-                raise UnavailableError("cannot push here: this server is not the leader")
             pusher = Pusher(self.pusher_name, stream.say)
             result = await self.receiver.receive(self.mirror, self.push, self.reader.rest(), pusher)
         except OrchgitError as error:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
-from orchgit.gitops.parsing.discovery import JobKey
+from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.rollouts.health import ENDED, JobProgress
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.job import Job

@@ -13,6 +13,7 @@ from random import Random
 import structlog
 from msgspec.structs import replace
 
+from orchgit.backoff import backoff_s
 from orchgit.errors import JobFileError, OrchgitError, SourceError
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
@@ -112,8 +113,8 @@ class SourceReconciler:
             interval_s = self._services.applier.source(self.name).poll_interval_ns / NS_PER_S
         except OrchgitError:
             return _MAX_BACKOFF_S
-        backoff_s = interval_s * float(1 << min(self._failures, 8))
-        bounded_s = max(interval_s, min(backoff_s, _MAX_BACKOFF_S))
+        retry_s = backoff_s(min(self._failures, 8), interval_s, _MAX_BACKOFF_S)
+        bounded_s = max(interval_s, retry_s)
         return bounded_s * (1 + _JITTER_SHARE * self._random.random())
 
     async def reconcile(self, wake: Wake) -> Rollout | None:
@@ -166,7 +167,7 @@ class SourceReconciler:
         for commit_id in (branch, source.status.applied_commit):
             if commit_id and commit_id in missing:
                 raise SourceError(
-                    f"cannot go on with source {source.name!r} yet: this server lacks commit "
+                    f"cannot apply source {source.name!r} yet: this server lacks commit "
                     f"{commit_id[:12]} and is fetching it from the other servers"
                 )
         return branch

@@ -29,7 +29,7 @@ class Classes:
 
 
 def is_tainted(node: Node | None) -> bool:
-    return node is None or not node.is_calm
+    return node is None or not node.is_untainted
 
 
 def tainted_nodes(view: ClusterView, allocations: Sequence[Allocation]) -> dict[str, Node | None]:

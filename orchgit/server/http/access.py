@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from orchgit.errors import InvalidInputError
+from orchgit.host_port import is_loopback
 from orchgit.server.http.host_names import HostNames, own_names
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
-from orchgit.wire.tls import TlsFiles, is_loopback
+from orchgit.wire.tls import TlsFiles
 
 
 @dataclass(frozen=True, slots=True)

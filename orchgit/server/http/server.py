@@ -15,12 +15,12 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from orchgit.errors import InvalidInputError
+from orchgit.host_port import split_host_port
 from orchgit.server.http.access import HttpAccess, check_exposure
 from orchgit.server.http.browser_guard import BrowserGuard
 from orchgit.server.http.clients import HttpClients
 from orchgit.server.http.protocol import HttpProtocol, SocketProtocol
 from orchgit.server.http.tls_listener import TlsListener
-from orchgit.server.membership.addresses import split_host_port
 from orchgit.wire.https import HttpTls, option_for, serving_context, why_not_for
 from orchgit.wire.tls import PerVersion
 
@@ -63,13 +63,13 @@ class HttpServer:
         be let in.
         """
         check_exposure(self._bind, self._access)
-        host, _, port = self._bind.rpartition(":")
+        host, port = split_host_port(self._bind)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # Named, as asyncio sends small answers at once (TCP_NODELAY) only where it knows it is TCP.
         sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind((host.strip("[]"), int(port)))
+            sock.bind((host, port))
         except OSError as error:
             sock.close()
             raise InvalidInputError(

@@ -4,31 +4,14 @@ machines.
 
 from __future__ import annotations
 
-import ipaddress
 import socket
 
 from orchgit.errors import InvalidInputError
+from orchgit.host_port import is_host_port, is_wildcard, join_host_port, split_host_port
 
 _OUTSIDE_V4 = "192.0.2.1"
 _OUTSIDE_V6 = "2001:db8::1"
 """Addresses set aside for documentation: only the route to them is looked up, nothing is sent."""
-
-
-def split_host_port(address: str) -> tuple[str, int]:
-    """Splits "host:port" or "[v6]:port"; the host comes without brackets."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
-def join_host_port(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def is_wildcard(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_unspecified
-    except ValueError:
-        return False
 
 
 def advertised(name: str, bound: str, given: str) -> str:
@@ -39,10 +22,10 @@ def advertised(name: str, bound: str, given: str) -> str:
     """
     bound_host, bound_port = split_host_port(bound)
     if not given:
-        host = _of_default_route(name, bound_host) if is_wildcard(bound_host) else bound_host
+        host = _of_default_route(name, bound_host) if is_wildcard(bound) else bound_host
         return join_host_port(host, bound_port)
     host, port = _parsed(name, given, bound_port)
-    if is_wildcard(host):
+    if is_wildcard(join_host_port(host, port)):
         raise InvalidInputError(
             f"cannot use advertise.{name} {given!r}: others cannot connect to it; give the address "
             "or the name of this machine"
@@ -53,12 +36,11 @@ def advertised(name: str, bound: str, given: str) -> str:
 def _parsed(name: str, given: str, default_port: int) -> tuple[str, int]:
     if given.count(":") > 1 and not given.startswith("["):
         return given, default_port
-    host, colon, port = given.rpartition(":")
-    if not colon or given.endswith("]"):
+    if ":" not in given or given.endswith("]"):
         return given.strip("[]"), default_port
-    if not host or not port.isdecimal() or int(port) > 65535:
+    if not is_host_port(given):
         raise InvalidInputError(f"cannot use advertise.{name} {given!r}: write host or host:port")
-    return host.strip("[]"), int(port)
+    return split_host_port(given)
 
 
 def _of_default_route(name: str, wildcard: str) -> str:

@@ -13,9 +13,9 @@ import structlog
 
 from orchgit.clock import Clock
 from orchgit.errors import OrchgitError, RefusedError, UnavailableError
+from orchgit.host_port import join_host_port, split_host_port
 from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState
-from orchgit.server.membership.addresses import join_host_port, split_host_port
 from orchgit.server.membership.joining_rules import (
     Bootstrap,
     Join,

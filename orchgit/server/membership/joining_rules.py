@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from orchgit.errors import InvalidInputError
-from orchgit.server.membership.addresses import join_host_port
+from orchgit.host_port import is_host_port, join_host_port, split_host_port
 from orchgit.wire.messages import ServerStatus
 
 RPC_PORT = 4647
@@ -186,9 +186,10 @@ def _split(text: str, default_port: int) -> tuple[str, int]:
     try:
         return str(ipaddress.ip_address(text.strip("[]"))), default_port
     except ValueError:
-        host, colon, port = text.rpartition(":")
-    if not colon:
+        pass
+    if ":" not in text:
         return text, default_port
-    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+    host, port = split_host_port(text) if is_host_port(text) else ("", 0)
+    if not port:
         raise InvalidInputError(f"cannot join {text!r}: write host or host:port")
-    return host.strip("[]"), int(port)
+    return host, port

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchgit.errors import NotFoundError, NotUnderstoodError
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
-from orchgit.model.rollout import Rollout, RolloutJob
+from orchgit.model.rollout import Rollout
 from orchgit.model.source import AppliedJob
 from orchgit.replication.commands import (
     ApplyCommit,
@@ -54,7 +54,9 @@ async def apply_rollout(
         ),
         *_evaluations(context, rollout, ended, EvalTrigger.JOB_DEREGISTER),
     ]
-    stored = replace(rollout, jobs=_with_eval_ids(rollout.jobs, evaluations))
+    ids = {(each.namespace, each.job_id): each.id for each in evaluations}
+    jobs = [replace(job, eval_id=ids.get((job.namespace, job.job_id), "")) for job in rollout.jobs]
+    stored = replace(rollout, jobs=jobs)
     entry = ApplyRollout(
         now_ns=context.now_ns(),
         rollout=stored,
@@ -98,10 +100,3 @@ def _evaluations(
         for job in jobs
         if runs_by_itself(job)
     ]
-
-
-def _with_eval_ids(
-    jobs: Sequence[RolloutJob], evaluations: Sequence[Evaluation]
-) -> list[RolloutJob]:
-    ids = {(each.namespace, each.job_id): each.id for each in evaluations}
-    return [replace(job, eval_id=ids.get((job.namespace, job.job_id), "")) for job in jobs]

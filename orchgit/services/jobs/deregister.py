@@ -9,7 +9,7 @@ from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job
 from orchgit.replication.commands import DeregisterJob, JobDeletion, UpdateAllocTransitions
 from orchgit.services.context import UseCaseContext
-from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.register import JobRegistration, job_modify_index
 
 
@@ -31,10 +31,8 @@ async def deregister_job(
         return JobRegistration(index=index, job_modify_index=0)
     if options.no_shutdown_delay:
         await _skip_shutdown_delays(context, job)
-    evaluation = (
-        evaluation_for_job(context, job, EvalTrigger.JOB_DEREGISTER, priority=options.eval_priority)
-        if runs_by_itself(job)
-        else None
+    evaluation = evaluation_to_run(
+        context, job, EvalTrigger.JOB_DEREGISTER, priority=options.eval_priority
     )
     deletion = JobDeletion(namespace, job_id, purge=options.purge)
     applied = await context.propose(

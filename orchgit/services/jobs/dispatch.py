@@ -14,7 +14,7 @@ from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job, ParameterizedJobConfig
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.services.context import UseCaseContext
-from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.admission import MAX_PAYLOAD_BYTES, check_total_count
 
 
@@ -58,7 +58,10 @@ async def dispatch_job(
 
 def check_payload(config: ParameterizedJobConfig, payload: str) -> None:
     """Raises RefusedError where the payload breaks the job's rule or is over the limit."""
-    size = len(_decoded(payload))
+    try:
+        size = len(base64.b64decode(payload, validate=True))
+    except binascii.Error as error:
+        raise InvalidInputError(f"cannot read the payload: it is not base64 ({error})") from error
     if size > MAX_PAYLOAD_BYTES:
         raise RefusedError(f"Payload exceeds maximum size; {size} > {MAX_PAYLOAD_BYTES}")
     if config.payload == "required" and size == 0:
@@ -77,13 +80,6 @@ def check_meta(config: ParameterizedJobConfig, meta: dict[str, str]) -> None:
         )
     if missing := sorted(required - set(meta)):
         raise RefusedError(f"Dispatch did not provide required meta keys: [{' '.join(missing)}]")
-
-
-def _decoded(payload: str) -> bytes:
-    try:
-        return base64.b64decode(payload, validate=True)
-    except binascii.Error as error:
-        raise InvalidInputError(f"cannot read the payload: it is not base64 ({error})") from error
 
 
 def _dispatchable(parent: Job | None, job_id: str) -> Job:
@@ -110,11 +106,7 @@ async def _register_child(
         priority=request.priority or parent.priority,
         periodic=parent.periodic,
     )
-    evaluation = (
-        evaluation_for_job(context, child, EvalTrigger.JOB_REGISTER)
-        if runs_by_itself(child)
-        else None
-    )
+    evaluation = evaluation_to_run(context, child, EvalTrigger.JOB_REGISTER)
     upsert = JobUpsert(child, expected_modify_index=0)
     applied = await context.propose(
         RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation)

@@ -16,7 +16,7 @@ from orchgit.raft_node.proposal import Applied
 from orchgit.replication.apply.jobs import JobResult
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.services.context import UseCaseContext
-from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.admission import completed, judged
 
 
@@ -67,11 +67,9 @@ async def register_job(
         admitted = judged(job, registered, rules)
     check_enforced_index(options.enforce_index, registered)
     job = replace(with_owner_of(job, registered), submit_time_ns=context.now_ns())
-    evaluation = None
-    if runs_by_itself(job):
-        evaluation = evaluation_for_job(
-            context, job, EvalTrigger.JOB_REGISTER, priority=options.eval_priority
-        )
+    evaluation = evaluation_to_run(
+        context, job, EvalTrigger.JOB_REGISTER, priority=options.eval_priority
+    )
     command = RegisterJob(
         now_ns=context.now_ns(),
         upsert=JobUpsert(job, options.submission, options.enforce_index),

@@ -12,7 +12,7 @@ from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.services.context import UseCaseContext
-from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.register import JobRegistration, job_modify_index
 
 
@@ -88,11 +88,7 @@ async def _register(
 ) -> JobRegistration:
     groups = [replace(each, count=count) if each is group else each for each in job.task_groups]
     changed = replace(job, task_groups=groups, submit_time_ns=context.now_ns())
-    evaluation = (
-        evaluation_for_job(context, changed, EvalTrigger.JOB_SCALE)
-        if runs_by_itself(changed)
-        else None
-    )
+    evaluation = evaluation_to_run(context, changed, EvalTrigger.JOB_SCALE)
     upsert = JobUpsert(changed, expected_modify_index=job.job_modify_index)
     command = RegisterJob(now_ns=context.now_ns(), upsert=upsert, evaluation=evaluation)
     refusal = "cannot scale the job: it was changed meanwhile; read it again"

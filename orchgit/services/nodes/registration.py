@@ -47,7 +47,11 @@ async def register_node(context: UseCaseContext, node: Node) -> NodeUpdateResult
         known = snapshot.nodes.get(node.id)
         pool = snapshot.node_pools.get(node.node_pool)
         index = snapshot.index
-    _check_secret(known, node.secret_id)
+    if known is not None and not hmac.compare_digest(known.secret_id, node.secret_id):
+        raise NotAllowedError(
+            f"cannot act for node {known.id}: the secret is not the one it was registered with; "
+            "if its data directory was lost, purge the node first"
+        )
     if pool is None:
         pool = NodePool(name=node.node_pool)
         await context.propose(UpsertNodePools(now_ns=context.now_ns(), pools=[pool]))
@@ -130,14 +134,6 @@ def _check_complete(node: Node) -> None:
             raise InvalidInputError(f"cannot register node {node.name or node.id}: {name} missing")
     if node.node_pool == "all":
         raise InvalidInputError('cannot register a node in pool "all"; name another pool')
-
-
-def _check_secret(known: Node | None, secret_id: str) -> None:
-    if known is not None and not hmac.compare_digest(known.secret_id, secret_id):
-        raise NotAllowedError(
-            f"cannot act for node {known.id}: the secret is not the one it was registered with; "
-            "if its data directory was lost, purge the node first"
-        )
 
 
 _OURS = frozenset(

@@ -139,7 +139,12 @@ class VariableUseCases:
 
     async def _sealed(self, new: NewVariable) -> StoredVariable:
         check_path(new.path)
-        _check_size(new.items)
+        size = sum(len(name.encode()) + len(value.encode()) for name, value in new.items.items())
+        if size > MAX_ITEMS_BYTES:
+            raise InvalidInputError(
+                f"variables are limited to {MAX_ITEMS_BYTES} bytes in total size, this one has "
+                f"{size}"
+            )
         key = await self.keyring.active_key(self.context)
         plain = msgspec.msgpack.encode(new.items)
         return StoredVariable(
@@ -165,14 +170,6 @@ def check_path(path: str) -> None:
         raise InvalidInputError(
             'only paths at "nomad/jobs" or "nomad/job-templates" and below are valid paths under '
             'the top-level "nomad" directory'
-        )
-
-
-def _check_size(items: Items) -> None:
-    size = sum(len(name.encode()) + len(value.encode()) for name, value in items.items())
-    if size > MAX_ITEMS_BYTES:
-        raise InvalidInputError(
-            f"variables are limited to {MAX_ITEMS_BYTES} bytes in total size, this one has {size}"
         )
 
 

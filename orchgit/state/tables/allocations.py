@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import cast
 
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus
 from orchgit.model.plan import Placements
-from orchgit.model.resources import AllocatedResources, ResourceTotals
+from orchgit.model.resources import AllocatedResources
 from orchgit.state.body_table import both, conditions, starting_with
 from orchgit.state.changes import job_key
 from orchgit.state.chunks import chunks
@@ -160,7 +160,9 @@ _UPDATE_RESOURCES = """UPDATE allocations SET cpu_shares = ?, memory_mb = ?, mem
     disk_mb = ?, has_devices = ?, has_cores = ?, ports = ? WHERE row = ?"""
 
 
-def _usage(resources: AllocatedResources, total: ResourceTotals) -> tuple[int, ...]:
+def _usage(resources: AllocatedResources) -> tuple[int, ...]:
+    """Returns the columns of what an allocation uses, from `cpu_shares` to `has_cores`."""
+    total = resources.total()
     devices = any(task.devices for task in resources.tasks.values())
     return (
         *(total.cpu_shares, total.memory_mb, total.memory_max_mb, total.disk_mb),
@@ -182,10 +184,11 @@ class AllocationWrites(AllocationReads):
         """Insert all rows of the placements; their ids must be new."""
         count = len(placements)
         shared = self._insert_shared(placements)
-        usage = _usage(placements.resources, placements.resources.total())
+        usage = _usage(placements.resources)
         usages: list[Iterable[object]] = [repeat(value, count) for value in usage]
         if placements.resources_of:
-            usages = list(zip(*self._usages(placements, usage), strict=True))
+            own = {row: _usage(resources) for row, resources in placements.resources_of.items()}
+            usages = list(zip(*(own.get(row, usage) for row in range(count)), strict=True))
         ports = self._ports(placements)
         bodies = self._bodies(placements)
         fixed = (
@@ -222,11 +225,6 @@ class AllocationWrites(AllocationReads):
             (len(placements), encode(placements.resources), metrics),
         )
         return cast(int, cursor.lastrowid)
-
-    def _usages(self, placements: Placements, usual: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        for row in range(len(placements)):
-            own = placements.resources_of.get(row)
-            yield usual if own is None else _usage(own, own.total())
 
     def _ports(self, placements: Placements) -> Iterable[bytes | None]:
         if not placements.ports and not placements.resources_of:
@@ -286,7 +284,7 @@ class AllocationWrites(AllocationReads):
         self._connection.executemany(_UPDATE, map(self._update_of, records))
         for record in records:
             if record.resources is not None:
-                usage = _usage(record.resources, record.resources.total())
+                usage = _usage(record.resources)
                 ports = _encoded_ports(record.resources)
                 self._connection.execute(_UPDATE_RESOURCES, (*usage, ports, record.row))
         self._count_changes(records)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from orchgit.model.evaluation import EvalStatus, Evaluation
@@ -72,7 +72,10 @@ class EvaluationWrites(EvaluationReads):
         if new and not self._insert(new):
             stored |= self._create_indexes([each.id for each in new])
         if stored:
-            self._update([each for each in evaluations if each.id in stored], stored)
+            known = [each for each in evaluations if each.id in stored]
+            for each in known:
+                each.create_index = stored[each.id]
+            EVALUATIONS.put(self._connection, known)
         cache.put_all([(each.id, each.create_index) for each in evaluations])
         for each in evaluations:
             opened = self._opened[each.namespace, each.job_id]
@@ -96,11 +99,6 @@ class EvaluationWrites(EvaluationReads):
             rows = self._rows(f"{_CREATE_INDEXES}({', '.join('?' * len(ids))})", ids)
             found.update(cast(list[tuple[str, int]], rows))
         return found
-
-    def _update(self, evaluations: Sequence[Evaluation], stored: Mapping[str, int]) -> None:
-        for each in evaluations:
-            each.create_index = stored[each.id]
-        EVALUATIONS.put(self._connection, evaluations)
 
     def touch(self, eval_id: str) -> None:
         """Its plan was committed: the worker that schedules it again must see this index."""

@@ -83,7 +83,7 @@ def test_a_failing_task_is_restarted_and_then_fails(run: Callable[[Scenario], No
     run(scenario)
 
 
-def test_lifecycle_order(run: Callable[[Scenario], None]) -> None:
+def test_tasks_start_in_the_order_of_their_lifecycle(run: Callable[[Scenario], None]) -> None:
     tasks = [
         mock_task("main"),
         mock_task("init", config={"run_for": "2s"}, lifecycle=TaskLifecycle(hook="prestart")),
@@ -159,7 +159,7 @@ def test_a_missing_volume_fails_the_allocation(run: Callable[[Scenario], None]) 
     run(scenario)
 
 
-def test_health_of_a_deployment(run: Callable[[Scenario], None]) -> None:
+def test_allocation_is_healthy_after_min_healthy_time(run: Callable[[Scenario], None]) -> None:
     from orchgit.model.group import UpdateStrategy
 
     async def scenario(rig: AgentRig) -> None:
@@ -173,7 +173,7 @@ def test_health_of_a_deployment(run: Callable[[Scenario], None]) -> None:
     run(scenario)
 
 
-def test_the_deadline_makes_it_unhealthy(run: Callable[[Scenario], None]) -> None:
+def test_allocation_is_unhealthy_when_the_deadline_passes(run: Callable[[Scenario], None]) -> None:
     from orchgit.model.group import UpdateStrategy
 
     async def scenario(rig: AgentRig) -> None:
@@ -252,7 +252,7 @@ def test_a_start_that_takes_long_can_be_ended(run: Callable[[Scenario], None]) -
     run(scenario)
 
 
-def test_shutdown_delays_are_waited_for_unless_told_otherwise(
+def test_shutdown_delays_pass_unless_the_transition_skips_them(
     run: Callable[[Scenario], None],
 ) -> None:
     async def scenario(rig: AgentRig) -> None:
@@ -292,7 +292,7 @@ def test_a_replacement_waits_for_the_one_before(run: Callable[[Scenario], None])
     run(scenario)
 
 
-def test_all_tasks_may_be_restarted_those_that_ended_too(run: Callable[[Scenario], None]) -> None:
+def test_restart_of_all_tasks_restarts_ended_ones(run: Callable[[Scenario], None]) -> None:
     async def scenario(rig: AgentRig) -> None:
         short = mock_task("init", config={"run_for": "1s"}, lifecycle=TaskLifecycle("prestart"))
         runner = rig.deliver(mock_job(short, mock_task()))
@@ -307,7 +307,9 @@ def test_all_tasks_may_be_restarted_those_that_ended_too(run: Callable[[Scenario
     run(scenario)
 
 
-def test_only_what_others_act_on_is_urgent(run: Callable[[Scenario], None]) -> None:
+def test_changes_of_status_state_and_health_are_urgent_reports(
+    run: Callable[[Scenario], None],
+) -> None:
     async def scenario(rig: AgentRig) -> None:
         runner = rig.deliver(mock_job())
         await rig.until_status(runner, "running")
@@ -322,7 +324,7 @@ def test_only_what_others_act_on_is_urgent(run: Callable[[Scenario], None]) -> N
     run(scenario)
 
 
-def test_a_server_that_is_behind_ends_nothing(run: Callable[[Scenario], None]) -> None:
+def test_server_with_an_older_snapshot_ends_no_allocation(run: Callable[[Scenario], None]) -> None:
     async def scenario(rig: AgentRig) -> None:
         runner = rig.deliver(mock_job())
         await rig.until_status(runner, "running")

@@ -38,7 +38,7 @@ def statuses(check: ServiceCheck, results: list[ProbeResult]) -> list[str]:
     return seen
 
 
-def test_one_result_settles_by_default() -> None:
+def test_one_result_decides_the_status_by_default() -> None:
     assert statuses(ServiceCheck(), [OK, BAD, OK]) == ["success", "failure", "success"]
 
 
@@ -51,7 +51,7 @@ def test_thresholds_count_results_in_a_row() -> None:
     ]  # fmt: skip
 
 
-def test_the_initial_status() -> None:
+def test_check_starts_in_its_initial_status() -> None:
     assert initial(ServiceCheck(initial_status="passing"), 5).passing_since_ns == 5
     assert initial(ServiceCheck(), 5).status is CheckStatus.PENDING
 
@@ -152,7 +152,7 @@ def test_a_line_break_in_a_header_is_refused() -> None:
     assert "line break" in probed(check, answering("200 OK")).output
 
 
-def test_a_silent_server_is_given_up_in_time() -> None:
+def test_http_check_of_a_silent_server_fails_at_its_timeout() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -161,7 +161,7 @@ def test_a_silent_server_is_given_up_in_time() -> None:
     assert (found.ok, found.output) == (False, "http: no answer within 0.05s")
 
 
-def test_tcp() -> None:
+def test_tcp_check_passes_while_the_port_is_open() -> None:
     check = ServiceCheck(type="tcp")
     assert probed(check, answering("")).ok
     refused = asyncio.run(probe(check, Target("127.0.0.1", 1)))

@@ -14,13 +14,13 @@ OTHERS = ClusterName("c2", "c2")
 UNKNOWN = ClusterName()
 
 
-def kept(known: ClusterName) -> tuple[ClusterMembership, list[ClusterName]]:
+def membership_of(known: ClusterName) -> tuple[ClusterMembership, list[ClusterName]]:
     written: list[ClusterName] = []
     return ClusterMembership(known, written.append), written
 
 
-def test_the_first_is_kept_and_others_are_refused() -> None:
-    membership, written = kept(UNKNOWN)
+def test_first_cluster_is_stored_and_others_are_refused() -> None:
+    membership, written = membership_of(UNKNOWN)
     for _ in range(2):
         membership.admit("a:1", OURS)
     assert written == [OURS], "once"
@@ -29,8 +29,8 @@ def test_the_first_is_kept_and_others_are_refused() -> None:
     assert (membership.known, written) == (OURS, [OURS])
 
 
-def test_each_stranger_is_told_of_once() -> None:
-    membership, _ = kept(OURS)
+def test_server_of_another_cluster_is_logged_once() -> None:
+    membership, _ = membership_of(OURS)
     with capture_logs() as logged:
         for address in ("b:2", "b:2", "c:3"):
             with pytest.raises(RefusedError):
@@ -38,8 +38,8 @@ def test_each_stranger_is_told_of_once() -> None:
     assert str(logged).count("this server is of another cluster") == 2
 
 
-def test_servers_of_an_older_version_are_used_and_teach_nothing() -> None:
-    membership, written = kept(OURS)
+def test_server_without_a_cluster_id_is_used_and_changes_nothing() -> None:
+    membership, written = membership_of(OURS)
     membership.admit("a:1", UNKNOWN)
     assert (membership.known, written) == (OURS, [])
 
@@ -52,12 +52,12 @@ def test_servers_of_an_older_version_are_used_and_teach_nothing() -> None:
     ],
 )
 def test_a_restored_backup_is_followed(restored: ClusterName) -> None:
-    membership, written = kept(OURS)
+    membership, written = membership_of(OURS)
     membership.admit("a:1", restored)
     assert written == [restored]
     assert membership.is_ours(restored)
     assert not membership.is_ours(OTHERS)
 
 
-def test_a_log_without_an_id_is_no_sign() -> None:
+def test_names_without_log_ids_are_compared_by_cluster_id() -> None:
     assert not ClusterName("c1").may_be(ClusterName("c2"))

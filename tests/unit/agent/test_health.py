@@ -52,7 +52,7 @@ def test_a_failed_task_is_unhealthy_at_once() -> None:
     assert at(3, web=dead).healthy is False
 
 
-def test_the_deadline() -> None:
+def test_allocation_not_healthy_by_its_deadline_is_unhealthy() -> None:
     assert at(59, web=TaskState()) == HealthDecision(None, look_again_ns=60 * S)
     late = at(60, web=TaskState())
     assert (late.healthy, late.reason) == (False, "Task not running by healthy_deadline: web")

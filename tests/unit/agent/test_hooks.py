@@ -137,7 +137,7 @@ def test_writing_follows_no_link(tmp_path: Path) -> None:
     assert mode(root / "file") == 0o600
 
 
-def test_pipe_where_the_agent_writes_holds_nobody(tmp_path: Path) -> None:
+def test_pipe_in_the_way_does_not_block_the_agent(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / ".file.orchgit")
     write_inside(tmp_path, "file", b"written", 0o600)
     assert (tmp_path / "file").read_bytes() == b"written"
@@ -168,7 +168,7 @@ def test_the_dispatch_payload(tmp_path: Path) -> None:
         ("image", "/local/a", "local/a"),
     ],
 )
-def test_where_a_template_lands(
+def test_template_is_written_inside_the_task_directory_only(
     tmp_path: Path, isolation: str, destination: str, lands: str
 ) -> None:
     template = Template(

@@ -42,7 +42,9 @@ DONE, FAILED = TaskState(state="dead"), TaskState(state="dead", failed=True)
         pytest.param({"init": DONE, "side": RUNS, "main": DONE}, {"last"}, id="poststop"),
     ],
 )
-def test_what_may_start(states: dict[str, TaskState], expected: set[str]) -> None:
+def test_tasks_that_may_start_follow_the_lifecycle(
+    states: dict[str, TaskState], expected: set[str]
+) -> None:
     tasks = [INIT, SIDE, MAIN, AFTER, LAST]
     assert startable(tasks, {**{task.name: WAITS for task in tasks}, **states}) == expected
 
@@ -56,7 +58,9 @@ def test_what_may_start(states: dict[str, TaskState], expected: set[str]) -> Non
         pytest.param({"main": DONE, "boss": RUNS}, None, id="one-done"),
     ],
 )
-def test_what_ends_the_group(states: dict[str, TaskState], expected: TaskEventType | None) -> None:
+def test_failed_task_leader_or_last_main_task_ends_the_group(
+    states: dict[str, TaskState], expected: TaskEventType | None
+) -> None:
     end = group_end([MAIN, BOSS, SIDE], {"side": RUNS, **states})
     assert (end.because if end else None) == expected
 
@@ -67,7 +71,7 @@ def test_sidecars_end_after_the_last_main_task() -> None:
     assert end.because is TaskEventType.MAIN_DEAD
 
 
-def test_the_order_of_killing() -> None:
+def test_kill_order_is_leader_others_sidecars() -> None:
     assert kill_order([SIDE, MAIN, BOSS, LAST, AFTER]) == [["boss"], ["main", "after"], ["side"]]
 
 
@@ -81,7 +85,7 @@ def test_the_order_of_killing() -> None:
         ([DONE, DONE], "complete"),
     ],
 )
-def test_the_client_status(states: list[TaskState], status: str) -> None:
+def test_client_status_follows_the_task_states(states: list[TaskState], status: str) -> None:
     assert client_status(states)[0] == status
 
 
@@ -96,5 +100,7 @@ def test_the_client_status(states: list[TaskState], status: str) -> None:
         (SIDE, "batch", True),
     ],
 )
-def test_what_is_restarted_after_success(task: Task, job_type: str, again: bool) -> None:
+def test_services_and_sidecars_restart_after_success(
+    task: Task, job_type: str, again: bool
+) -> None:
     assert restarts_on_success(task, job_type) is again

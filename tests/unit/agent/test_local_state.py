@@ -18,7 +18,7 @@ from orchgit.model.volume import HostVolume
 from tests.support.factories import make_allocation, make_job
 
 
-def test_everything_comes_back(tmp_path: Path) -> None:
+def test_stored_state_is_read_back_whole(tmp_path: Path) -> None:
     path = tmp_path / "client/state.db"
     job = make_job()
     alloc = make_allocation(job)
@@ -90,7 +90,7 @@ def test_a_start_that_is_awaited_is_seen_by_others_at_once(tmp_path: Path) -> No
     asyncio.run(whole())
 
 
-def test_writes_that_fail_are_told(tmp_path: Path) -> None:
+def test_failed_write_raises_for_its_caller(tmp_path: Path) -> None:
     async def whole() -> None:
         store = LocalState(tmp_path / "state.db")
         with sqlite3.connect(tmp_path / "state.db") as raw:

@@ -32,7 +32,7 @@ def test_the_oldest_beyond_the_count_are_removed() -> None:
     assert to_remove([], GarbageConfig(max_allocs=0), 99) == []
 
 
-def test_files_go_and_facts_stay(tmp_path: Path) -> None:
+def test_garbage_collection_removes_files_and_keeps_facts(tmp_path: Path) -> None:
     async def whole() -> None:
         rig = AgentRig(tmp_path)
         done = rig.deliver(mock_job(mock_task(config={"run_for": "1s"}), type="batch"))
@@ -56,7 +56,7 @@ def test_files_go_and_facts_stay(tmp_path: Path) -> None:
 # -- without servers ---------------------------------------------------------------------------
 
 
-def test_only_what_asked_for_it_is_stopped_and_only_in_time(tmp_path: Path) -> None:
+def test_disconnected_node_stops_allocations_with_a_limit_at_their_limit(tmp_path: Path) -> None:
     async def whole() -> None:
         rig = AgentRig(tmp_path)
         strategy = DisconnectStrategy(stop_on_client_after_ns=30 * 10**9)
@@ -83,7 +83,7 @@ def test_only_what_asked_for_it_is_stopped_and_only_in_time(tmp_path: Path) -> N
 # -- volumes -----------------------------------------------------------------------------------
 
 
-def test_volumes_are_made_remembered_and_removed(tmp_path: Path) -> None:
+def test_dynamic_volumes_are_made_stored_and_removed(tmp_path: Path) -> None:
     async def whole() -> None:
         changes: list[int] = []
         local = LocalState(tmp_path / "state.db")
@@ -107,7 +107,7 @@ def test_volumes_are_made_remembered_and_removed(tmp_path: Path) -> None:
     asyncio.run(whole())
 
 
-def test_what_the_servers_name_is_what_there_is(tmp_path: Path) -> None:
+def test_node_has_exactly_the_volumes_that_the_servers_name(tmp_path: Path) -> None:
     async def whole() -> None:
         local = LocalState(tmp_path / "state.db")
         volumes = DynamicHostVolumes(tmp_path / "volumes", local, lambda: None)
@@ -144,7 +144,7 @@ def test_a_wrong_config_is_refused_at_once(
         AgentConfig(**{"data_dir": tmp_path, "servers": ("127.0.0.1:1",), **fields})
 
 
-def test_the_node_is_put_together(tmp_path: Path) -> None:
+def test_node_combines_config_fingerprint_drivers_and_volumes(tmp_path: Path) -> None:
     config = AgentConfig(
         data_dir=tmp_path,
         servers=("127.0.0.1:1",),

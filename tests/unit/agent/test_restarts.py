@@ -59,7 +59,7 @@ def test_a_start_that_can_never_work_is_not_repeated() -> None:
     assert (decision.restart, decision.reason, decision.failed) == (False, UNRECOVERABLE, True)
 
 
-def test_no_attempts() -> None:
+def test_policy_without_attempts_restarts_nothing() -> None:
     decision, _ = decide(
         policy(attempts=0), RestartHistory(), FAILED, restart_on_success=True, now_ns=0, seed="a"
     )

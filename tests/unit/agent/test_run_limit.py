@@ -25,7 +25,7 @@ def limited(**fields: object) -> Job:
     return mock_job(*tasks, type="batch", max_run_duration_ns=LIMIT_NS)
 
 
-def test_it_ends_as_complete_and_nothing_is_run_after_it(tmp_path: Path) -> None:
+def test_allocation_over_its_limit_completes_without_poststop(tmp_path: Path) -> None:
     async def run() -> None:
         rig = AgentRig(tmp_path)
         try:
@@ -71,7 +71,7 @@ def test_a_limit_that_changes_in_place_counts_from_the_arrival(
     asyncio.run(run())
 
 
-def test_one_that_ends_in_time_is_left_alone(tmp_path: Path) -> None:
+def test_allocation_that_ends_within_its_limit_is_not_touched(tmp_path: Path) -> None:
     async def run() -> None:
         rig = AgentRig(tmp_path)
         try:
@@ -89,7 +89,7 @@ def test_one_that_ends_in_time_is_left_alone(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_the_time_goes_on_while_the_agent_is_away(tmp_path: Path) -> None:
+def test_run_limit_counts_while_the_agent_is_stopped(tmp_path: Path) -> None:
     async def run() -> None:
         rig = AgentRig(tmp_path)
         runner = rig.deliver(limited())
@@ -108,7 +108,7 @@ def test_the_time_goes_on_while_the_agent_is_away(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_task_that_is_stopped_is_waited_for_as_long_as_the_node_allows(tmp_path: Path) -> None:
+def test_kill_timeout_is_at_most_the_nodes_maximum(tmp_path: Path) -> None:
     async def run() -> None:
         rig = AgentRig(tmp_path)
         try:

@@ -65,7 +65,7 @@ class Witness(MockDriver):
     exit_code=0,
     tasks=1,
 )
-def test_no_task_is_begun_twice_or_forgotten(
+def test_random_life_starts_no_attempt_twice_and_forgets_none(
     steps: list[str], run_for: str, block: str, answer_s: float, exit_code: int, tasks: int
 ) -> None:
     config: dict[str, object] = {

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from agent.tasks import environment as task_env
-from agent.tasks.environment import EnvInput, TaskEnv
+from agent.tasks.environment import EnvInput, TaskEnv, build, host_env
 from orchgit.model.job import JobOrigin
 from orchgit.model.resources import AllocatedPort, AllocatedResources, AllocatedTask
 from orchgit.model.task import Task
@@ -27,7 +26,7 @@ def built(task: Task | None = None, **job: object) -> TaskEnv:
     ]
     alloc = make_allocation(spec, index=3, commit_id="c0ffee", allocated_resources=resources)
     alloc = msgspec.structs.replace(alloc, id="12345678-0000-4000-8000-000000000001")
-    return task_env.build(
+    return build(
         EnvInput(
             node=make_node(attributes={"kernel.name": "linux"}, meta={"rack": "r1"}),
             region="global",
@@ -72,7 +71,7 @@ def test_identity_directories_and_resources() -> None:
     assert {name: env.get(name) for name in expected} == expected
 
 
-def test_ports() -> None:
+def test_ports_become_variables() -> None:
     env = built().env
     expected = {
         "NOMAD_PORT_http": "8080",
@@ -97,12 +96,12 @@ def test_meta_of_task_over_group_over_job_in_both_cases() -> None:
     assert env["NOMAD_META_zone"] == "dc1"
 
 
-def test_the_commit_it_came_from() -> None:
+def test_environment_names_the_commit_and_the_source() -> None:
     env = built(origin=JobOrigin(source="shop-repo", commit_id="older")).env
     assert (env["ORCHGIT_COMMIT"], env["ORCHGIT_SOURCE"]) == ("c0ffee", "shop-repo")
 
 
-def test_interpolation() -> None:
+def test_env_block_is_interpolated() -> None:
     found = built(make_task(env={"URL": "http://${NOMAD_ADDR_http}/", "${attr.kernel.name}": "k"}))
     assert found.env["URL"] == "http://10.0.0.1:20001/"
     assert found.env["linux"] == "k"
@@ -125,12 +124,12 @@ def test_task_gets_what_the_allow_list_names() -> None:
         "NOMAD_TOKEN": "x",
     }
     plain = {"PATH": "/bin", "LANG": "C", "LC_ALL": "C"}
-    assert task_env.host_env(environ) == plain
-    assert task_env.host_env(environ, ("PATH", "STRIPE_KEY")) == {
+    assert host_env(environ) == plain
+    assert host_env(environ, ("PATH", "STRIPE_KEY")) == {
         "PATH": "/bin",
         "STRIPE_KEY": "x",
     }
-    assert task_env.host_env(environ, ()) == {}
+    assert host_env(environ, ()) == {}
 
 
 def test_pattern_passes_on_no_secret_and_a_full_name_does() -> None:
@@ -144,5 +143,5 @@ def test_pattern_passes_on_no_secret_and_a_full_name_does() -> None:
         "ORCHGIT_DATA": "x",
         "my_secret": "x",
     }
-    assert task_env.host_env(environ, ("*",)) == {"PATH": "/bin", "EDITOR": "vi"}
-    assert task_env.host_env(environ, ("AWS_REGION",)) == {"AWS_REGION": "x"}
+    assert host_env(environ, ("*",)) == {"PATH": "/bin", "EDITOR": "vi"}
+    assert host_env(environ, ("AWS_REGION",)) == {"AWS_REGION": "x"}

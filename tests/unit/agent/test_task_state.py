@@ -28,7 +28,7 @@ def after(*happened: TaskEventType) -> TaskState:
     return state
 
 
-def test_times_and_restarts_are_kept() -> None:
+def test_state_has_times_and_count_of_restarts() -> None:
     state = after(
         TaskEventType.STARTED,
         TaskEventType.TERMINATED,

@@ -78,7 +78,7 @@ def rendered(text: str, **options: Any) -> str:
         pytest.param("{{ (parseJSON `{}`).none }}", "<no value>", id="missing-key"),
     ],
 )
-def test_what_is_rendered(text: str, expected: str) -> None:
+def test_template_renders_as_recorded(text: str, expected: str) -> None:
     assert rendered(text) == expected
 
 
@@ -100,7 +100,7 @@ def test_what_is_rendered(text: str, expected: str) -> None:
         ("{{ len 5 }}", "len"),
     ],
 )
-def test_what_is_refused(text: str, message: str) -> None:
+def test_wrong_template_is_refused_with_its_reason(text: str, message: str) -> None:
     with pytest.raises(InvalidInputError, match=message):
         rendered(text)
 

@@ -91,7 +91,7 @@ def test_addresses_and_names_in_a_network(tmp_path: Path) -> None:
     }
 
 
-def test_the_nodes_options_open_what_is_closed(tmp_path: Path) -> None:
+def test_plugin_options_allow_privileged_tasks_and_volumes(tmp_path: Path) -> None:
     trusted = DockerOptions(allow_privileged=True, volumes_enabled=True)
     host = request(tmp_path, trusted, privileged=True, volumes=["/etc:/x:ro"])["HostConfig"]
     assert host["Privileged"] is True

@@ -53,7 +53,7 @@ def test_unknown_signals(name: str) -> None:
         signal_number(name)
 
 
-def test_users_by_name_and_number() -> None:
+def test_user_is_found_by_name_and_by_number() -> None:
     nobody = resolve_user("nobody")
     assert nobody is not None
     assert resolve_user(str(nobody.uid)) == nobody

@@ -26,7 +26,7 @@ def run(scenario: Callable[[FakeClock, list[dict[str, DriverInfo]]], Awaitable[N
     asyncio.run(scenario(FakeClock(), []))
 
 
-def test_a_slow_driver_is_told_later() -> None:
+def test_slow_driver_is_reported_when_it_answers() -> None:
     async def scenario(clock: FakeClock, told: list[dict[str, DriverInfo]]) -> None:
         slow = ScriptedDriver(clock)
         watch = DriverWatch({"slow": slow, "mock_driver": MockDriver(clock)}, clock, told.append)
@@ -42,7 +42,7 @@ def test_a_slow_driver_is_told_later() -> None:
     run(scenario)
 
 
-def test_only_changes_are_told_with_their_time() -> None:
+def test_only_changes_are_reported_with_their_time() -> None:
     async def scenario(clock: FakeClock, told: list[dict[str, DriverInfo]]) -> None:
         driver = MockDriver(clock)
         watch = DriverWatch({"mock_driver": driver}, clock, told.append)

@@ -34,13 +34,13 @@ def test_this_machine_has_all_of_nomads_attributes(tmp_path: Path) -> None:
     assert found.resources.networks
 
 
-def test_it_is_read_at_once(tmp_path: Path) -> None:
+def test_fingerprint_costs_little_processor_time(tmp_path: Path) -> None:
     begun_s = time.process_time()
     fingerprint_node(FingerprintConfig(data_dir=tmp_path), "v2")
     assert time.process_time() - begun_s < 0.15
 
 
-def test_what_a_person_sets_wins(tmp_path: Path) -> None:
+def test_configured_values_win_over_measured_ones(tmp_path: Path) -> None:
     config = FingerprintConfig(
         data_dir=tmp_path / "not" / "made" / "yet",
         network_interface="lo",

@@ -24,7 +24,7 @@ def run(scenario: Callable[[MockDriver, FakeClock], Awaitable[None]]) -> None:
     asyncio.run(body())
 
 
-def test_it_runs_for_as_long_as_told(tmp_path: Path) -> None:
+def test_mock_task_runs_for_run_for(tmp_path: Path) -> None:
     async def scenario(driver: MockDriver, clock: FakeClock) -> None:
         task = task_config(tmp_path, {"run_for": "10s", "exit_code": 3, "exit_signal": 9})
         handle = await driver.start_task(task)
@@ -53,7 +53,7 @@ def test_a_start_may_block_and_fail(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_a_stop_takes_its_time_and_no_more_than_the_grace(tmp_path: Path) -> None:
+def test_mock_stop_takes_kill_after_up_to_the_grace_period(tmp_path: Path) -> None:
     async def scenario(driver: MockDriver, clock: FakeClock) -> None:
         for attempt, (takes, ends_after_s, code) in enumerate([("3s", 3, 143), ("1h", 5, 137)]):
             task = task_config(tmp_path, {"kill_after": takes}, attempt=attempt)
@@ -68,7 +68,7 @@ def test_a_stop_takes_its_time_and_no_more_than_the_grace(tmp_path: Path) -> Non
     run(scenario)
 
 
-def test_it_prints_as_often_as_told(tmp_path: Path) -> None:
+def test_mock_task_prints_stdout_repeat_times(tmp_path: Path) -> None:
     async def scenario(driver: MockDriver, clock: FakeClock) -> None:
         config = {
             "run_for": "1m",
@@ -86,7 +86,7 @@ def test_it_prints_as_often_as_told(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_its_health_can_be_taken_away() -> None:
+def test_mock_driver_can_be_made_unhealthy() -> None:
     async def scenario(driver: MockDriver, clock: FakeClock) -> None:
         driver.healthy = False
         assert not (await driver.fingerprint()).healthy

@@ -23,7 +23,7 @@ _VALUES = st.recursive(
 
 @settings(max_examples=100, deadline=None)
 @given(_VALUES)
-def test_both_sides_understand_each_other(value: object) -> None:
+def test_message_survives_encoding_and_decoding(value: object) -> None:
     assert msgspec.msgpack.decode(pack(value)) == value
     assert unpack(msgspec.msgpack.encode(value)) == value
 
@@ -52,7 +52,7 @@ def test_bytes_that_are_no_text_are_kept() -> None:
 
 
 @pytest.mark.parametrize("value", [1.5, {1: 2}.keys(), 1 << 64, object()])
-def test_what_it_cannot_carry_is_refused(value: object) -> None:
+def test_value_that_the_codec_cannot_carry_is_refused(value: object) -> None:
     with pytest.raises(CodecError, match="cannot encode"):
         pack(value)
 

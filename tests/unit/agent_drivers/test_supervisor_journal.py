@@ -71,7 +71,7 @@ def test_a_torn_tail_is_cut_and_never_read(
     assert values(SupervisorJournal(str(directory))) == {**before, "later": 1}
 
 
-def test_it_does_not_grow_without_end(tmp_path: Path) -> None:
+def test_journal_is_compacted_as_it_grows(tmp_path: Path) -> None:
     opened = SupervisorJournal(str(tmp_path), compact_bytes=2000)
     for number in range(1000):
         opened.append({"key": "k", "value": number}, durable=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def files_of(directory: Path) -> dict[int, bytes]:
     cuts=st.lists(st.integers(1, 50), min_size=1),
     max_files=st.integers(1, 4),
 )
-def test_what_is_kept_is_the_end_of_the_output_in_whole_lines(
+def test_rotation_keeps_the_end_of_the_output_in_whole_lines(
     tmp_path_factory: pytest.TempPathFactory, lines: list[bytes], cuts: list[int], max_files: int
 ) -> None:
     """Whatever pieces the output comes in."""
@@ -116,8 +117,10 @@ def test_log_directory_that_became_a_link_is_not_written_to(tmp_path: Path) -> N
 
 
 def test_a_full_disk_drops_output_and_counts_it(tmp_path: Path) -> None:
-    log = RotatingFiles(str(tmp_path), "web.stdout", 1, 1000)
-    log._fd = os.open("/dev/full", os.O_WRONLY)  # as if the disk had filled up since the opening
+    def full_disk(fd: int, data: bytes) -> int:
+        raise OSError(ENOSPC, "No space left on device")
+
+    log = RotatingFiles(str(tmp_path), "web.stdout", 1, 1000, full_disk)
     log.write(b"lost\n")
     assert log.dropped_bytes == 5
     log.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchgit.api import nomad_json
+from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError
 from orchgit.model.node import NodePool
 from orchgit.model.source import Source

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchgit.api import nomad_json
-from orchgit.api.shown import shown
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.shown import shown
 from orchgit.model.allocation import Allocation, DesiredTransition
 from orchgit.model.evaluation import AllocMetric, Evaluation, ScoreMetaData
 from orchgit.model.group import ScalingPolicy, UpdateStrategy

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from orchgit.gitops.commits.actions import RegisteredJob, delete_trailers, plan_actions
-from orchgit.gitops.parsing.discovery import DesiredJob, JobKey
+from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job, JobOrigin
 from orchgit.model.rollout import JobAction

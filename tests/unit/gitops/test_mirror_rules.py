@@ -13,9 +13,7 @@ from orchgit.gitops.mirrors.peers import Peer
 from orchgit.gitops.mirrors.quorum import others_needed
 from orchgit.gitops.mirrors.rules import (
     KEPT_PREFIX,
-    MAX_LOST_BACKOFF_S,
     Wanted,
-    backoff_s,
     plan_mirror,
     shown_refs,
 )
@@ -94,16 +92,6 @@ def test_after_the_loss_of_any_minority_a_server_has_the_commit(voters: int) -> 
     assert holding > lost
     for gone in itertools.combinations(range(voters), lost):
         assert set(range(holding)) - set(gone)
-
-
-@settings(max_examples=50)
-@given(st.integers(0, 5000), st.floats(0, 1))
-def test_backoff_grows_and_is_bounded(failures: int, chance: float) -> None:
-    assert 0 < backoff_s(failures, chance) <= 15
-    assert backoff_s(failures, chance) <= backoff_s(failures + 1, chance)
-    lost = [backoff_s(count, chance, MAX_LOST_BACKOFF_S) for count in range(15)]
-    assert lost == sorted(lost)
-    assert MAX_LOST_BACKOFF_S / 2 <= lost[-1] <= MAX_LOST_BACKOFF_S
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from orchgit.gitops.git.limits import GitLimits
-from orchgit.gitops.parsing.discovery import Discoverer, Discovery, ParseCache
+from orchgit.gitops.parsing.cache import ParseCache
+from orchgit.gitops.parsing.discovery import Discoverer, Discovery
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.trees import MemoryTree
 from orchgit.model.source import Source

@@ -218,7 +218,7 @@ def test_one_process_is_kept_warm_and_replaced_when_it_has_grown() -> None:
     assert pool.process_ids() == [first]
     wait_for_rest()
     assert pool.process_ids() == [first]
-    pool.limits = replace(pool.limits, warm_memory_bytes=1)
+    pool.limits = replace(pool.limits, idle_memory_bytes=1)
     assert ids(pool.parse([job_file("b.hcl")], Inputs())) == ["b"]
     wait_for_rest()
     assert pool.process_ids() == []
@@ -227,6 +227,18 @@ def test_one_process_is_kept_warm_and_replaced_when_it_has_grown() -> None:
     assert second != first
     pool.close()
     assert not os.path.exists(f"/proc/{second}")
+
+
+def test_process_that_holds_much_memory_is_not_given_the_next_files() -> None:
+    pool = ParsePool(replace(LIMITS, parse_processes=1))
+    assert ids(pool.parse([job_file("a.hcl")], Inputs())) == ["a"]
+    (first,) = pool.process_ids()
+    assert ids(pool.parse([job_file("b.hcl")], Inputs())) == ["b"]
+    assert pool.process_ids() == [first]
+    pool.limits = replace(pool.limits, idle_memory_bytes=1)
+    assert ids(pool.parse([job_file("c.hcl")], Inputs())) == ["c"]
+    assert first not in pool.process_ids()
+    pool.close()
 
 
 def test_warm_process_ends_when_no_work_comes_for_long() -> None:

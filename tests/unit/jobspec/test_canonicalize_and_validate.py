@@ -173,7 +173,7 @@ def test_rules_of_the_cluster_need_its_facts() -> None:
     assert validate_job(job, facts).problems == ['job "j" is in nonexistent namespace "nope"']
 
 
-def test_numa_affinities_are_for_clusters_that_heed_them() -> None:
+def test_numa_affinity_is_refused_by_clusters_without_numa() -> None:
     spec = copy.deepcopy(SMALL)
     spec["TaskGroups"][0]["Tasks"][0]["Resources"] = {"Cores": 2, "NUMA": {"Affinity": "require"}}
     refused = "numa scheduling requires Nomad Enterprise"

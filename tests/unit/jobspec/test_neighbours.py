@@ -23,7 +23,7 @@ CLUSTER = ClusterFacts(namespaces=frozenset({"default"}), node_pools=frozenset({
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_job_file_is_judged_as_recorded(name: str) -> None:
+def test_job_file_is_accepted_or_refused_as_recorded(name: str) -> None:
     case = JOBS[name]
     spec = parse_job(case["job"].encode(), filename="job.hcl").spec
     result = validate_job(to_job(spec), CLUSTER)

@@ -127,7 +127,7 @@ def disagreement(text: str) -> str | None:
     return None
 
 
-def test_recorded_files_look_the_same_to_both() -> None:
+def test_recorded_file_reads_the_same_with_both_readers() -> None:
     found = {name: disagreement(text) for name, text in golden_texts()}
     assert {name: what for name, what in found.items() if what is not None} == {}
 
@@ -142,13 +142,13 @@ def _mutated(count: int, seed: int) -> None:
         assert what is None, f"{name}: {what}\n{mutated}"
 
 
-def test_mutated_files_look_the_same_to_both() -> None:
+def test_mutated_file_reads_the_same_with_both_readers() -> None:
     _mutated(400, seed=20260821)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_many_mutated_files_look_the_same_to_both(request: pytest.FixtureRequest) -> None:
+def test_many_mutated_files_read_the_same_with_both_readers(request: pytest.FixtureRequest) -> None:
     if "long" not in request.config.option.markexpr:
         pytest.skip("minutes of work: run with -m long")
     _mutated(20_000, seed=7)

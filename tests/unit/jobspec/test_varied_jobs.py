@@ -52,7 +52,7 @@ def path(request: pytest.FixtureRequest) -> Path:
     return found
 
 
-def test_defaults_are_the_same_on_every_way(path: Path) -> None:
+def test_defaults_are_the_same_for_files_json_and_typed_jobs(path: Path) -> None:
     spec = read(path.read_bytes()).spec
     before = copy.deepcopy(spec)
     canonical = canonicalize(spec)
@@ -62,7 +62,7 @@ def test_defaults_are_the_same_on_every_way(path: Path) -> None:
     assert spec == before
 
 
-def test_it_is_valid_or_refused_for_its_reason(path: Path) -> None:
+def test_varied_job_is_valid_or_refused_for_its_reason(path: Path) -> None:
     parsed = read(path.read_bytes())
     found = validate_job(parsed_job(parsed.spec), CLUSTER)
     wanted = REFUSED.get(path.name.partition(".")[0])
@@ -74,7 +74,7 @@ def test_it_is_valid_or_refused_for_its_reason(path: Path) -> None:
 
 
 @pytest.mark.parametrize("short", [True, False], ids=["short", "full"])
-def test_written_and_read_again_it_is_the_same_job(path: Path, short: bool) -> None:
+def test_varied_job_written_and_parsed_is_the_same_job(path: Path, short: bool) -> None:
     spec = read(path.read_bytes()).spec
     written = write_job(spec if short else canonicalize(spec), short)
     assert difference(spec, read(written.encode()).spec) == ""

@@ -56,7 +56,7 @@ def formatted(text: str) -> tuple[str | None, list[str]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_layout(name: str) -> None:
+def test_formatter_gives_the_recorded_layout(name: str) -> None:
     before, after = CASES[name]
     result, problems = formatted(before)
     assert result == after, problems
@@ -91,7 +91,7 @@ def meaning(text: str) -> list[str]:
     return [each for each in found if each]
 
 
-def test_recorded_files_keep_their_meaning_and_settle_at_once() -> None:
+def test_formatting_keeps_the_meaning_and_is_idempotent() -> None:
     count = 0
     for name, text in golden_texts():
         result, _ = formatted(text)
@@ -102,7 +102,7 @@ def test_recorded_files_keep_their_meaning_and_settle_at_once() -> None:
     assert count > 200
 
 
-def test_whatever_the_spaces_were_the_layout_is_the_same() -> None:
+def test_layout_does_not_depend_on_the_spaces() -> None:
     rng = random.Random(7)
     for name, text in golden_texts():
         wanted, _ = formatted(text)
@@ -115,7 +115,7 @@ def test_whatever_the_spaces_were_the_layout_is_the_same() -> None:
         assert formatted(blown_up)[0] == wanted, name
 
 
-def test_no_mutated_file_breaks_it() -> None:
+def test_formatting_a_mutated_file_never_fails() -> None:
     rng = random.Random(11)
     texts = golden_texts()
     for _ in range(400):

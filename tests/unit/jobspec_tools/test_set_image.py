@@ -62,7 +62,7 @@ def without_images(spec: Any) -> Any:
 
 @settings(max_examples=60, deadline=None)
 @given(st.sampled_from(WITH_IMAGES), IMAGE, st.data())
-def test_all_other_bytes_stay(content: bytes, image: str, data: st.DataObject) -> None:
+def test_set_image_changes_only_the_image(content: bytes, image: str, data: st.DataObject) -> None:
     known = images(content)
     place = data.draw(st.sampled_from(sorted(known)))
     result = set_images(content, "x.hcl", [Setting(place, image)])
@@ -113,7 +113,7 @@ def test_ways_to_write_an_image(old: str, new: str) -> None:
     assert edit(job(old), "acme/web:2").content.decode() == job(new)
 
 
-def test_targets() -> None:
+def test_target_chooses_job_group_and_task() -> None:
     text = job('"a:1"')
     for target in ("server", "app/server", "web/app/server", "*", "web/*/server", "a??/ser*"):
         assert edit(text, f"{target}=b:2").content.decode() == job('"b:2"'), target
@@ -162,7 +162,7 @@ def test_variables_and_locals() -> None:
     assert "by hand" in problem.hint
 
 
-def test_tasks_everywhere() -> None:
+def test_images_are_set_in_sidecars_and_dynamic_blocks() -> None:
     text = (
         'job "j" {\n  task "top" {\n    config {\n      image = "a:1"\n    }\n  }\n  group "g" {\n'
         "    service {\n      connect {\n        sidecar_task {\n          config {\n"
@@ -195,7 +195,7 @@ def run(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_command_writes_files_and_exit_codes(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     one, two = tmp_path / "one.nomad.hcl", tmp_path / "sub" / "two.nomad.json"
     one.write_text(job('"acme/web:1"'))

@@ -52,7 +52,7 @@ def minimal(**task: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("short", [True, False], ids=["short", "full"])
 @pytest.mark.parametrize("path", [*RECORDED, *CANONICAL], ids=lambda p: f"{p.parent.name}/{p.stem}")
-def test_every_recorded_job_comes_back(path: Path, short: bool) -> None:
+def test_recorded_job_written_and_parsed_is_the_same(path: Path, short: bool) -> None:
     recorded = json.loads(path.read_text())
     spec = recorded.get("Job", recorded)
     text = write_job(spec, short)
@@ -61,7 +61,7 @@ def test_every_recorded_job_comes_back(path: Path, short: bool) -> None:
     assert format_text(diagnostics.source, diagnostics) == text
 
 
-def test_every_other_job_file_we_have_comes_back() -> None:
+def test_example_job_written_and_parsed_is_the_same() -> None:
     paths = sorted((GOLDEN / "validate").glob("*.nomad.hcl"))
     assert len(paths) > 100
     for path in paths:
@@ -81,19 +81,19 @@ def test_defaults_are_left_out_and_what_differs_stays() -> None:
     assert "healthy_deadline" in write_job(canonicalize(minimal()), short=False)
 
 
-def test_a_model_is_written_too() -> None:
+def test_typed_job_is_written_as_a_file() -> None:
     job = to_job(minimal())
     tree = msgspec.to_builtins(job)
     assert difference(tree, read(write_job(tree))) == ""
 
 
-def test_differences_are_told_by_their_path() -> None:
+def test_difference_names_its_path() -> None:
     one, other = minimal(), minimal(User="root")
     assert difference(one, other) == "TaskGroups[0].Tasks[0].User"
     assert difference(one, {**minimal(), "Status": "running", "Version": 7}) == ""
 
 
-def test_what_no_file_can_say_is_refused() -> None:
+def test_job_that_hcl_cannot_express_is_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"a\.b"):
         write_job(minimal(Artifacts=[{"GetterSource": "s", "GetterOptions": {"a.b": "c"}}]))
 
@@ -121,7 +121,7 @@ def test_keys_that_are_no_names_stand_in_an_object() -> None:
         ("a\r\nb\n", '"a\\r\\nb\\n"'),
     ],
 )
-def test_strings(value: str, text: str) -> None:
+def test_string_is_written_in_its_most_readable_form(value: str, text: str) -> None:
     assert string(value) == text
     assert value_of(text + "\n") == value
 
@@ -193,6 +193,6 @@ def test_what_servers_add_is_not_written(type_: str) -> None:
 
 
 @pytest.mark.parametrize("path", CANONICAL, ids=lambda p: p.stem)
-def test_recorded_jobs_come_back_from_a_server_s_answer(path: Path) -> None:
+def test_servers_answer_written_and_parsed_is_the_same_job(path: Path) -> None:
     answer = msgspec.to_builtins(to_job(json.loads(path.read_text())))
     assert difference(answer, read(write_job(answer, exact=False))) == ""

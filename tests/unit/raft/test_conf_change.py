@@ -13,7 +13,7 @@ from orchgit.raft.core import RaftConfig, RaftCore
 from orchgit.raft.messages import (
     Append,
     AppendReply,
-    Entry,
+    LogEntry,
     Message,
     NotMember,
     PreVote,
@@ -51,9 +51,9 @@ def members(core: RaftCore) -> dict[str, bool]:
     return {one.address: one.voter for one in core.state.log.configuration.members}
 
 
-def entry(term: int, **voters: bool) -> Entry:
+def entry(term: int, **voters: bool) -> LogEntry:
     members = tuple(Member(name, voter) for name, voter in voters.items())
-    return Entry(term, Configuration(members).encode())
+    return LogEntry(term, Configuration(members).encode())
 
 
 def test_learner_gets_everything_and_counts_for_no_majority() -> None:
@@ -111,7 +111,7 @@ def test_change_that_is_cut_off_is_no_longer_in_force() -> None:
     core = lead(make_core("abc"))
     core.change_members(MemberChange("z", voter=False))
     assert "z" in members(core)
-    core.step("b", Append(9, core.state.log.last_index - 1, 1, [Entry(9, b"\x01")], 2, 0), 2.2)
+    core.step("b", Append(9, core.state.log.last_index - 1, 1, [LogEntry(9, b"\x01")], 2, 0), 2.2)
     assert members(core) == dict.fromkeys("abc", True)
 
 
@@ -225,7 +225,7 @@ def test_member_whose_removal_was_given_up_is_told_nothing() -> None:
 def test_member_that_is_added_again_stands_again() -> None:
     core = make_core("abc")
     core.step("b", NotMember(1, 5), 0.1)
-    core.step("b", Append(1, 1, 0, [Entry(1, b"\x01") for _ in range(8)], 2, 0), 0.2)
+    core.step("b", Append(1, 1, 0, [LogEntry(1, b"\x01") for _ in range(8)], 2, 0), 0.2)
     core.step("b", Append(1, 9, 1, [entry(1, a=True, b=True)], 2, 0), 0.2)
     settle(core)
     core.tick(9.0)
@@ -306,7 +306,7 @@ def test_admitted_server_neither_votes_nor_stands_before_it_has_the_admitting_en
     assert not again.membership.waits_for_admission, "an admission is for good"
     again.step("c", RequestVote(8, 90, 6), 20.0)
     assert settle(again) == [("c", VoteReply(8, False))]
-    again.step("b", Append(9, 2, 1, [Entry(8, b"\0"), Entry(8, b"\0")], 4, 0), 21.0)
+    again.step("b", Append(9, 2, 1, [LogEntry(8, b"\0"), LogEntry(8, b"\0")], 4, 0), 21.0)
     settle(again)
     again.step("c", RequestVote(10, 90, 9), 25.0)
     assert settle(again) == [("c", VoteReply(10, True))]

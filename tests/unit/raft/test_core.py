@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchgit.raft.messages import (
     Append,
     AppendReply,
-    Entry,
+    LogEntry,
     PreVote,
     PreVoteReply,
     SnapshotChunk,
@@ -19,7 +19,7 @@ from tests.support.raft_core import elect, make_core, storage_of
 def test_full_disk_takes_back_messages_that_rest_on_the_lost_tail() -> None:
     """It stands for election, and confirms entries, with a log that it could not write."""
     core = make_core()
-    core.step("c", Append(1, 1, 0, [Entry(1, b"x")], 2, 0), 0.1)
+    core.step("c", Append(1, 1, 0, [LogEntry(1, b"x")], 2, 0), 0.1)
     core.tick(2.0)
     assert core.state.log.commit_index == 2
     assert {type(message) for _, message in core.state.outbox} == {AppendReply, PreVote}
@@ -43,7 +43,7 @@ def test_leader_whose_first_entry_does_not_fit_steps_down() -> None:
 def test_snapshot_is_asked_for_again_when_entries_did_not_fit() -> None:
     """The log seemed to reach behind it, until it was to be written."""
     core = make_core()
-    core.step("c", Append(1, 1, 0, [Entry(1, b"x"), Entry(1, b"y")], 1, 0), 0.1)
+    core.step("c", Append(1, 1, 0, [LogEntry(1, b"x"), LogEntry(1, b"y")], 1, 0), 0.1)
     core.step("c", SnapshotChunk(1, 3, 1, 10, 0, b"0123456789"), 0.1)
     assert SnapshotReply(1, 3, 0, True) in [message for _, message in core.state.outbox]
     storage_of(core).take_back()

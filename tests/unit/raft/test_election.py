@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.raft.messages import (
     Append,
-    Entry,
+    LogEntry,
     PreVote,
     PreVoteReply,
     RequestVote,
@@ -41,7 +41,7 @@ def test_voter_votes_once_in_a_term_even_after_a_restart() -> None:
 
 def test_candidate_with_a_shorter_log_gets_no_vote() -> None:
     core = make_core()
-    core.step("b", Append(2, 1, 0, [Entry(2, b"x")], 1, 0), 0.1)
+    core.step("b", Append(2, 1, 0, [LogEntry(2, b"x")], 1, 0), 0.1)
     settle(core)
     for last_index, last_term, granted in ((9, 1, False), (1, 2, False), (2, 2, True)):
         core.step("c", RequestVote(core.state.term + 1, last_index, last_term), 5.0)

@@ -9,7 +9,7 @@ from orchgit.raft.core import RaftCore
 from orchgit.raft.messages import (
     Append,
     AppendReply,
-    Entry,
+    LogEntry,
     OtherLog,
     PreVote,
     RequestVote,
@@ -22,7 +22,7 @@ from orchgit.raft_node.foreign_peers import ForeignPeerReport
 from tests.support.raft_core import elect, make_core, settle, storage_of
 
 FOREIGN = [
-    Append(9, 1, 0, [Entry(9, b"\x00theirs")], 2, 0, "old"),
+    Append(9, 1, 0, [LogEntry(9, b"\x00theirs")], 2, 0, "old"),
     Append(9, 0, 0, [], 0, 0, "old"),
     SnapshotChunk(9, 5, 9, 4, 0, b"data", "old"),
     TimeoutNow(9, "old"),
@@ -107,7 +107,7 @@ def test_former_leader_does_not_count_a_member_of_another_cluster() -> None:
 
 def test_member_that_does_not_know_its_log_id_follows_and_is_answered() -> None:
     core = make_core()
-    core.step("b", Append(1, 1, 0, [Entry(1, b"x")], 1, 0, "old"), 0.1)
+    core.step("b", Append(1, 1, 0, [LogEntry(1, b"x")], 1, 0, "old"), 0.1)
     assert core.state.log.last_index == 2
     core.state.log_id = "old"
     core.step("c", PreVote(2, 2, 1), 2.0)

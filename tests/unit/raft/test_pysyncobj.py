@@ -27,7 +27,7 @@ from orchgit.raft.core import RaftCore
 from orchgit.raft.messages import (
     Append,
     AppendReply,
-    Entry,
+    LogEntry,
     PreVoteReply,
 )
 from tests.support.parsed_source import parsed_source
@@ -116,12 +116,12 @@ def test_shipped_a_late_heartbeat_takes_entries_back(shipped: Shipped) -> None:
 
 def test_ours_a_late_heartbeat_takes_nothing_back() -> None:
     core = make_core()
-    core.step("b", Append(1, 1, 0, [Entry(1, b"x"), Entry(1, b"y")], 1, 0), 0.1)
+    core.step("b", Append(1, 1, 0, [LogEntry(1, b"x"), LogEntry(1, b"y")], 1, 0), 0.1)
     settle(core)
     core.step("b", Append(1, 1, 0, [], 1, 0), 0.1)
-    core.step("b", Append(1, 1, 0, [Entry(1, b"x")], 1, 0), 0.1)
+    core.step("b", Append(1, 1, 0, [LogEntry(1, b"x")], 1, 0), 0.1)
     assert core.state.log.last_index == 3
-    core.step("c", Append(2, 2, 1, [Entry(2, b"z")], 1, 0), 0.1)
+    core.step("c", Append(2, 2, 1, [LogEntry(2, b"z")], 1, 0), 0.1)
     assert [storage_of(core).record(i).payload for i in (2, 3)] == [b"x", b"z"], (
         "a conflict does cut"
     )
@@ -175,7 +175,7 @@ def test_shipped_a_reply_of_an_old_term_counts(shipped: Shipped) -> None:
 
 def test_ours_a_reply_of_an_old_term_does_not_count() -> None:
     core = our_leader()
-    core.step("b", Append(5, 1, 0, [Entry(5, b"z")], 1, 0), 2.1)
+    core.step("b", Append(5, 1, 0, [LogEntry(5, b"z")], 1, 0), 2.1)
     settle(core)
     elect(core, 9.0)
     assert core.state.term == 6

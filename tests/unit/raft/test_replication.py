@@ -6,7 +6,7 @@ from orchgit.raft.core import RaftCore
 from orchgit.raft.messages import (
     Append,
     AppendReply,
-    Entry,
+    LogEntry,
     PreVoteReply,
     VoteReply,
 )
@@ -18,7 +18,7 @@ def test_entry_of_an_earlier_term_is_not_committed_by_counting() -> None:
     """Figure 8 of the Raft paper: it could still be overwritten."""
     for core_class, commits in ((RaftCore, False), (CommitsOldTermsByCounting, True)):
         core = make_core(core_class=core_class)
-        core.step("c", Append(1, 1, 0, [Entry(1, b"x")], 1, 0), 0.1)
+        core.step("c", Append(1, 1, 0, [LogEntry(1, b"x")], 1, 0), 0.1)
         settle(core)
         elect(core, 2.0)
         core.step("b", AppendReply(2, True, 2, 0), 2.1)
@@ -32,7 +32,7 @@ def test_entry_of_an_earlier_term_is_not_committed_by_counting() -> None:
 def test_mutant_that_counts_old_replies_commits_without_a_majority() -> None:
     core = make_core(core_class=CountsRepliesOfOldTerms)
     elect(core, 2.0)
-    core.step("b", Append(5, 1, 0, [Entry(5, b"z")], 1, 0), 2.1)
+    core.step("b", Append(5, 1, 0, [LogEntry(5, b"z")], 1, 0), 2.1)
     settle(core)
     elect(core, 9.0)
     core.step("c", AppendReply(1, True, 3, 0), 9.1)

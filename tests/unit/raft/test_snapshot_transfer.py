@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from orchgit.raft.election import Election
-from orchgit.raft.membership import Membership
+from orchgit.raft.membership import RaftMembership
 from orchgit.raft.messages import SnapshotChunk, SnapshotReply
 from orchgit.raft.progress import Progress
 from orchgit.raft.snapshot_transfer import SnapshotReceiver, SnapshotSender
@@ -27,7 +27,7 @@ def make_sender() -> tuple[SnapshotSender, RaftState, Progress]:
 
 def make_receiver() -> tuple[SnapshotReceiver, RaftState]:
     state = make_core().state
-    membership = Membership(state, waits_for_admission=False)
+    membership = RaftMembership(state, waits_for_admission=False)
     election = Election(state, membership, lambda: None, lambda: None)
     return SnapshotReceiver(state, election, MemorySnapshots()), state
 

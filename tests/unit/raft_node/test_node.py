@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from orchgit.raft.messages import Append, Entry, Message
+from orchgit.raft.messages import Append, LogEntry, Message
 from orchgit.raft_node.commit_delivery import REGULAR
 from orchgit.raft_node.proposal import Proposal
 from tests.support.raft_hub import Hub
@@ -172,7 +172,7 @@ def test_entries_are_applied_only_when_the_own_disk_has_them(hub: Hub) -> None:
     follower = hub.servers["two"]
     term, last = follower.node.status.term, follower.journal.last_index
     place = (term, last, follower.journal.term(last))
-    message = Append(*place, [Entry(term, REGULAR + b"x")], last + 1, 0)
+    message = Append(*place, [LogEntry(term, REGULAR + b"x")], last + 1, 0)
     sync, at_sync = follower.journal.sync, []
 
     def watched() -> None:
@@ -196,7 +196,7 @@ def test_follower_applies_fast_entries_at_intervals(hub: Hub) -> None:
         def bring(number: int) -> None:
             index = last + number
             place = (term, index, follower.journal.term(index))
-            entry = Entry(term, REGULAR + b"%d" % number)
+            entry = LogEntry(term, REGULAR + b"%d" % number)
             follower.transport.receive("one", Append(*place, [entry], index + 1, 0))
             follower.node.turn()
 

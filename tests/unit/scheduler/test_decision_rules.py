@@ -73,7 +73,7 @@ class Player:
 def _happen(cluster: ListCluster, rng: random.Random) -> None:
     """Agents report, an allocation fails, a node changes."""
     for allocation in list(cluster.allocs.values()):
-        if allocation.is_client_terminal or not cluster.nodes[allocation.node_id].is_calm:
+        if allocation.is_client_terminal or not cluster.nodes[allocation.node_id].is_untainted:
             continue
         if allocation.is_server_terminal:
             cluster.allocs[allocation.id] = replace(allocation, client_status="complete")

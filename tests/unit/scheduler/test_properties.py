@@ -73,7 +73,7 @@ class World:
     def _serving(self, job: Job) -> int:
         """How many of the job's allocations are on nodes that are up, and can be reached."""
         return sum(
-            self.cluster.nodes[allocation.node_id].is_calm
+            self.cluster.nodes[allocation.node_id].is_untainted
             for allocation in self.cluster.allocations_by_job(job.namespace, job.id)
             if not allocation.is_terminal and allocation.client_status != "unknown"
         )

@@ -9,7 +9,7 @@ import pytest
 
 from orchgit.errors import InvalidInputError, JobFileError, UnavailableError
 from orchgit.gitops.parsing.process import ParseLimits
-from orchgit.server.job_texts import JobTexts
+from orchgit.server.ports.job_texts import JobTexts
 from tests.support.hostile.job_files import JOB_FILES
 from tests.support.job_texts import sleeper
 

@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from orchgit.errors import InvalidInputError, OrchgitError
+from orchgit.host_port import split_host_port
 from orchgit.raft.configuration import (
     CONFIGURATION,
     Configuration,
@@ -26,7 +27,6 @@ from orchgit.raft.configuration import (
 from orchgit.raft_log.checked_file import CheckedFile
 from orchgit.raft_log.disk import DISK, Disk
 from orchgit.raft_log.journal import Journal
-from orchgit.raft_transport.tls import split_address
 
 _log = structlog.get_logger(component="raft")
 
@@ -47,7 +47,7 @@ class RecoveredPeer(msgspec.Struct, frozen=True):
     non_voter: bool = False
 
 
-class Origin:
+class MembersAtStart:
     """Of the member called `address`; `directory` holds its log."""
 
     def __init__(self, directory: Path, address: str, journal: Journal, disk: Disk = DISK) -> None:
@@ -106,7 +106,7 @@ class Origin:
             data = self._peers_file.read_bytes()
             peers = msgspec.json.decode(data, type=list[RecoveredPeer])
             for peer in peers:
-                split_address(peer.address)
+                split_host_port(peer.address)
         except (msgspec.MsgspecError, OrchgitError) as error:
             raise self._bad_peers_file(str(error)) from error
         configuration = Configuration(

@@ -22,7 +22,7 @@ from orchgit.replication.proposal import RequestWrites
 _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
 
 
-class GitopsForApi:
+class ApiGitops:
     """The `GitopsPort` of the API."""
 
     def __init__(self, gitops: Gitops, config: GitopsConfig) -> None:

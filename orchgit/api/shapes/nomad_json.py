@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from orchgit.api.shown import shown
+from orchgit.api.shapes.shown import shown
 from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError
 from orchgit.whole_number import MOST, too_large_at

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType, field
 from msgspec.structs import asdict, replace
 
-from orchgit.api.shown import shown
+from orchgit.api.shapes.shown import shown
 from orchgit.model.allocation import (
     Allocation,
     AllocDeploymentStatus,

@@ -1,4 +1,4 @@
-"""The `MembershipPort` of the API: what operators ask of the servers as a cluster."""
+"""Changes the cluster's membership as operators ask."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from orchgit.server.membership.joining import Joining
 from orchgit.services.cluster.server_directory import ServerDirectory
 
 
-class Cluster:
+class MembershipOperations:
+    """The `MembershipPort` of the API."""
+
     def __init__(self, joining: Joining, directory: ServerDirectory, control: Control) -> None:
         self._joining = joining
         self._directory = directory
@@ -28,14 +30,14 @@ class Cluster:
         ]
         if not named:
             raise RefusedError(
-                f"cannot take out server {name!r}: no server has that name; `orchgit server "
+                f"cannot remove server {name!r}: no server has that name; `orchgit server "
                 "members` shows them"
             )
         if len(named) > 1:
             raise RefusedError(
-                f"cannot take out server {name!r}: {len(named)} servers have that name "
+                f"cannot remove server {name!r}: {len(named)} servers have that name "
                 f"({', '.join(one.address for one in named)}); `orchgit operator raft remove-peer "
-                "-peer-address ADDRESS` takes out one of them"
+                "-peer-address ADDRESS` removes one of them"
             )
         await self._joining.force_leave(named[0].address)
 

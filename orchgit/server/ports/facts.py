@@ -12,10 +12,10 @@ from orchgit import __version__, logs
 from orchgit.control.leader import Control
 from orchgit.control.workers.pool import WorkerPool
 from orchgit.errors import UnavailableError
+from orchgit.host_port import split_host_port
 from orchgit.model.server import ServerRecord
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.server.config import ServerConfig
-from orchgit.server.membership.addresses import split_host_port
 from orchgit.services.cluster.server_directory import ServerDirectory
 
 _NEVER_MS = 2**31 - 1

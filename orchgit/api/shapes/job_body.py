@@ -10,8 +10,8 @@ from jobspec.blocks.api_shape import complete, shape_of
 from jobspec.canonical.typed import typed_job
 from jobspec.canonicalize import canonicalize
 from jobspec.writing.same_job import without_additions
-from orchgit.api import nomad_json
 from orchgit.api.call import ApiCall
+from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job, JobSubmission
 

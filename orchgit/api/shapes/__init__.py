@@ -1,0 +1,1 @@
+"""How objects look in requests and answers: Nomad's JSON."""
