@@ -270,12 +270,30 @@ def parameters(tree: Tree) -> Iterator[Finding]:
 
 
 def star_calls(tree: Tree) -> Iterator[Finding]:
-    """Calls that hide positional arguments in a tuple that is written out or generated there."""
+    """Calls that hide positional arguments in a tuple that is written out there.
+
+    Functions that take any number of arguments are left out, as are generators that are passed to
+    functions of a library (`asyncio.gather`).
+    """
+    variadic = {
+        node.name
+        for module in tree.code
+        for node in module.walk(*FUNCTIONS)
+        if isinstance(node, FUNCTIONS) and node.args.vararg is not None
+    }
+    classes = {
+        node.name
+        for module in tree.code
+        for node in module.walk(ast.ClassDef)
+        if isinstance(node, ast.ClassDef)
+    }
     for module in tree.code:
         for call in module.walk(ast.Call):
             assert isinstance(call, ast.Call)
+            name = ast.unparse(call.func).rpartition(".")[2]
             starred = [each.value for each in call.args if isinstance(each, ast.Starred)]
-            if any(isinstance(each, ast.Tuple | ast.GeneratorExp) for each in starred):
+            kinds = (ast.Tuple, ast.GeneratorExp) if name in classes else (ast.Tuple,)
+            if name not in variadic and any(isinstance(each, kinds) for each in starred):
                 yield module.found(call, ast.unparse(call))
 
 

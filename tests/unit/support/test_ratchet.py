@@ -69,6 +69,9 @@ class Door:
         ("parameters", 0, tree(code="class A:\n    def f(self, a, b, c, d, e, f, g, h): ...")),
         ("star-calls", 1, tree(code="f(*(a, b), c)")),
         ("star-calls", 0, tree(code="f(*key)")),
+        ("star-calls", 0, tree(code="def f(*names): ...\nf(*(a, b))")),
+        ("star-calls", 0, tree(code="asyncio.gather(*(f(each) for each in found))")),
+        ("star-calls", 1, tree(code="class A: ...\nA(*(f(each) for each in found))")),
         ("collisions", 1, tree(code="class Entry: ...", other="class Entry: ...")),
         ("collisions", 0, tree(code="class _Entry: ...", other="class _Entry: ...")),
         (
