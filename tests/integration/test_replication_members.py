@@ -166,7 +166,7 @@ def test_members_are_known_again_after_a_restart_also_from_a_snapshot(tmp_path: 
             states[0] = first = await start(tmp_path, first.address, **small)
             assert first.members == members
             await leader_of(states)
-            assert len(jobs(first)) == 100
+            await until(lambda: len(jobs(first)) == 100)
 
     run(scenario())
 
