@@ -25,6 +25,7 @@ from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.commands import ApplyPlan
 from orchgit.replication.events import Effects
 from orchgit.state.tables.allocation_rows import AllocationRow
+from orchgit.state.tables.job_versions import JobVersionReads
 from orchgit.state.transaction import WriteTxn
 
 Records = dict[str, AllocationRow]
@@ -121,7 +122,7 @@ def _change(txn: WriteTxn, command: ApplyPlan, counts: DeploymentCounts, effects
     ids |= dict.fromkeys(update.alloc_id for update in plan.updates)
     ids |= dict.fromkeys(preemption.alloc_id for preemption in plan.preemptions)
     records = txn.allocations.rows(ids | dict.fromkeys(replaced))
-    versions = _StoredVersions(txn)
+    versions = _StoredVersions(txn.job_versions)
     for stop in plan.stops:
         _stop(txn, records, stop)
     for preemption in plan.preemptions:
@@ -179,8 +180,8 @@ class _StoredVersions:
     """The job versions that an allocation may be updated to: those of its own registration that
     are still stored. A job that was purged while its update was planned has none left."""
 
-    def __init__(self, txn: WriteTxn) -> None:
-        self._txn = txn
+    def __init__(self, versions: JobVersionReads) -> None:
+        self._versions = versions
         self._of_job: dict[tuple[str, str], list[tuple[int, int]]] = {}
 
     def has(self, record: AllocationRow, version: int | None) -> bool:
@@ -190,7 +191,7 @@ class _StoredVersions:
         key = (record.namespace, record.job_id)
         stored = self._of_job.get(key)
         if stored is None:
-            stored = self._of_job[key] = self._txn.job_versions.stored_of_job(*key)
+            stored = self._of_job[key] = self._versions.stored_of_job(*key)
         registrations = [created for created, _ in stored if created <= record.create_index]
         return bool(registrations) and (max(registrations), version) in stored
 
