@@ -47,7 +47,7 @@ class ClusterMembership:
             return
         self._logged.add((address, name))
         _log.error(
-            "this server is of another cluster; it is left alone, and the tasks here go on",
+            "this server is of another cluster: it is not used, and the tasks of this node run on",
             server=address,
             its_cluster=name.cluster_id,
             own_cluster=self.known.cluster_id,

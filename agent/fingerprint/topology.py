@@ -20,8 +20,14 @@ def read(mhz: int, buses: Iterable[str] = (), system: Path = _SYSTEM) -> dict[st
     }
     if len(places) < 2:
         return None
+    cpus = system / "devices/system/cpu"
     cores = [
-        _core(core, place, mhz, system)
+        {
+            "ID": core,
+            "NodeID": place,
+            "SocketID": int(_text(cpus / f"cpu{core}/topology/physical_package_id") or 0),
+            "BaseSpeed": mhz,
+        }
         for place, path in places.items()
         for core in _numbers(_text(path / "cpulist"))
     ]
@@ -33,11 +39,6 @@ def read(mhz: int, buses: Iterable[str] = (), system: Path = _SYSTEM) -> dict[st
         "Cores": sorted(cores, key=lambda core: core["ID"]),
         "BusAssociativity": {bus: place for bus, place in known.items() if place is not None},
     }
-
-
-def _core(core: int, place: int, mhz: int, system: Path) -> dict[str, int]:
-    socket = _text(system / f"devices/system/cpu/cpu{core}/topology/physical_package_id")
-    return {"ID": core, "NodeID": place, "SocketID": int(socket or 0), "BaseSpeed": mhz}
 
 
 def _place_of(bus: str, system: Path) -> int | None:

@@ -45,7 +45,11 @@ def startable(tasks: Iterable[Task], states: States) -> set[str]:
     """Returns the names of the tasks that may run now, those that already run included."""
     tasks = list(tasks)
     allowed = {Phase.PRESTART}
-    if all(_prestart_done(task, states) for task in _of(tasks, Phase.PRESTART)):
+    prestart = [(task, states[task.name]) for task in _of(tasks, Phase.PRESTART)]
+    if all(
+        state.state == RUNNING if is_sidecar(task) else state.is_successful
+        for task, state in prestart
+    ):
         allowed.add(Phase.MAIN)
         main = _of(tasks, Phase.MAIN)
         if all(states[task.name].state != PENDING for task in main):
@@ -57,11 +61,6 @@ def startable(tasks: Iterable[Task], states: States) -> set[str]:
 
 def _of(tasks: Iterable[Task], wanted: Phase) -> list[Task]:
     return [task for task in tasks if phase(task) is wanted]
-
-
-def _prestart_done(task: Task, states: States) -> bool:
-    state = states[task.name]
-    return state.state == RUNNING if is_sidecar(task) else state.is_successful
 
 
 def main_tasks_ended(tasks: Iterable[Task], states: States) -> bool:

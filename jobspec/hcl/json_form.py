@@ -183,7 +183,10 @@ class _TreeBuilder:
             if name.content == "//":
                 return
             if member.kind == "string" and shape.is_code(name.content):
-                expr: Expression = self._code(member)
+                start = self._laid_out(member)
+                expr: Expression = parse_expression(
+                    self.source.text, start, start + len(member.content)
+                )
             else:
                 expr = self.expression(member)
             if isinstance(expr, Object):
@@ -239,10 +242,6 @@ class _TreeBuilder:
             return LiteralExpression(literals.normal(text), value.start, value.end)
         start = self._laid_out(value)
         return parse_template(self.source.text, start, start + len(text))
-
-    def _code(self, value: _Value) -> Expression:
-        start = self._laid_out(value)
-        return parse_expression(self.source.text, start, start + len(value.content))
 
     def _laid_out(self, value: _Value) -> int:
         """Returns the offset of the string's text without escapes."""

@@ -194,8 +194,8 @@ class Control:
             )
             try:
                 await self._term.run()
-            except OrchgitError as exc:
-                _log.warning("cannot lead now", error=str(exc))
+            except OrchgitError as error:
+                _log.warning("cannot lead now", error=str(error))
             except Exception:
                 # A loop that fails while all are being canceled hides the cancellation.
                 if is_canceled():

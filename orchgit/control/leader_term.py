@@ -216,5 +216,5 @@ class LeaderTerm:
         )
         try:
             await self._state.propose(command)
-        except OrchgitError as exc:
-            _log.warning("cannot mark a node ineligible", node=node_id, error=str(exc))
+        except OrchgitError as error:
+            _log.warning("cannot mark a node ineligible", node=node_id, error=str(error))

@@ -1,10 +1,10 @@
-"""How a loop sleeps: until its next moment, or until somebody says that there is work."""
+"""How a leader's loop sleeps: until its next deadline, or until it is told that there is work."""
 
 from __future__ import annotations
 
 import asyncio
 
-from orchgit.clock import Clock
+from orchgit.clock import SECOND_NS, Clock
 from orchgit.wait_first import wait_first
 
 
@@ -23,9 +23,11 @@ class Wakeup:
         if timeout_s is None:
             await self._event.wait()
         elif not self._event.is_set():
-            await self._either(timeout_s)
+            async with wait_first(self._event.wait(), self._clock.sleep(max(0.0, timeout_s))):
+                pass
         self._event.clear()
 
-    async def _either(self, timeout_s: float) -> None:
-        async with wait_first(self._event.wait(), self._clock.sleep(max(0.0, timeout_s))):
-            pass
+    async def wait_until_ns(self, at_ns: int | None) -> None:
+        """Return when set, or at `at_ns` (None: only when set)."""
+        now_ns = self._clock.now_ns()
+        await self.wait(None if at_ns is None else (at_ns - now_ns) / SECOND_NS)

@@ -213,8 +213,8 @@ class NodeStream:
             raise InvalidInputError(f"cannot update node {frame.node.id} on this node's stream")
         try:
             await self._nodes.register(frame.node)
-        except InvalidInputError as exc:
-            await self._frames.put(Refused(message=str(exc)))
+        except InvalidInputError as error:
+            await self._frames.put(Refused(message=str(error)))
 
     # -- down ----------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 from starlette.types import ASGIApp
@@ -27,27 +28,37 @@ class ClusterNews(LeaderNews, ClusterPort, Protocol):
     """What is told of the servers (`orchgit.services.cluster.server_directory`)."""
 
 
+@dataclass(frozen=True, slots=True)
+class RpcSettings:
+    """`bind` is host:port, port 0 for any free one. `translate` makes of an error what the peer is
+    told."""
+
+    bind: str
+    server_id: str
+    tls: TlsFiles | None = None
+    region: str = "global"
+    limits: Limits | None = None
+    translate: Translate = lambda error: error
+
+
 class RpcServer:
-    """`bind` is host:port, port 0 for any free one; `address` is known after `start`."""
+    """Every servicer of a server on one port; `address` is known after `start`."""
 
     def __init__(
         self,
+        settings: RpcSettings,
         nodes: NodePort,
         control: LeaderPort,
         store: Store,
-        bind: str,
         cluster: ClusterNews,
-        tls: TlsFiles | None = None,
-        server_id: str = "",
         http: ASGIApp | None = None,
-        translate: Translate = lambda error: error,
         mirrors: MirrorPort | None = None,
         membership: MembershipServicer | None = None,
-        region: str = "global",
-        limits: Limits | None = None,
     ) -> None:
-        """`http` answers the requests that other servers hand on to the leader."""
-        self._server = GrpcServer(bind, tls, translate, region, limits)
+        """`http` answers the requests that other servers forward to the leader."""
+        self._server = GrpcServer(
+            settings.bind, settings.tls, settings.translate, settings.region, settings.limits
+        )
         self._tunnel = HttpTunnel(http) if http is not None else None
         if self._tunnel is not None:
             self._tunnel.register(self._server)
@@ -57,7 +68,7 @@ class RpcServer:
             MirrorServicer(mirrors).register(self._server)
         if membership is not None:
             membership.register(self._server)
-        self.nodes = NodeServicer(nodes, control, store, server_id, cluster)
+        self.nodes = NodeServicer(nodes, control, store, settings.server_id, cluster)
         self.nodes.register(self._server)
 
     @property

@@ -54,12 +54,11 @@ class Attempts:
 
     def record(self, result: PlanResult | None) -> None:
         """One plan was answered with `result` (None: refused whole) and must be tried again."""
-        self._used = 0 if result is not None and _made_progress(result) else self._used
+        if result is not None and (
+            result.stops or result.placements or result.updates or result.deployment
+        ):
+            self._used = 0
         self._used += 1
-
-
-def _made_progress(result: PlanResult) -> bool:
-    return bool(result.stops or result.placements or result.updates or result.deployment)
 
 
 def gave_up(

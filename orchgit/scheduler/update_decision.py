@@ -57,14 +57,20 @@ class UpdateDecision:
         self._versions = versions
         self._stacks = stacks
         self._ended_are_updated = ended_are_updated
-        self._by_version: dict[tuple[int, str], bool] = {}
+        self._must_replace: dict[tuple[int, str], bool] = {}
+        """(older version, group) -> whether the group differs in what runs."""
 
     def kind(self, allocation: Allocation, group: TaskGroup) -> str:
         job, stacks = self._job, self._stacks
         if job is None or stacks is None or self.is_current(allocation):
             return IGNORE
         old = self._versions.of(allocation)
-        if old is None or self._differs(old, job, group):
+        if old is None:
+            return DESTRUCTIVE
+        key = (old.version, group.name)
+        if key not in self._must_replace:
+            self._must_replace[key] = must_replace(old, job, group.name)
+        if self._must_replace[key]:
             return DESTRUCTIVE
         if allocation.is_terminal:
             return IN_PLACE if self._ended_are_updated else IGNORE
@@ -83,12 +89,6 @@ class UpdateDecision:
         node = stacks.view.node(allocation.node_id)
         is_there = node is not None and node.status == NodeStatus.READY
         return is_there or allocation.client_status == ClientStatus.UNKNOWN
-
-    def _differs(self, old: Job, job: Job, group: TaskGroup) -> bool:
-        key = (old.version, group.name)
-        if key not in self._by_version:
-            self._by_version[key] = must_replace(old, job, group.name)
-        return self._by_version[key]
 
     def _may_stay(self, allocation: Allocation, job: Job, group: TaskGroup, stacks: Stacks) -> bool:
         """Whether its node passes the new version's checks and has room for what it asks now."""

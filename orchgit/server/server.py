@@ -31,7 +31,7 @@ from orchgit.ids import IdSource, RandomIds
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
-from orchgit.rpc.serve import RpcServer
+from orchgit.rpc.serve import RpcServer, RpcSettings
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.leader_duties import LeaderDuties
@@ -225,23 +225,25 @@ class Server:
     async def _start_rpc(self) -> None:
         config = self.config
         self.rpc = RpcServer(
+            RpcSettings(
+                bind=config.rpc_bind,
+                server_id=self.facts.server_id,
+                tls=config.tls,
+                region=config.region,
+                limits=config.limits,
+                translate=self.directory.translated,
+            ),
             self.services.nodes,
             self.control,
             self.state.store,
-            config.rpc_bind,
             self.directory,
-            config.tls,
-            self.facts.server_id,
-            self.front.forwarded,
-            self.directory.translated,
-            self.gitops.synchronizer,
-            MembershipServicer(
+            http=self.front.forwarded,
+            mirrors=self.gitops.synchronizer,
+            membership=MembershipServicer(
                 self.joining,
                 partial(add_server, self.services.context),
                 partial(remove_server, self.services.context),
             ),
-            config.region,
-            config.limits,
         )
         await self.rpc.start()
         self.facts.bound(rpc=advertised("rpc", self.rpc.address, config.rpc_advertise))

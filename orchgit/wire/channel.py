@@ -98,8 +98,8 @@ class Channel:
             data = await self._channel.unary_unary(method.path)(
                 codec.encode(request), timeout=timeout_s
             )
-        except grpc.aio.AioRpcError as exc:
-            raise failures.from_rpc(exc, self.address) from None
+        except grpc.aio.AioRpcError as error:
+            raise failures.from_rpc(error, self.address) from None
         reply: Reply = codec.decode(method.reply, data)
         return reply
 
@@ -113,8 +113,8 @@ class Channel:
         try:
             async for data in call:
                 yield codec.decode(method.reply, data)
-        except grpc.aio.AioRpcError as exc:
-            raise failures.from_rpc(exc, self.address) from None
+        except grpc.aio.AioRpcError as error:
+            raise failures.from_rpc(error, self.address) from None
         finally:
             call.cancel()
             sending.cancel()
@@ -177,9 +177,9 @@ class LeaderChannel:
             address = self._current
             try:
                 return await self._call(address, method, request, timeout_s)
-            except UnavailableError as exc:
-                self._move_on(address, exc)
-                if attempt == len(self._servers) or not _worth_another(exc):
+            except UnavailableError as error:
+                self._move_on(address, error)
+                if attempt == len(self._servers) or not _worth_another(error):
                     raise
         raise AssertionError("the loop returns or raises")
 

@@ -37,5 +37,5 @@ def decode(kind: Any, data: bytes) -> Any:
     """One message of type `kind` (a struct or a union of tagged structs)."""
     try:
         return _decoder(kind).decode(data)
-    except msgspec.DecodeError as exc:
-        raise InvalidInputError(f"cannot read a message of the peer: {exc}") from None
+    except msgspec.DecodeError as error:
+        raise InvalidInputError(f"cannot read a message of the peer: {error}") from None

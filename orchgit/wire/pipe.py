@@ -89,7 +89,7 @@ class Pipe(asyncio.BufferedProtocol):
             if self._transport is not None:
                 self._transport.abort()
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._on_lost()
 

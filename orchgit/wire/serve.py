@@ -76,9 +76,9 @@ def _unary(
             admit(method, context)
             with peers.call(context.peer()):
                 return codec.encode(await impl(codec.decode(method.request, data)))
-        except Exception as exc:  # mapped to a status, and logged where it is a bug
-            await _fail(context, exc, method.path, translate)
-            raise AssertionError("abort raises") from exc
+        except Exception as error:  # mapped to a status, and logged where it is a bug
+            await _fail(context, error, method.path, translate)
+            raise AssertionError("abort raises") from error
 
     return grpc.unary_unary_rpc_method_handler(handle)
 
@@ -102,8 +102,8 @@ def _stream(
             with peers.call(context.peer()):
                 async for frame in impl(decoded()):
                     yield codec.encode(frame)
-        except Exception as exc:  # noqa: BLE001 - mapped to a status, logged where it is a bug
-            await _fail(context, exc, method.path, translate)
+        except Exception as error:  # noqa: BLE001 - mapped to a status, logged where it is a bug
+            await _fail(context, error, method.path, translate)
 
     return grpc.stream_stream_rpc_method_handler(handle)
 
@@ -179,8 +179,8 @@ class GrpcServer:
                 port = server.add_insecure_port(self._bind)
             else:
                 port = server.add_secure_port(self._bind, server_credentials(self._tls))
-        except RuntimeError as exc:
-            raise UnavailableError(f"cannot serve RPC on {self._bind}: {exc}") from None
+        except RuntimeError as error:
+            raise UnavailableError(f"cannot serve RPC on {self._bind}: {error}") from None
         await server.start()
         self._server = server
         self.address = f"{host}:{port}"

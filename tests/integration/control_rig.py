@@ -25,7 +25,7 @@ from orchgit.model.resources import NetworkResource
 from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState
-from orchgit.rpc.serve import RpcServer
+from orchgit.rpc.serve import RpcServer, RpcSettings
 from orchgit.scheduler.schedule import schedule
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.context import UseCaseContext
@@ -231,8 +231,8 @@ async def leader(
         control = Control(state, clock, RandomIds(), config)
         services = NodeUseCases(UseCaseContext(state, clock, RandomIds()))
         rpc = RpcServer(
-            *(services, control, state.store, "127.0.0.1:0", directory_of(state)),
-            server_id="server-1",
+            RpcSettings(bind="127.0.0.1:0", server_id="server-1"),
+            *(services, control, state.store, directory_of(state)),
         )
         await control.start()
         await rpc.start()

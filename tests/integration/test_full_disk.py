@@ -221,21 +221,16 @@ def test_a_broken_disk_ends_writing_for_good(tmp_path: Path) -> None:
 
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
-    hub = Hub(tmp_path, ["one", "two", "three"])
+    hub = Hub(tmp_path, ["one", "two", "three"], FillableDisk)
     yield hub
     hub.close()
 
 
 def fill(hub: Hub, name: str) -> FillableDisk:
-    """Its log has no room from now on, not even what was reserved."""
-    journal = hub.servers[name].journal
-    disk = FillableDisk()
+    """Its log has no room from now on."""
+    disk = hub.servers[name].disk
+    assert isinstance(disk, FillableDisk)
     disk.is_full = True
-    journal._disk = disk
-    for segment in journal._segments:
-        segment._disk = disk
-        segment._reserved = 0
-    journal._votes._disk = disk
     return disk
 
 
@@ -305,7 +300,7 @@ def test_member_without_room_votes(hub: Hub) -> None:
         hub.servers["one"].stand_for_election()
         hub.settle()
         assert hub.leader().name == "one"
-        kept = VoteFile(DISK, hub.servers["two"].journal._votes._path).value
+        kept = VoteFile(DISK, hub.directory / "two" / "vote").value
         assert kept == Vote(hub.leader().node.status.term, "one")
 
     run(scenario())
@@ -344,14 +339,15 @@ def test_member_that_cannot_store_its_vote_does_not_vote(hub: Hub) -> None:
     """On file systems where nothing is written in place."""
 
     async def scenario() -> None:
-        for name in ("two", "three"):
-            fill(hub, name).copies_on_write = True
+        disks = [fill(hub, name) for name in ("two", "three")]
+        for disk in disks:
+            disk.copies_on_write = True
         hub.servers["one"].stand_for_election()
         hub.settle()
         assert not any(one.node.status.is_leader for one in hub.servers.values())
         assert {hub.servers[name].journal.vote.term for name in ("two", "three")} == {0}
-        for name in ("two", "three"):
-            hub.servers[name].journal._votes._disk.is_full = False  # type: ignore[attr-defined]
+        for disk in disks:
+            disk.is_full = False
         hub.servers["one"].stand_for_election()
         hub.settle()
         assert hub.leader().name == "one"

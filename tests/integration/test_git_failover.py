@@ -1,4 +1,4 @@
-"""Three whole servers with agents: the leader and its data are lost, git and deploying go on."""
+"""Three whole servers with agents: git works on after the leader and its disk are lost."""
 
 from __future__ import annotations
 

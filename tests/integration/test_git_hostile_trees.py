@@ -1,4 +1,4 @@
-"""Trees and commits that no person writes: each is refused by name, and shown in the status."""
+"""Hostile trees and commits: each is refused naming the file, in the push and in the status."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Git data on every server: pushes, fail-over with the leader's disk and the git host gone."""
+"""Mirrors on every server: majorities, catching up, and the loss of the leader's disk and host."""
 
 from __future__ import annotations
 

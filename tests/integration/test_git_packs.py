@@ -1,4 +1,4 @@
-"""Packs between servers over real gRPC: broken off, killed, forged, too large, and large."""
+"""Packs between servers over real gRPC: complete, interrupted, forged and too large ones."""
 
 from __future__ import annotations
 

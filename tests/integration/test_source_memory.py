@@ -1,4 +1,4 @@
-"""What a source remembers of jobs that run once, and whose a job stays: real pushes, real state."""
+"""Jobs that run once are not repeated, and jobs keep their source: real pushes, real state."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from orchgit.raft import messages as raft_messages
@@ -11,6 +11,7 @@ from orchgit.raft.configuration import Configuration, ConfigurationEntry
 from orchgit.raft.core import RaftConfig
 from orchgit.raft.messages import Message
 from orchgit.raft.ports import SnapshotRef
+from orchgit.raft_log.disk import Disk
 from orchgit.raft_log.disk_space import DiskSpace
 from orchgit.raft_log.journal import Journal
 from orchgit.raft_log.snapshot_files import FileSnapshots
@@ -53,12 +54,15 @@ class HubTransport:
 class Server:
     """A node, its host, and what it was told to apply."""
 
-    def __init__(self, hub: Hub, directory: Path, name: str, names: Sequence[str]) -> None:
+    def __init__(
+        self, hub: Hub, directory: Path, name: str, names: Sequence[str], disk: Disk
+    ) -> None:
         self.name = name
         self._hub = hub
         self.applied: list[bytes] = []
         self.led: list[bool] = []
-        self.journal = Journal(directory / name)
+        self.disk = disk
+        self.journal = Journal(directory / name, disk=disk)
         self.transport = HubTransport(hub, name)
         self.snapshots = FileSnapshots(
             snapshot_file(directory / name / "snapshot.db"), self.journal
@@ -108,11 +112,14 @@ class Server:
 class Hub:
     """`settle` lets all take turns and delivers until nobody has anything to say."""
 
-    def __init__(self, directory: Path, names: Sequence[str]) -> None:
+    def __init__(
+        self, directory: Path, names: Sequence[str], make_disk: Callable[[], Disk] = Disk
+    ) -> None:
+        self.directory = directory
         self.now_s = 0.0
         self._waiting: deque[tuple[str, str, bytes]] = deque()
         self.cut_off: set[str] = set()
-        self.servers = {name: Server(self, directory, name, names) for name in names}
+        self.servers = {name: Server(self, directory, name, names, make_disk()) for name in names}
 
     def pass_time(self, seconds: float) -> None:
         """Nobody stands for election by itself meanwhile."""

@@ -185,10 +185,14 @@ class EvalBroker:
         tracked.deliveries += 1
         self._held.add(eval_id)
         self._set_alarm(eval_id, now_ns + self.limits.nack_timeout_ns)
-        wait_index = self._wait_index(tracked.evaluation)
-        return Delivery(
-            tracked.evaluation, token, wait_index, tracked.deliveries > 1, tracked.workers_lost
+        evaluation = tracked.evaluation
+        wait_index = max(
+            self.floor_index,
+            evaluation.modify_index,
+            evaluation.snapshot_index,
+            self._job_indexes.get(job_key(evaluation), 0),
         )
+        return Delivery(evaluation, token, wait_index, tracked.deliveries > 1, tracked.workers_lost)
 
     def ack(self, eval_id: str, token: str, now_ns: int) -> None:
         """The evaluation is dealt with. Raises ConflictError when `token` does not hold it."""
@@ -356,10 +360,6 @@ class EvalBroker:
     def _urgency(self, eval_id: str) -> tuple[int, int, int]:
         evaluation = self._tracked[eval_id].evaluation
         return (evaluation.priority, evaluation.modify_index, evaluation.create_index)
-
-    def _wait_index(self, evaluation: Evaluation) -> int:
-        noted = self._job_indexes.get(job_key(evaluation), 0)
-        return max(self.floor_index, evaluation.modify_index, evaluation.snapshot_index, noted)
 
     def _nack_delay_ns(self, deliveries: int) -> int:
         if deliveries <= 1:

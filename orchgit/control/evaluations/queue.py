@@ -1,10 +1,10 @@
-"""The broker with its waiters and timers: what the workers' side talks to.
+"""The evaluation broker with its waiters and timers.
 
-A worker's dequeue waits here until the broker has something for it; longest waiting first. The
-leader's own workers come before those of other servers, which cost requests and are asked only when
-work waits for the leader's own and none of them has asked for any for `STUCK_S`, or when some has
-been waiting without a break for `BEHIND_S`. One task lets time pass in the broker, sleeping until
-its next alarm.
+A worker's dequeue waits here until the broker has an evaluation for it; the longest waiting dequeue
+is first. The leader's own workers come before those of other servers, which cost requests: remote
+workers get an evaluation of a type that local workers take only when no local worker has dequeued
+for `STUCK_S`, or when evaluations have been ready without a break for `BEHIND_S`. One task lets
+time pass in the broker: it sleeps until the broker's next alarm.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NONE: frozenset[str] = frozenset()
 
 @dataclass(frozen=True)
 class _Wish:
-    """What somebody waits for; `limit`: how many at once."""
+    """What a dequeue waits for; `limit`: how many evaluations at once."""
 
     types: frozenset[str]
     limit: int
@@ -192,7 +192,9 @@ class EvalQueue:
 
     def _take_back(self, waiter: asyncio.Future[list[Delivery]]) -> None:
         """The worker went away while its deliveries were on the way to it: it saw none of them."""
-        for delivery in _delivered(waiter):
+        if not waiter.done() or waiter.exception() is not None:
+            return
+        for delivery in waiter.result():
             self.nack(delivery.evaluation.id, delivery.token, untouched=True)
 
     def _dispatch_soon(self) -> None:
@@ -284,12 +286,6 @@ class EvalQueue:
         if behind_s and any(not wish.session.local for wish in self._waiters.values()):
             alarms_s.append(behind_s)
         return min(alarms_s, default=None)
-
-
-def _delivered(waiter: asyncio.Future[list[Delivery]]) -> list[Delivery]:
-    if not waiter.done() or waiter.exception() is not None:
-        return []
-    return waiter.result()
 
 
 def stats_by_name(stats: BrokerStats) -> Mapping[str, int]:

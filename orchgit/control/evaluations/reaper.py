@@ -67,8 +67,8 @@ class EvalReaper:
         try:
             await self._store([failed, follow_up])
             self._queue.ack(failed.id, delivery.token)
-        except OrchgitError as exc:
-            _log.warning("cannot record an evaluation as failed", eval=failed.id, error=str(exc))
+        except OrchgitError as error:
+            _log.warning("cannot record an evaluation as failed", eval=failed.id, error=str(error))
             self._queue.nack(failed.id, delivery.token)
 
     async def _cancel_batch(self) -> None:
@@ -92,8 +92,8 @@ class EvalReaper:
         try:
             if canceled:
                 await self._store(canceled)
-        except OrchgitError as exc:
-            _log.warning("cannot cancel evaluations", count=len(canceled), error=str(exc))
+        except OrchgitError as error:
+            _log.warning("cannot cancel evaluations", count=len(canceled), error=str(error))
             self._blocked.return_cancelable(canceled)
 
     def _failed(self, delivery: Delivery) -> tuple[Evaluation, Evaluation]:

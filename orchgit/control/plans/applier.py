@@ -88,7 +88,7 @@ class PlanApplier:
         self._clock = clock
         self._ids = ids
         self._on_rejected = on_rejected
-        self._ledger = NodeUsageCache()
+        self._usages = NodeUsageCache()
         self._nodes = NodeCache()
         self._view: PlanCheckView | None = None
         self._commits: set[asyncio.Task[None]] = set()
@@ -103,8 +103,8 @@ class PlanApplier:
             pending = await self._queue.next()
             try:
                 await self._apply(pending)
-            except OrchgitError as exc:
-                _answer(pending, exc)
+            except OrchgitError as error:
+                _answer(pending, error)
             except BaseException:
                 _answer(pending, UnavailableError("cannot apply the plan: the applier stops"))
                 raise
@@ -122,7 +122,7 @@ class PlanApplier:
         if _is_empty(result):
             _answer(pending, result)
             return
-        self._ledger.record(check.usages)
+        self._usages.record(check.usages)
         while len(self._commits) >= MAX_IN_FLIGHT:
             await asyncio.wait(self._commits, return_when=asyncio.FIRST_COMPLETED)
         self._start_commit(pending, result, changes)
@@ -136,7 +136,7 @@ class PlanApplier:
         check = self._examine(plan, changes)
         if not check.reasons:
             return check, changes
-        was_known = self._ledger.forget(check.reasons)
+        was_known = self._usages.forget(check.reasons)
         if was_known or self._commits:
             await self._drain()
             check = self._examine(plan, changes)
@@ -147,14 +147,14 @@ class PlanApplier:
         is needed: stops alone are always taken."""
         if node_id not in self._touched or not (change.rows or change.updates):
             return False
-        return not change.only_adds or node_id in self._freed or node_id not in self._ledger
+        return not change.only_adds or node_id in self._freed or node_id not in self._usages
 
     def _examine(self, plan: Plan, changes: dict[str, NodeChange]) -> PlanCheck:
-        return examine_plan(plan, self._view_of_this_turn(), self._ledger, changes)
+        return examine_plan(plan, self._view_of_this_turn(), self._usages, changes)
 
     def _view_of_this_turn(self) -> PlanCheckView:
         """One for all plans that are looked at in one turn of the event loop. Meanwhile no plan on
-        its way is answered, so what the view does not have yet is still in the ledger."""
+        its way is answered, so what the view does not have yet is still in the usage cache."""
         if self._view is None:
             self._view = PlanCheckView(self._state.store.snapshot(), self._nodes)
             asyncio.get_running_loop().call_soon(self._close_view)
@@ -182,10 +182,10 @@ class PlanApplier:
 
         def done(_: asyncio.Task[None]) -> None:
             self._commits.discard(task)
-            _take_off(self._touched, list(changes))
-            _take_off(self._freed, freed)
+            _subtract(self._touched, list(changes))
+            _subtract(self._freed, freed)
             # Stopped allocations of accepted nodes without placements are in no usage: read anew.
-            self._ledger.forget(freed)
+            self._usages.forget(freed)
 
         task.add_done_callback(done)
 
@@ -205,12 +205,12 @@ class PlanApplier:
         )
         try:
             applied = await self._state.propose(command)
-        except OrchgitError as exc:
-            _log.warning("plan not committed", eval=plan.eval_id, error=str(exc))
-            self._ledger.forget(
+        except OrchgitError as error:
+            _log.warning("cannot commit a plan", eval=plan.eval_id, error=str(error))
+            self._usages.forget(
                 {node_id for group in result.placements for node_id in group.node_ids}
             )
-            _answer(pending, self._decide_again() if isinstance(exc, ConflictError) else exc)
+            _answer(pending, self._decide_again() if isinstance(error, ConflictError) else error)
             return
         self._evaluations.note_index((plan.namespace, plan.job_id), applied.index)
         refresh_index = applied.index if result.rejected_nodes else 0
@@ -251,7 +251,7 @@ def _is_empty(result: PlanResult) -> bool:
     )
 
 
-def _take_off(counter: Counter[str], keys: Sequence[str]) -> None:
+def _subtract(counter: Counter[str], keys: Sequence[str]) -> None:
     for key in keys:
         counter[key] -= 1
         if counter[key] <= 0:

@@ -80,7 +80,7 @@ class Autopilot:
             try:
                 await self._act(servers)
             except OrchgitError as error:
-                _log.warning("cannot look after the members", error=str(error))
+                _log.warning("cannot change the members of the cluster", error=str(error))
             learning = any(not server.voter for server in servers)
             await self._clock.sleep(_LEARNING_S if learning else self._limits.interval_s)
 
@@ -151,9 +151,9 @@ class Autopilot:
         try:
             await self._state.promote_member(address)
         except (RefusedError, UnavailableError) as error:
-            _log.debug("a server gets no vote yet", server=address, error=str(error))
+            _log.debug("cannot make a server a voter yet", server=address, error=str(error))
             return
-        _log.info("a server has caught up and became a voter", server=address)
+        _log.info("server has caught up and is a voter now", server=address)
 
     async def _tell_states(self, servers: list[ServerView]) -> None:
         """All servers show the same; a server that cannot be told from a dead one is failed."""

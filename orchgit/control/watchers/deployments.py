@@ -59,8 +59,11 @@ class DeploymentWatcher:
 
     async def run(self) -> None:
         while True:
-            await self._changed.wait(self._until_alarm_s())
-            self._mark_due()
+            await self._changed.wait_until_ns(min(self._alarms_ns.values(), default=None))
+            now_ns = self._clock.now_ns()
+            for deployment_id in [key for key, at_ns in self._alarms_ns.items() if at_ns <= now_ns]:
+                del self._alarms_ns[deployment_id]
+                self._marked[deployment_id] = None
             marked, self._marked = self._marked, {}
             awake = [deployment_id for deployment_id in marked if not self._rests(deployment_id)]
             await each_together(self._look, awake)
@@ -71,17 +74,6 @@ class DeploymentWatcher:
         self._marked.update(dict.fromkeys(ids))  # type: ignore[call-overload]
         if self._marked:
             self._changed.set()
-
-    def _until_alarm_s(self) -> float | None:
-        if not self._alarms_ns:
-            return None
-        return (min(self._alarms_ns.values()) - self._clock.now_ns()) / SECOND_NS
-
-    def _mark_due(self) -> None:
-        now_ns = self._clock.now_ns()
-        for deployment_id in [key for key, at_ns in self._alarms_ns.items() if at_ns <= now_ns]:
-            del self._alarms_ns[deployment_id]
-            self._marked[deployment_id] = None
 
     def _rests(self, deployment_id: str) -> bool:
         """A large deployment takes long to look at: then it is looked at less often, not at every
@@ -99,7 +91,8 @@ class DeploymentWatcher:
         with self._state.store.snapshot() as snapshot:
             deployment = snapshot.deployments.get(deployment_id)
             if deployment is None or not deployment.is_active:
-                self._forget(deployment_id)
+                for known in (self._memories, self._alarms_ns, self._rests_until_s):
+                    known.pop(deployment_id, None)
                 return
             memory = self._memories.setdefault(deployment_id, HealthyAllocations())
             allocations = snapshot.allocations.of_deployment(deployment_id)
@@ -113,17 +106,14 @@ class DeploymentWatcher:
         try:
             for command in commands:
                 await self._state.propose(command)
-        except OrchgitError as exc:
-            meanwhile = isinstance(exc, ConflictError | RefusedError)
+        except OrchgitError as error:
+            meanwhile = isinstance(error, ConflictError | RefusedError)
             level = logging.INFO if meanwhile else logging.WARNING
-            _log.log(level, "cannot act on a deployment", deployment=deployment_id, error=str(exc))
+            _log.log(
+                level, "cannot act on a deployment", deployment=deployment_id, error=str(error)
+            )
             self._memories.pop(deployment_id, None)
             self._set_alarm(deployment_id, self._clock.now_ns() + round(_RETRY_S * SECOND_NS))
-
-    def _forget(self, deployment_id: str) -> None:
-        self._memories.pop(deployment_id, None)
-        self._alarms_ns.pop(deployment_id, None)
-        self._rests_until_s.pop(deployment_id, None)
 
     def _set_alarm(self, deployment_id: str, at_ns: int | None) -> None:
         if at_ns is None:

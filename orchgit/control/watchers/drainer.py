@@ -65,7 +65,7 @@ class Drainer:
 
     async def run(self) -> None:
         while True:
-            await self._changed.wait(self._until_alarm_s())
+            await self._changed.wait_until_ns(self._alarm_ns)
             self._alarm_ns = None
             if self._draining:
                 spent_s = await self._look()
@@ -91,11 +91,6 @@ class Drainer:
             else:
                 self._draining.discard(node_id)
 
-    def _until_alarm_s(self) -> float | None:
-        if self._alarm_ns is None:
-            return None
-        return (self._alarm_ns - self._clock.now_ns()) / SECOND_NS
-
     async def _look(self) -> float:
         """Returns for how many seconds it held up the loop, which waiting for the log does not."""
         began_s = self._clock.monotonic_s()
@@ -113,8 +108,8 @@ class Drainer:
             for node_id, drain in drains.items():
                 if drain.is_done:
                     await self._state.propose(self._end_of_drain(node_id, drain))
-        except OrchgitError as exc:
-            _log.warning("cannot drain now", error=str(exc))
+        except OrchgitError as error:
+            _log.warning("cannot migrate allocations of draining nodes", error=str(error))
             self._alarm_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
         return spent_s
 

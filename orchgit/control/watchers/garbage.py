@@ -69,8 +69,8 @@ class StateGarbageCollector:
             await self._clock.sleep(self._limits.interval_s)
             try:
                 await self.collect()
-            except OrchgitError as exc:
-                _log.warning("cannot collect garbage", error=str(exc))
+            except OrchgitError as error:
+                _log.warning("cannot collect garbage", error=str(error))
 
     async def collect(self, force: bool = False) -> None:
         """Forget all that is over; `force`: whatever its age. Raises what a proposal raises."""
@@ -163,8 +163,8 @@ class StateGarbageCollector:
         try:
             for command in commands:
                 await self._state.propose(command)
-        except (ConflictError, NotFoundError) as exc:
-            _log.info("job not collected", job=job.id, error=str(exc))
+        except (ConflictError, NotFoundError) as error:
+            _log.info("cannot collect a job", job=job.id, error=str(error))
 
     def _purge(
         self, job: Job, evaluations: Sequence[Any], allocations: Sequence[Any]

@@ -68,11 +68,9 @@ class Heartbeats:
         while True:
             overdue = self._timers.overdue(self._clock.monotonic_s())
             await asyncio.gather(*(self._missed(node_id) for node_id in overdue))
-            await self._changed.wait(self._until_next_s())
-
-    def _until_next_s(self) -> float | None:
-        next_s = self._timers.next_s()
-        return None if next_s is None else next_s - self._clock.monotonic_s()
+            next_s = self._timers.next_s()
+            timeout_s = None if next_s is None else next_s - self._clock.monotonic_s()
+            await self._changed.wait(timeout_s)
 
     async def _missed(self, node_id: str) -> None:
         try:
@@ -84,8 +82,8 @@ class Heartbeats:
             await self._state.propose(command)
             if command.status == NodeStatus.DISCONNECTED:
                 self.heartbeat(node_id)
-        except OrchgitError as exc:
-            _log.warning("cannot mark a silent node", node=node_id, error=str(exc))
+        except OrchgitError as error:
+            _log.warning("cannot mark a silent node", node=node_id, error=str(error))
             self._timers.look_again(node_id, self._clock.monotonic_s() + _RETRY_S)
 
     def _command(self, snapshot: Snapshot, node_id: str) -> UpdateNodeStatus | None:

@@ -72,7 +72,9 @@ class PeriodicDispatcher:
 
     async def run(self) -> None:
         while True:
-            await self._changed.wait(self._until_due_s())
+            retries_ns = (at_ns for at_ns, _ in self._failed.values())
+            next_ns = min((*self._due_ns.values(), *retries_ns), default=None)
+            await self._changed.wait_until_ns(next_ns)
             now_ns = self._clock.now_ns()
             again = [key for key, (at_ns, _) in self._failed.items() if at_ns <= now_ns]
             launches = [(key, self._failed.pop(key)[1]) for key in again]
@@ -84,10 +86,6 @@ class PeriodicDispatcher:
             await each_together(self._launch, launches)
 
     # -- inside --------------------------------------------------------------------------------
-
-    def _until_due_s(self) -> float | None:
-        moments = [*self._due_ns.values(), *(at_ns for at_ns, _ in self._failed.values())]
-        return (min(moments) - self._clock.now_ns()) / SECOND_NS if moments else None
 
     def _note(self, key: JobKey, job: Job | None) -> None:
         if job is None or not is_tracked(job):
@@ -105,8 +103,8 @@ class PeriodicDispatcher:
             return
         try:
             due_ns = next_launch_ns(job.periodic, self._clock.now_ns())
-        except InvalidInputError as exc:
-            _log.warning("periodic job is never launched", job=job.id, error=str(exc))
+        except InvalidInputError as error:
+            _log.warning("periodic job has no launch time", job=job.id, error=str(error))
             due_ns = None
         self._versions[key] = job.job_modify_index
         if due_ns is None:
@@ -129,13 +127,13 @@ class PeriodicDispatcher:
             return
         self._track(parent)
         if parent.periodic.prohibit_overlap and overlaps(children):
-            _log.info("launch skipped: the last one still runs", job=parent.id)
+            _log.info("launch of a periodic job skipped: the last one still runs", job=parent.id)
             return
         try:
             await self._register(parent, due_ns)
             await self._record(parent, due_ns)
-        except OrchgitError as exc:
-            _log.warning("cannot launch a periodic job", job=parent.id, error=str(exc))
+        except OrchgitError as error:
+            _log.warning("cannot launch a periodic job", job=parent.id, error=str(error))
             again_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
             self._failed[key] = (again_ns, due_ns)
 
@@ -150,7 +148,7 @@ class PeriodicDispatcher:
                 RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation)
             )
         except ConflictError:
-            _log.info("periodic job was launched for this moment already", job=parent.id)
+            _log.info("periodic job is launched for this time already", job=parent.id)
 
     async def _record(self, parent: Job, due_ns: int) -> None:
         await self._state.propose(

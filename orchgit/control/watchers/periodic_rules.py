@@ -78,8 +78,8 @@ def _next(spec: str, after: datetime, zone: tzinfo) -> datetime | None:
         shown = again.astimezone(zone).replace(tzinfo=None) - _RESOLUTION
         twice = _first_of_years(CronSim(" ".join(fields), shown), years, again - _RESOLUTION, zone)
         return min((each for each in (found, twice) if each is not None), default=None)
-    except CronSimError as exc:
-        raise InvalidInputError(f'cannot read cron expression "{spec}": {exc}') from None
+    except CronSimError as error:
+        raise InvalidInputError(f'cannot read cron expression "{spec}": {error}') from None
 
 
 def _years(field: str, spec: str) -> frozenset[int] | None:

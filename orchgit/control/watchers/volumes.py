@@ -59,8 +59,8 @@ class VolumeWatcher:
                 await self._state.propose(
                     SetHostVolumeStates(now_ns=self._clock.now_ns(), states=states)
                 )
-            except OrchgitError as exc:
-                _log.warning("cannot record volumes", volumes=list(states), error=str(exc))
+            except OrchgitError as error:
+                _log.warning("cannot record volumes", volumes=list(states), error=str(error))
                 self._marked |= marked
 
     def _mark(self, node_ids: Iterable[str]) -> None:

@@ -110,8 +110,8 @@ class WorkerLimits:
 
 @dataclass
 class _Decided:
-    """One evaluation that was looked at. `outcome` None: what is on its way is in its way, so it is
-    looked at again when that is answered. `error`: looking at it failed."""
+    """One evaluation after its decision. `outcome` None: plans in flight left no room, so it is
+    decided again after their replies. `error`: deciding it failed."""
 
     taken: DequeuedEvaluation
     outcome: SchedulingOutcome | None = None
@@ -142,35 +142,35 @@ class WorkerLoop:
         self._on_status = on_status
         self._wanted = STARTED
         self._changed = asyncio.Event()
-        self._question: asyncio.Task[DequeueReply] | None = None
-        """What the leader was asked last."""
-        self._taken: deque[DequeuedEvaluation] = deque()
-        """Dequeued, and not begun."""
+        self._dequeuing: asyncio.Task[DequeueReply] | None = None
+        """The latest dequeue call."""
+        self._dequeued: deque[DequeuedEvaluation] = deque()
+        """Evaluations that are dequeued, but not decided yet."""
         self._phase = ""
-        """What keeps it from taking evaluations, if anything does."""
+        """Why the worker dequeues nothing now; empty while it does."""
         self._work: set[asyncio.Task[None]] = set()
         self._deciding = asyncio.Lock()
-        self._submitted = 0
-        """Plans that wait for their answer."""
-        self._placements_sent = 0
-        """What they place."""
-        self._answered = asyncio.Event()
+        self._plans_in_flight = 0
+        """Submitted plans without a reply."""
+        self._placements_in_flight = 0
+        """Placements of those plans."""
+        self._replied = asyncio.Event()
         self._pace_s = 0.0
-        """What an evaluation took lately."""
+        """How long an evaluation took lately."""
 
     def set_paused(self, paused: bool) -> None:
-        """What is being worked on is finished first; `on_status` hears when the worker rests."""
+        """The worker finishes its evaluations first; `on_status` is told when it is paused."""
         self._wanted = PAUSED if paused else STARTED
         self._changed.set()
-        if paused and self._question is not None:
-            self._question.cancel()
+        if paused and self._dequeuing is not None:
+            self._dequeuing.cancel()
 
     @property
     def workload(self) -> str:
-        """What it does now, in Nomad's words; the latest step when it does several things."""
+        """Nomad's word for what the worker does; the latest step when it does several things."""
         if self._phase in (RESTING, BACKING_OFF, WAITING_FOR_RAFT):
             return self._phase
-        if self._submitted:
+        if self._plans_in_flight:
             return SUBMITTING
         return SCHEDULING if self._work else WAITING
 
@@ -178,59 +178,52 @@ class WorkerLoop:
         self._on_status(STARTED)
         try:
             while True:
-                await self._rest()
-                await self._until_little_in_flight()
-                if self._taken:
+                await self._pause_if_told()
+                while not self._little_in_flight():
+                    await asyncio.wait(self._work, return_when=asyncio.FIRST_COMPLETED)
+                if self._dequeued:
                     await self._begin()
                 else:
                     await self._take()
         finally:
-            await self._leave()
+            for work in self._work:
+                work.cancel()
+            await asyncio.gather(*self._work, return_exceptions=True)
+            await self._nack_dequeued()
 
     async def _take(self) -> None:
         try:
-            self._taken.extend(await self._dequeue())
-        except UnavailableError as exc:
-            _log.debug("no evaluation from the leader", error=str(exc))
+            self._dequeued.extend(await self._dequeue())
+        except UnavailableError as error:
+            _log.debug("cannot dequeue from the leader", error=str(error))
             await self._clock.sleep(self._limits.leader_retry_s)
 
     async def _begin(self) -> None:
-        """Decide on the first of those that were taken, and on as many more as a slice lasts."""
-        first = self._taken.popleft()
+        """Decide the first dequeued evaluation, and as many more as fit into a slice."""
+        first = self._dequeued.popleft()
         if not await self._catch_up(first):
             return
         try:
             async with self._deciding:
-                decided = self._look_at_several(first)
+                decided = self._decide_slice(first)
         except asyncio.CancelledError:
-            await self._give_back(first.evaluation, first.token)
+            await self._nack(first.evaluation, first.token)
             raise
         for each in decided:
             work = asyncio.create_task(self._handle(each))
             self._work.add(work)
             work.add_done_callback(self._work.discard)
 
-    async def _until_little_in_flight(self) -> None:
-        while not self._little_in_flight():
-            await asyncio.wait(self._work, return_when=asyncio.FIRST_COMPLETED)
-
     def _little_in_flight(self, more: int = 0) -> bool:
         limits = self._limits
         return (
             len(self._work) + more < limits.max_in_flight
-            and self._placements_sent < limits.max_placements_in_flight
+            and self._placements_in_flight < limits.max_placements_in_flight
         )
 
-    async def _leave(self) -> None:
-        """Give back what is not done."""
-        for work in self._work:
-            work.cancel()
-        await asyncio.gather(*self._work, return_exceptions=True)
-        await self._give_back_taken()
-
     async def _catch_up(self, taken: DequeuedEvaluation) -> bool:
-        """Wait until the store is at the evaluation's wait index. If it takes too long, give it
-        back and keep away; False then."""
+        """Wait until the store is at the evaluation's wait index. False if that takes too long: the
+        evaluation is nacked, and the worker backs off."""
         evaluation, token = taken.evaluation, taken.token
         try:
             with self._in_phase(WAITING_FOR_RAFT):
@@ -239,34 +232,38 @@ class WorkerLoop:
             await self._back_off(evaluation, token, taken.wait_index)
             return False
         except asyncio.CancelledError:
-            _log.info("stopping while an evaluation waits for the state", eval=evaluation.id)
-            await self._give_back(evaluation, token)
+            _log.info(
+                "stopping; an evaluation that waited for the state is nacked", eval=evaluation.id
+            )
+            await self._nack(evaluation, token)
             raise
         return True
 
     async def _handle(self, decided: _Decided) -> None:
-        """Deal with one delivery: it ends in an ack or a nack."""
+        """Finish one delivery with an ack or a nack."""
         evaluation, token = decided.taken.evaluation, decided.taken.token
         try:
             if decided.error is not None:
                 raise decided.error
-            outcome = decided.outcome or await self._decide(evaluation, after_answers=True)
+            outcome = decided.outcome or await self._decide(evaluation, after_replies=True)
             await self._process(evaluation, token, outcome)
-        except ConflictError as exc:
-            _log.warning("an evaluation went to another worker", eval=evaluation.id, error=str(exc))
-        except OrchgitError as exc:
-            _log.warning("evaluation returned", eval=evaluation.id, error=str(exc))
-            await self._give_back(evaluation, token)
+        except ConflictError as error:
+            _log.warning(
+                "evaluation is held by another worker by now", eval=evaluation.id, error=str(error)
+            )
+        except OrchgitError as error:
+            _log.warning("evaluation nacked", eval=evaluation.id, error=str(error))
+            await self._nack(evaluation, token)
         except asyncio.CancelledError:
-            await self._give_back(evaluation, token)
+            await self._nack(evaluation, token)
             raise
         except Exception:  # noqa: BLE001 - the evaluation is returned, and another worker may do better
-            _log.exception("the scheduler failed", eval=evaluation.id)
-            await self._give_back(evaluation, token)
+            _log.exception("deciding an evaluation failed", eval=evaluation.id)
+            await self._nack(evaluation, token)
 
-    async def _rest(self) -> None:
-        """While paused, finish what was taken and wait here."""
-        if self._wanted == STARTED or self._taken:
+    async def _pause_if_told(self) -> None:
+        """While paused, finish the dequeued evaluations and wait here."""
+        if self._wanted == STARTED or self._dequeued:
             return
         while self._work:
             await asyncio.wait(self._work)
@@ -278,15 +275,15 @@ class WorkerLoop:
         self._on_status(STARTED)
 
     async def _dequeue(self) -> list[DequeuedEvaluation]:
-        """The next deliveries, or none when the worker is to pause."""
+        """The next deliveries; none when the worker is told to pause."""
         if self._wanted == PAUSED:
             return []
         request = msgspec.structs.replace(
-            self._request, timeout_s=self._limits.dequeue_timeout_s, limit=self._wanted_at_once()
+            self._request, timeout_s=self._limits.dequeue_timeout_s, limit=self._dequeue_limit()
         )
-        self._question = asyncio.create_task(self._leader.dequeue(request))
+        self._dequeuing = asyncio.create_task(self._leader.dequeue(request))
         try:
-            return (await self._question).deliveries
+            return (await self._dequeuing).deliveries
         except asyncio.CancelledError:
             if is_canceled():
                 raise
@@ -294,7 +291,7 @@ class WorkerLoop:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _wanted_at_once(self) -> int:
+    def _dequeue_limit(self) -> int:
         limits = self._limits
         if self._pace_s <= 0:
             return limits.max_dequeued
@@ -326,62 +323,62 @@ class WorkerLoop:
         )
 
     async def _decide(
-        self, evaluation: Evaluation, *, after_answers: bool = False
+        self, evaluation: Evaluation, *, after_replies: bool = False
     ) -> SchedulingOutcome:
-        """What is on its way may be refused yet: before something is called impossible because of
-        it, its answer is waited for."""
+        """Plans in flight may be refused yet: before an evaluation is called impossible because of
+        them, the worker waits for their replies."""
         async with self._deciding:
-            outcome = None if after_answers else self._look_on_newest(evaluation)
-            if outcome is None or (self._submitted and _lacks_room(outcome)):
-                await self._until_answered()
-                outcome = self._look_on_newest(evaluation)
+            outcome = None if after_replies else self._decide_on_newest(evaluation)
+            if outcome is None or (self._plans_in_flight and _lacks_room(outcome)):
+                await self._until_no_plan_in_flight()
+                outcome = self._decide_on_newest(evaluation)
             self._expect(evaluation, outcome)
             return outcome
 
-    def _look_on_newest(self, evaluation: Evaluation) -> SchedulingOutcome:
+    def _decide_on_newest(self, evaluation: Evaluation) -> SchedulingOutcome:
         with self._views.open() as view:
-            return self._look(evaluation, view)
+            return self._schedule_evaluation(evaluation, view)
 
-    def _look_at_several(self, first: DequeuedEvaluation) -> list[_Decided]:
-        """On one view. What one of them takes is taken for those after it."""
+    def _decide_slice(self, first: DequeuedEvaluation) -> list[_Decided]:
+        """Decide several on one snapshot, each counting what those before it place."""
         began_s = self._clock.monotonic_s()
         decided: list[_Decided] = []
         try:
             with self._views.open() as view:
-                decided.append(self._look_at(first, view))
+                decided.append(self._decide_one(first, view))
                 until_s = began_s + self._limits.slice_s
-                while self._may_look_at_next(view, until_s, len(decided)):
-                    decided.append(self._look_at(self._taken.popleft(), view))
-        except Exception as exc:  # noqa: BLE001 - of the view; the evaluation is given back
-            decided = decided or [_Decided(first, error=exc)]
+                while self._may_decide_next(view, until_s, len(decided)):
+                    decided.append(self._decide_one(self._dequeued.popleft(), view))
+        except Exception as error:  # noqa: BLE001 - of the snapshot; the evaluation is nacked
+            decided = decided or [_Decided(first, error=error)]
         took_s = self._clock.monotonic_s() - began_s
         self._pace_s = (self._pace_s + took_s / len(decided)) / 2
         return decided
 
-    def _may_look_at_next(self, view: ClusterView, until_s: float, decided: int) -> bool:
-        if not self._taken or self._taken[0].wait_index > view.index:
+    def _may_decide_next(self, view: ClusterView, until_s: float, decided: int) -> bool:
+        if not self._dequeued or self._dequeued[0].wait_index > view.index:
             return False
         return self._little_in_flight(decided) and self._clock.monotonic_s() < until_s
 
-    def _look_at(self, taken: DequeuedEvaluation, view: ClusterView) -> _Decided:
+    def _decide_one(self, taken: DequeuedEvaluation, view: ClusterView) -> _Decided:
         try:
-            outcome = self._look(taken.evaluation, view)
-        except Exception as exc:  # noqa: BLE001 - of this one; the others are no worse for it
-            return _Decided(taken, error=exc)
-        if self._submitted and _lacks_room(outcome):
+            outcome = self._schedule_evaluation(taken.evaluation, view)
+        except Exception as error:  # noqa: BLE001 - the others are decided all the same
+            return _Decided(taken, error=error)
+        if self._plans_in_flight and _lacks_room(outcome):
             return _Decided(taken)
         self._expect(taken.evaluation, outcome)
         return _Decided(taken, outcome)
 
-    def _look(self, evaluation: Evaluation, view: ClusterView) -> SchedulingOutcome:
+    def _schedule_evaluation(self, evaluation: Evaluation, view: ClusterView) -> SchedulingOutcome:
         seed = zlib.crc32(f"{evaluation.id}/{view.index}".encode())
         return self._schedule(evaluation, view, self._clock.now_ns(), seed)
 
     def _expect(self, evaluation: Evaluation, outcome: SchedulingOutcome) -> None:
         if outcome.plan is not None:
             self._views.in_flight.submit(evaluation.id, outcome.plan.placements)
-            self._submitted += 1
-            self._placements_sent += _placed_by(outcome.plan)
+            self._plans_in_flight += 1
+            self._placements_in_flight += _placed_by(outcome.plan)
 
     async def _submit(self, outcome: SchedulingOutcome, plan: Plan, token: str) -> PlanResult:
         plan.eval_token = token
@@ -394,25 +391,27 @@ class WorkerLoop:
             return result
         finally:
             self._views.in_flight.resolve(plan.eval_id, result.placements, result.alloc_index)
-            self._submitted -= 1
-            self._placements_sent -= _placed_by(plan)
-            self._answered.set()
+            self._plans_in_flight -= 1
+            self._placements_in_flight -= _placed_by(plan)
+            self._replied.set()
 
-    async def _until_answered(self) -> None:
-        """All plans on their way are answered, and the store has what became of them."""
-        while self._submitted:
-            self._answered.clear()
-            await self._answered.wait()
+    async def _until_no_plan_in_flight(self) -> None:
+        """Return when every plan has its reply and the store has what was committed."""
+        while self._plans_in_flight:
+            self._replied.clear()
+            await self._replied.wait()
         await self._views.reach(self._views.in_flight.resolved_index, self._limits.sync_limit_s)
 
     async def _back_off(self, evaluation: Evaluation, token: str, wait_index: int) -> None:
-        """The store is far behind: others may be ahead, so give back and keep away for long, or
-        until the store has caught up."""
+        """The store is far behind, and others may be ahead: nack everything, and dequeue nothing
+        for long, or until the store has caught up."""
         _log.warning(
-            "evaluation returned: the state is behind", eval=evaluation.id, index=wait_index
+            "evaluation nacked: the state of this server is behind",
+            eval=evaluation.id,
+            index=wait_index,
         )
-        await self._give_back(evaluation, token)
-        await self._give_back_taken()
+        await self._nack(evaluation, token)
+        await self._nack_dequeued()
         with self._in_phase(BACKING_OFF), contextlib.suppress(TimedOutError):
             await self._views.reach(wait_index, self._limits.backoff_s)
 
@@ -424,23 +423,21 @@ class WorkerLoop:
         finally:
             self._phase = ""
 
-    async def _give_back_taken(self) -> None:
-        while self._taken:
-            taken = self._taken.popleft()
-            await self._give_back(taken.evaluation, taken.token, untouched=True)
+    async def _nack_dequeued(self) -> None:
+        while self._dequeued:
+            taken = self._dequeued.popleft()
+            await self._nack(taken.evaluation, taken.token, untouched=True)
 
-    async def _give_back(
-        self, evaluation: Evaluation, token: str, *, untouched: bool = False
-    ) -> None:
-        """Best effort: the hold times out by itself when the leader cannot be told."""
+    async def _nack(self, evaluation: Evaluation, token: str, *, untouched: bool = False) -> None:
+        """Best effort: the hold runs out by itself when the leader cannot be told."""
         try:
             await self._leader.nack(EvalTokenRequest(evaluation.id, token, untouched))
-        except OrchgitError as exc:
-            _log.debug("cannot return an evaluation", eval=evaluation.id, error=str(exc))
+        except OrchgitError as error:
+            _log.debug("cannot nack an evaluation", eval=evaluation.id, error=str(error))
 
 
 def _closing(outcome: SchedulingOutcome) -> list[Evaluation]:
-    """What is stored when the evaluation ends."""
+    """The evaluations that are stored when this one ends."""
     return [outcome.evaluation] + ([outcome.blocked] if outcome.blocked else [])
 
 
@@ -449,6 +446,6 @@ def _placed_by(plan: Plan) -> int:
 
 
 def _lacks_room(outcome: SchedulingOutcome) -> bool:
-    """Whether something could not be placed, or only in the place of others."""
+    """Whether something could not be placed, or only by preempting others."""
     plan = outcome.plan
     return bool(outcome.evaluation.failed_tg_allocs or (plan is not None and plan.preemptions))

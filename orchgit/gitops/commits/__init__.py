@@ -1,1 +1,1 @@
-"""What a commit does: planned against one snapshot, previewed, applied, reverted."""
+"""What a commit changes: planned against one snapshot, applied as one log entry, reverted."""

@@ -1,1 +1,1 @@
-"""git itself: processes, bare repositories, packs, refs, URLs and their limits."""
+"""git itself: child processes, bare repositories, refs, URLs, credentials and limits."""

@@ -1,1 +1,1 @@
-"""From a tree of files to parsed jobs, in processes with limits of time and memory."""
+"""Finds and parses the job files of a tree, in processes with limits of time and memory."""

@@ -43,7 +43,7 @@ class LookupResult(msgspec.Struct, array_like=True, tag="told"):
     failed: str = ""
 
 
-class Ready(msgspec.Struct, array_like=True, tag="ready"):
+class WorkerReady(msgspec.Struct, array_like=True, tag="ready"):
     """The process is ready for files."""
 
 
@@ -79,7 +79,7 @@ class FileLookup(msgspec.Struct, array_like=True, tag="ask"):
 
 
 ServerMessage = ParseRequest | LookupResult
-WorkerMessage = Ready | ParseSuccess | JobSpecJson | ParseFailure | FileLookup
+WorkerMessage = WorkerReady | ParseSuccess | JobSpecJson | ParseFailure | FileLookup
 
 
 def framed(message: msgspec.Struct) -> bytes:

@@ -25,8 +25,8 @@ from orchgit.gitops.parsing.messages import (
     ParseFailure,
     ParseRequest,
     ParseSuccess,
-    Ready,
     WorkerMessage,
+    WorkerReady,
 )
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile
 from orchgit.gitops.parsing.process import ParseLimits, ParseProcess
@@ -177,7 +177,7 @@ class ParseRun:
 
     def _handle(self, process: ParseProcess, answer: WorkerMessage) -> None:
         match answer:
-            case Ready():
+            case WorkerReady():
                 process.ready, self._failed_starts = True, 0
             case FileLookup():
                 process.send(_look_up(self._files[process.pending[0]].files, answer))

@@ -25,9 +25,9 @@ from orchgit.gitops.parsing.messages import (
     ParseFailure,
     ParseRequest,
     ParseSuccess,
-    Ready,
     ServerMessage,
     WorkerMessage,
+    WorkerReady,
     framed,
 )
 from orchgit.gitops.parsing.port import Inputs, JobFile, VarFile
@@ -56,7 +56,7 @@ class ParseWorker:
 
     def serve(self) -> None:
         """Answers requests until the pipe is closed."""
-        self._send(Ready())
+        self._send(WorkerReady())
         try:
             while True:
                 request = self._waiting.popleft() if self._waiting else self._receive()

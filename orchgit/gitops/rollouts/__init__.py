@@ -1,1 +1,1 @@
-"""How an applied commit is doing, and why it failed."""
+"""The health of an applied commit's jobs, and why a job failed."""

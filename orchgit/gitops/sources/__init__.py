@@ -1,1 +1,1 @@
-"""Sources: one loop each that fetches the newest commit of its repository."""
+"""The loops of sources: each fetches the newest commit of its repository and applies it."""

@@ -225,11 +225,9 @@ def _has_network(node: Node, mode: str) -> bool:
     networks = node.node_resources.networks or ()
     if any((network.mode or "host") == mode for network in networks):
         return True
-    return mode == "bridge" and _tells_no_bridge(node)
-
-
-def _tells_no_bridge(node: Node) -> bool:
-    """Agents report bridge networks since version 0.12; older ones may have one."""
+    if mode != "bridge":
+        return False
+    # Agents report bridge networks since version 0.12; older ones may have one.
     version = parse_version(node.attributes.get("nomad.version", ""))
     return version is not None and version.segments < _FIRST_WITH_BRIDGE
 

@@ -78,10 +78,6 @@ def _resolve(target: str, device: NodeDevice) -> Value | None:
     }.get(name)
 
 
-def _is_ids(constraint: Constraint | Affinity) -> bool:
-    return constraint.l_target == "${device.ids}"
-
-
 def _condition_holds(condition: Constraint | Affinity, device: NodeDevice) -> bool:
     left, right = _resolve(condition.l_target, device), _resolve(condition.r_target, device)
     if isinstance(left, tuple) and isinstance(right, tuple):
@@ -215,7 +211,7 @@ class DevicePool:
         return offer
 
     def _eligible(self, ask: RequestedDevice, position: int) -> list[str]:
-        limits = [c for c in ask.constraints or () if _is_ids(c)]
+        limits = [c for c in ask.constraints or () if c.l_target == "${device.ids}"]
         return [i for i in self._free[position] if all(_instance_holds(c, i) for c in limits)]
 
     def _best_group(self, ask: RequestedDevice) -> int | None:

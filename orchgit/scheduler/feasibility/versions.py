@@ -88,8 +88,10 @@ def _meets(version: Version, operator: str, bound: Version, strict: bool) -> boo
         return version.key() == bound.key()
     if operator == "!=":
         return version.key() != bound.key()
-    if not strict and not _prerelease_allowed(version, bound):
-        return False
+    if not strict and version.prerelease:
+        names_it = bound.prerelease and version.segments == bound.segments
+        if not names_it:
+            return False
     match operator:
         case ">":
             return version.key() > bound.key()
@@ -100,12 +102,6 @@ def _meets(version: Version, operator: str, bound: Version, strict: bool) -> boo
         case "<=":
             return version.key() <= bound.key()
     return _pessimistic(version, bound)
-
-
-def _prerelease_allowed(version: Version, bound: Version) -> bool:
-    if not version.prerelease:
-        return True
-    return bool(bound.prerelease) and version.segments == bound.segments
 
 
 def _pessimistic(version: Version, bound: Version) -> bool:

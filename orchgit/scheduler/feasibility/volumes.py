@@ -92,9 +92,8 @@ class HostVolumeCheck:
         volume = self.view.host_volume(offered.id)
         if volume is None or volume.state != "ready" or not self._usable(node, volume, request):
             return False
-        return not request.sticky or self._claim_allows(volume, request)
-
-    def _claim_allows(self, volume: HostVolume, request: VolumeRequest) -> bool:
+        if not request.sticky:
+            return True
         unmet = self.claims.unmet(self.group.name, request.source)
         return not unmet or any(claim.volume_id == volume.id for claim in unmet)
 
@@ -203,7 +202,10 @@ class CsiVolumeCheck:
         if request.read_only:
             reason = "is unschedulable or has exhausted its available reader claims"
             return "" if schedulable else f"CSI volume {name} {reason}"
-        modes = _access_modes(volume)
+        modes = [volume["AccessMode"]] if volume.get("AccessMode") else []
+        if not modes:
+            capabilities = volume.get("RequestedCapabilities") or ()
+            modes = [each.get("AccessMode", "") for each in capabilities]
         if not schedulable or not any(mode in _CSI_MODES_TO_WRITE for mode in modes):
             return f"CSI volume {name} is unschedulable or is read-only"
         writers = volume.get("WriteAllocs") or {}
@@ -225,12 +227,6 @@ class CsiVolumeCheck:
         return ""
 
 
-def _access_modes(volume: Mapping[str, Any]) -> list[str]:
-    if volume.get("AccessMode"):
-        return [str(volume["AccessMode"])]
-    return [str(c.get("AccessMode", "")) for c in volume.get("RequestedCapabilities") or ()]
-
-
 def _plugin_problem(node: Node, volume: Mapping[str, Any]) -> str:
     plugin_id = str(volume.get("PluginID", ""))
     plugin: Mapping[str, Any] | None = (node.csi_node_plugins or {}).get(plugin_id)
@@ -243,10 +239,8 @@ def _plugin_problem(node: Node, volume: Mapping[str, Any]) -> str:
     if not wanted:
         return ""
     segments = (info.get("AccessibleTopology") or {}).get("Segments") or {}
-    if any(_contains(segments, topology.get("Segments") or {}) for topology in wanted):
-        return ""
+    for topology in wanted:
+        required = topology.get("Segments") or {}
+        if all(segments.get(key) == value for key, value in required.items()):
+            return ""
     return f"did not meet topology requirement of volume {volume.get('ID', '')}"
-
-
-def _contains(segments: Mapping[str, str], wanted: Mapping[str, str]) -> bool:
-    return all(segments.get(key) == value for key, value in wanted.items())

@@ -173,7 +173,8 @@ class Preemptor:
             ]
             if not options:
                 return False
-            self._evict(min(options, key=self._distinct_priorities))
+            # The option with the lowest sum of distinct priorities.
+            self._evict(min(options, key=lambda option: sum(set(map(self.priority_of, option)))))
         return bool(ask.devices)
 
     def _device_option(self, device: NodeDevice, free: int, count: int) -> list[Allocation] | None:
@@ -189,9 +190,6 @@ class Preemptor:
         if free < count:
             return None
         return _without_needless(chosen, count - (free - sum(held for _, held in chosen)))
-
-    def _distinct_priorities(self, victims: Iterable[Allocation]) -> int:
-        return sum({self.priority_of(victim) for victim in victims})
 
     # --- cpu, memory and disk -------------------------------------------------------------
 

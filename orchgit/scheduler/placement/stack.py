@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -143,7 +144,7 @@ class Stacks:
                 self.columns,
                 job,
                 group,
-                oversubscription=self.oversubscription(job),
+                oversubscription=self._oversubscription(job),
                 numa=self._config.numa_enabled,
             )
             if escapes(job.constraints or []):
@@ -175,17 +176,14 @@ class Stacks:
             self.eligibility.filter(self.candidates.rows, stack.group.name, stack.checks)
         return False, self.eligibility.class_eligibility()
 
-    def oversubscription(self, job: Job) -> bool:
+    def _pool_config(self, job: Job) -> Mapping[str, Any]:
+        """What the job's pool sets for its own scheduling."""
         pool = self.view.node_pool(job.node_pool)
-        own = (pool.scheduler_configuration if pool is not None else None) or {}
-        value = own.get("MemoryOversubscriptionEnabled")
-        return self._config.memory_oversubscription_enabled if value is None else bool(value)
+        return (pool.scheduler_configuration if pool is not None else None) or {}
 
-    def _spread_algorithm(self, job: Job) -> bool:
-        pool = self.view.node_pool(job.node_pool)
-        own = (pool.scheduler_configuration if pool is not None else None) or {}
-        algorithm = own.get("SchedulerAlgorithm") or self._config.scheduler_algorithm
-        return algorithm == "spread"
+    def _oversubscription(self, job: Job) -> bool:
+        value = self._pool_config(job).get("MemoryOversubscriptionEnabled")
+        return self._config.memory_oversubscription_enabled if value is None else bool(value)
 
     def _ranking(self, stack: GroupStack) -> Ranking:
         job, group = stack.job, stack.group
@@ -197,8 +195,10 @@ class Stacks:
                 live[allocation.task_group].append(row)
         for name, rows in self.proposed.steady_rows.items():
             live[name] += rows
+        own = self._pool_config(job).get("SchedulerAlgorithm")
+        algorithm = own or self._config.scheduler_algorithm
         ranking = Ranking(
-            spread_algorithm=self._spread_algorithm(job),
+            spread_algorithm=algorithm == "spread",
             anti_affinity=None if for_system else self._anti_affinity(group),
             row_checks=distinct_checks(self.proposed, job, group, live),
         )

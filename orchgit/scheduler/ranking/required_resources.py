@@ -37,7 +37,9 @@ class RequiredResources:
         }
         """Task -> the devices (as it asks for them) that it wants where its cores are."""
         self.network: NetworkResource | None = group.networks[0] if group.networks else None
-        self.cores = {task.name: task.resources.cores for task in group.tasks if _cores(task)}
+        self.cores = {
+            task.name: task.resources.cores for task in group.tasks if task.resources.cores
+        }
         self.task_networks = {
             task.name: task.resources.networks[0] for task in group.tasks if task.resources.networks
         }
@@ -70,10 +72,6 @@ class RequiredResources:
         for name, (ids, mhz) in cores.items():
             tasks[name] = replace(tasks[name], cpu=AllocatedCpu(cpu_shares=mhz, reserved_cores=ids))
         return replace(self.resources, tasks=tasks)
-
-
-def _cores(task: Task) -> int:
-    return task.resources.cores
 
 
 def _allocated(task: Task, oversubscription: bool) -> AllocatedTask:

@@ -29,7 +29,9 @@ def _leaves_steady_alone(allocations: JobAllocations, job: Job) -> bool:
     ]
     return not (
         _exceeds_count(allocations, in_play, job)
-        or any(_needs_the_rest(allocation, job) for allocation in in_play)
+        # These are compared with others: with those of another version, and with those that
+        # replaced them while they were unknown.
+        or any(a.job_version != job.version or a.alloc_states for a in in_play)
     )
 
 
@@ -39,9 +41,3 @@ def _exceeds_count(allocations: JobAllocations, in_play: Sequence[Allocation], j
         len(allocations.steady[group.name]) + more[group.name] > group.count
         for group in job.task_groups
     )
-
-
-def _needs_the_rest(allocation: Allocation, job: Job) -> bool:
-    """It is compared with others: those of another version, those that replaced it while it was
-    out of touch."""
-    return allocation.job_version != job.version or bool(allocation.alloc_states)

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from orchgit.model.allocation import Allocation, ClientStatus
-from orchgit.model.node import Node, NodeStatus
+from orchgit.model.node import NodeStatus
 from orchgit.model.plan import AllocStop, Plan
 from orchgit.scheduler.reconcile.changes import LOST
 from orchgit.scheduler.reconcile.classify import Tainted
 
 
 def lose_unconfirmed_stops(plan: Plan, allocations: Iterable[Allocation], tainted: Tainted) -> None:
-    """Call them lost: nothing else ever would, and a drain, a claim or a node's end waits for
-    theirs."""
-    gone = {node_id for node_id, node in tainted.items() if _is_gone(node)}
+    """Marks them lost: nothing else would, and drains, claims of volumes and the collection of
+    their nodes wait for their end."""
+    gone = {
+        node_id
+        for node_id, node in tainted.items()
+        if node is None or node.status == NodeStatus.DOWN
+    }
     if not gone:
         return
     known = {stop.alloc_id for stop in plan.stops}
@@ -31,7 +35,3 @@ def lose_unconfirmed_stops(plan: Plan, allocations: Iterable[Allocation], tainte
         and allocation.node_id in gone
         and allocation.id not in known
     ]
-
-
-def _is_gone(node: Node | None) -> bool:
-    return node is None or node.status == NodeStatus.DOWN

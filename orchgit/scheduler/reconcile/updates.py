@@ -80,13 +80,10 @@ def _what_runs(task: Task) -> tuple[Any, ...]:
         task.volume_mounts or [],
         task.secrets or [],
         task.log_config.disabled,
-        _identity(task),
+        task.identity or None,
+        task.identities or [],
         task.restart_policy is not None and task.restart_policy.render_templates,
     )
-
-
-def _identity(task: Task) -> tuple[Any, ...]:
-    return (task.identity or None, task.identities or [])
 
 
 def _what_is_given(task: Task) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""What a commit does: creations, updates, deletions and who may cause them."""
+"""Which jobs a commit creates, updates and deletes, and which deletions it may not cause."""
 
 from collections.abc import Iterable
 

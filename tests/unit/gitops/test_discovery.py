@@ -1,4 +1,4 @@
-"""From a tree to jobs: each changed file parsed once, every problem told, nothing read outside."""
+"""Jobs of a tree: each changed file is parsed once, every problem reported, no other file read."""
 
 import msgspec
 import pytest

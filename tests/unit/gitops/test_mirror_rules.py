@@ -1,4 +1,4 @@
-"""What a mirror does about the difference to the state; how many servers must hold a commit."""
+"""How a mirror gets to what the state says, and how many servers must have a commit's objects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parse cache on disk: it saves parsing after a restart, and is never trusted further."""
+"""The disk cache of parsed files: it saves parsing after a restart, and damage costs a parse."""
 
 from __future__ import annotations
 

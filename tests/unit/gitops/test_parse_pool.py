@@ -1,4 +1,4 @@
-"""Many files parsed by processes of their own: what goes wrong with one stays with that one."""
+"""The pool of parsing processes: a file that breaks its process fails alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a commit is doing, from evaluations, deployments and allocations."""
+"""The health of a rollout, judged from evaluations, deployments and allocations."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Names from outside: repository URLs, refs, path globs."""
+"""Text from outside: repository URLs, refs, path globs. Each is valid or refused."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Wake-ups: none is lost, many are one."""
+"""Wake-ups of a loop: none gets lost, and many before a round cause one round."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Webhooks: nothing is believed that is not signed, and nothing is parsed before that."""
+"""Webhooks: a body is parsed after its signature was checked, and wakes signed sources only."""
 
 import hashlib
 import hmac

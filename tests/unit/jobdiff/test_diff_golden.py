@@ -29,7 +29,7 @@ def test_recorded_report(file: Path) -> None:
     assert list(differences(case["Diff"], report(case))) == []
 
 
-def test_there_are_cases() -> None:
+def test_recorded_cases_exist() -> None:
     assert len(CASES) >= 60
 
 
@@ -53,7 +53,7 @@ def test_a_removed_job_is_the_mirror_of_a_new_one() -> None:
     assert {field.name: field.old for field in deleted.fields or ()} == names(added)
 
 
-def test_where_a_job_came_from_is_no_difference() -> None:
+def test_origin_of_a_job_is_no_difference() -> None:
     job = make_job(id="web")
     moved = replace(job, origin=JobOrigin(commit_id="a" * 40), version=3, job_modify_index=9)
     assert diff_jobs(job, moved).type == "None"

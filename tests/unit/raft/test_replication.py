@@ -80,20 +80,3 @@ def test_member_that_was_just_sent_entries_gets_no_heartbeat() -> None:
     assert settle(core) == []
     core.tick(2.75)
     assert {to for to, _ in settle(core)} == {"b", "c"}
-
-
-def test_replies_are_redundant_only_when_no_commit_or_read_needs_them() -> None:
-    core = lead_two_that_follow()
-    core.propose(b"x")
-    settle(core)
-    assert not core.awaits_only_redundant_replies, "nothing is committed without one"
-    core.step("b", AppendReply(core.state.term, True, 3, 0), 2.2)
-    settle(core)
-    assert core.awaits_only_redundant_replies
-    core.read("ticket")
-    assert not core.awaits_only_redundant_replies, "a read waits for one"
-    settle(core)
-    core.step("c", AppendReply(core.state.term, True, 3, core.state.round), 2.2)
-    settle(core)
-    assert core.state.reads
-    assert not core.awaits_only_redundant_replies, "all have answered"

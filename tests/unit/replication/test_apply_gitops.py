@@ -103,7 +103,9 @@ def test_one_job_that_changed_meanwhile_stops_the_whole_commit(cluster: Cluster)
     assert "Job:JobRegistered" not in cluster.noted()[2:], "no event of what did not happen"
 
 
-def test_settings_keep_the_status_and_status_keeps_the_commit(cluster: Cluster) -> None:
+def test_new_settings_keep_the_status_of_a_source_and_a_status_keeps_its_commit(
+    cluster: Cluster,
+) -> None:
     cluster.do(ApplyRollout(rollout=rollout("c1")))
     cluster.do(UpsertSource(source=Source(name="demo", ref="refs/heads/next")))
     status = SourceStatus(applied_commit="forged", seen_commit="c2", last_error="no route")
@@ -135,7 +137,7 @@ def applied(job_id: str, content: str = "c") -> AppliedJob:
     return AppliedJob("default", job_id, "demo", content, "s")
 
 
-def test_commit_remembers_and_forgets_with_its_jobs(cluster: Cluster) -> None:
+def test_commit_stores_and_deletes_records_of_jobs_that_run_once(cluster: Cluster) -> None:
     cluster.do(ApplyCommit(rollout=rollout("c1"), remember=[applied("a"), applied("b")]))
     cluster.do(
         ApplyCommit(
@@ -157,7 +159,9 @@ def test_commit_remembers_and_forgets_with_its_jobs(cluster: Cluster) -> None:
     assert source.status.remembers_jobs, "a check of the source does not forget that"
 
 
-def test_settings_are_stored_only_over_those_that_were_read(cluster: Cluster) -> None:
+def test_settings_of_a_source_are_refused_if_they_changed_since_they_were_read(
+    cluster: Cluster,
+) -> None:
     with pytest.raises(ConflictError, match="`orchgit source set demo` changes it"):
         cluster.do(StoreSource(source=Source(name="demo"), expected_modify_index=0))
     with cluster.see() as snapshot:
@@ -173,7 +177,9 @@ def test_settings_are_stored_only_over_those_that_were_read(cluster: Cluster) ->
         cluster.do(StoreSource(source=Source(name="gone"), expected_modify_index=7))
 
 
-def test_removed_source_leaves_its_jobs_and_its_memory_to_the_next(cluster: Cluster) -> None:
+def test_removed_source_leaves_its_jobs_and_their_records_to_the_next_source(
+    cluster: Cluster,
+) -> None:
     cluster.register(make_job(id="web", origin=ORIGIN))
     cluster.do(ApplyCommit(rollout=rollout("c1"), remember=[applied("a")]))
     cluster.do(RemoveSource(name="demo"))
@@ -187,7 +193,7 @@ def test_removed_source_leaves_its_jobs_and_its_memory_to_the_next(cluster: Clus
     assert (job.origin.commit_id, job.version) == ("c1", 0)
 
 
-def test_owner_changes_only_from_the_one_that_was_read(cluster: Cluster) -> None:
+def test_owner_of_a_job_is_refused_if_it_changed_since_it_was_read(cluster: Cluster) -> None:
     cluster.register(make_job(id="web", origin=ORIGIN))
     free = SetJobOwner(
         namespace="default", job_id="web", released_from="demo", expected_source="demo"

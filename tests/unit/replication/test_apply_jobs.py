@@ -98,7 +98,7 @@ def test_a_stop_is_a_version_and_starting_again_is_another(cluster: Cluster) -> 
     assert (cluster.job(job).stop, cluster.job(job).version) == (False, 2)
 
 
-def test_stopping_what_is_not_there(cluster: Cluster) -> None:
+def test_stop_of_an_unregistered_job_is_refused(cluster: Cluster) -> None:
     with pytest.raises(NotFoundError, match="no such job"):
         stop(cluster, "nobody")
 
@@ -121,7 +121,7 @@ def test_a_purge_stops_allocations_and_drops_claims_and_versions(cluster: Cluste
     assert cluster.alloc(alloc_id).desired_status == "stop"
 
 
-def test_a_purged_name_begins_again_at_version_0(cluster: Cluster) -> None:
+def test_purged_job_registered_again_begins_at_version_0(cluster: Cluster) -> None:
     job, node = make_job(), cluster.node()
     cluster.register(job)
     cluster.register(msgspec.structs.replace(job, priority=60))
@@ -222,7 +222,7 @@ def test_garbage_collection_of_everything_leaves_the_job_dead(cluster: Cluster) 
         ),
     ],
 )
-def test_some_jobs_run_until_they_are_stopped(cluster: Cluster, job: Job) -> None:
+def test_system_and_parent_jobs_run_until_they_are_stopped(cluster: Cluster, job: Job) -> None:
     cluster.register(job)
     assert status(cluster, job.id) == "running"
     stop(cluster, job.id)

@@ -30,7 +30,7 @@ from tests.support.factories import make_evaluation, make_job
 from tests.unit.replication.conftest import Cluster
 
 
-def test_registering_again_keeps_what_the_servers_know(cluster: Cluster) -> None:
+def test_node_registered_again_keeps_the_fields_of_the_servers(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.do(UpdateNodeStatus(node_id=node.id, status="down"))
     cluster.do(UpdateNodeEligibility(node_id=node.id, eligibility="ineligible"))
@@ -56,7 +56,7 @@ def test_a_node_makes_its_pool(cluster: Cluster) -> None:
         assert snapshot.node_pools.get("gpu") is not None
 
 
-def test_ready_only_after_its_allocations_were_reported(cluster: Cluster) -> None:
+def test_node_is_ready_only_after_it_reported_its_allocations(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.do(UpdateNodeStatus(node_id=node.id, status="down", missed_heartbeat=True))
     cluster.do(UpdateNodeStatus(node_id=node.id, status="initializing"))
@@ -89,7 +89,7 @@ def test_the_last_ten_events_are_kept(cluster: Cluster) -> None:
     assert [event.message for event in stored.events] == [f"event {n}" for n in range(2, 12)]
 
 
-def test_a_drain_makes_ineligible_until_it_is_taken_back(cluster: Cluster) -> None:
+def test_draining_node_is_ineligible_until_the_drain_is_cancelled(cluster: Cluster) -> None:
     node = cluster.node()
     cluster.do(UpdateNodeDrain(node_id=node.id, drain=DrainStrategy(deadline_ns=5)))
     with cluster.see() as snapshot:

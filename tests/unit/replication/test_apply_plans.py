@@ -112,7 +112,7 @@ def test_what_a_plan_leaves_queued_is_counted_with_what_it_places(
     assert summary.modify_index == index
 
 
-def test_reports_move_the_counts(cluster: Cluster, job: Job, node: Node) -> None:
+def test_reports_change_the_counts_of_the_summary(cluster: Cluster, job: Job, node: Node) -> None:
     one, two, three = cluster.place(job, node, 3)
     cluster.report(node, one, two)
     cluster.report(node, two, status="failed")
@@ -124,7 +124,7 @@ def test_reports_move_the_counts(cluster: Cluster, job: Job, node: Node) -> None
     assert (group.starting, group.running, group.failed, group.complete) == (0, 1, 1, 1)
 
 
-def test_what_is_reported_again_changes_nothing(cluster: Cluster, job: Job, node: Node) -> None:
+def test_repeated_report_changes_nothing(cluster: Cluster, job: Job, node: Node) -> None:
     (alloc_id,) = cluster.place(job, node)
     cluster.report(node, alloc_id)
     before = cluster.alloc(alloc_id)
@@ -133,7 +133,9 @@ def test_what_is_reported_again_changes_nothing(cluster: Cluster, job: Job, node
     assert before.modify_index > before.alloc_modify_index, "the servers' side did not change"
 
 
-def test_another_nodes_report_is_passed_over(cluster: Cluster, job: Job, node: Node) -> None:
+def test_report_on_an_allocation_of_another_node_is_skipped(
+    cluster: Cluster, job: Job, node: Node
+) -> None:
     (alloc_id,) = cluster.place(job, node)
     cluster.report(cluster.node(), alloc_id, status="failed")
     assert cluster.alloc(alloc_id).client_status == "pending"
@@ -145,7 +147,7 @@ def test_a_report_of_an_unknown_node_is_refused(cluster: Cluster, node: Node) ->
         cluster.report(stranger)
 
 
-def test_a_stop_changes_the_servers_side(cluster: Cluster, job: Job, node: Node) -> None:
+def test_stop_sets_the_statuses_that_the_plan_names(cluster: Cluster, job: Job, node: Node) -> None:
     (alloc_id,) = cluster.place(job, node)
     stop = AllocStop(alloc_id, node.id, desired_description="not needed", client_status="lost")
     cluster.plan(job, stops=[stop])
@@ -169,14 +171,16 @@ def test_a_replacement_is_linked_both_ways(cluster: Cluster, job: Job, node: Nod
     assert cluster.alloc(new).previous_allocation == old
 
 
-def test_a_preempted_allocation_names_its_successor(cluster: Cluster, job: Job, node: Node) -> None:
+def test_preempted_allocation_names_the_allocation_that_preempted_it(
+    cluster: Cluster, job: Job, node: Node
+) -> None:
     (victim,) = cluster.place(job, node)
     cluster.plan(job, preemptions=[AllocPreemption(victim, node.id, "winner")])
     alloc = cluster.alloc(victim)
     assert (alloc.desired_status, alloc.preempted_by_allocation) == ("evict", "winner")
 
 
-def test_an_update_in_place_takes_only_what_it_names(
+def test_in_place_update_changes_only_the_fields_it_names(
     cluster: Cluster, job: Job, node: Node
 ) -> None:
     (alloc_id,) = cluster.place(job, node)
@@ -254,7 +258,9 @@ def test_placements_start_the_progress_deadline(cluster: Cluster, job: Job, node
     assert state.require_progress_by == datetime_of_ns(NOW_NS) + DEADLINE
 
 
-def test_each_newly_healthy_one_moves_the_deadline(cluster: Cluster, job: Job, node: Node) -> None:
+def test_each_newly_healthy_allocation_extends_the_progress_deadline(
+    cluster: Cluster, job: Job, node: Node
+) -> None:
     deployment = deploy(cluster, job, node, 2)
     one, two = allocs(cluster, deployment)
     at_ns = NOW_NS + 30_000_000_000
@@ -272,7 +278,7 @@ def test_each_newly_healthy_one_moves_the_deadline(cluster: Cluster, job: Job, n
     assert (health.healthy, health.timestamp) == (True, datetime_of_ns(at_ns))
 
 
-def test_a_healthy_one_that_turns_unhealthy_is_counted_once(
+def test_healthy_allocation_that_turns_unhealthy_is_counted_once(
     cluster: Cluster, job: Job, node: Node
 ) -> None:
     deployment = deploy(cluster, job, node, 1)
@@ -283,7 +289,7 @@ def test_a_healthy_one_that_turns_unhealthy_is_counted_once(
     assert (state.healthy_allocs, state.unhealthy_allocs) == (0, 1)
 
 
-def test_an_updated_one_counts_for_its_new_deployment(
+def test_updated_allocation_counts_for_its_new_deployment(
     cluster: Cluster, job: Job, node: Node
 ) -> None:
     (alloc_id,) = cluster.place(job, node)
@@ -338,7 +344,9 @@ def test_a_deployment_that_a_later_plan_changes_keeps_its_counts(
     assert (state.desired_total, state.placed_allocs) == (5, 2)
 
 
-def test_success_makes_the_version_stable(cluster: Cluster, job: Job, node: Node) -> None:
+def test_successful_deployment_makes_its_job_version_stable(
+    cluster: Cluster, job: Job, node: Node
+) -> None:
     deployment = deploy(cluster, job, node, 1)
     update = DeploymentStatusUpdate(deployment.id, "successful", "well done")
     cluster.do(UpdateDeploymentStatus(update=update))
@@ -348,7 +356,7 @@ def test_success_makes_the_version_stable(cluster: Cluster, job: Job, node: Node
         cluster.do(UpdateDeploymentStatus(update=update))
 
 
-def test_a_failure_may_bring_an_earlier_version_back(
+def test_failed_deployment_may_register_an_earlier_version_again(
     cluster: Cluster, job: Job, node: Node
 ) -> None:
     first = cluster.job(job)
@@ -389,7 +397,9 @@ def test_canaries_are_listed_and_promoted_when_healthy(
     assert (status.canary, status.healthy) == (False, True)
 
 
-def test_nothing_to_promote(cluster: Cluster, job: Job, node: Node) -> None:
+def test_deployment_without_canaries_cannot_be_promoted(
+    cluster: Cluster, job: Job, node: Node
+) -> None:
     deployment = deploy(cluster, job, node, 1)
     with pytest.raises(RefusedError, match="no canaries"):
         cluster.do(PromoteDeployment(deployment_id=deployment.id))
@@ -413,7 +423,7 @@ def test_health_set_by_hand_may_fail_the_deployment(cluster: Cluster, job: Job, 
         cluster.do(SetDeploymentHealth(deployment_id=deployment.id))
 
 
-def test_health_of_a_strangers_allocation_is_refused_whole(
+def test_health_of_an_allocation_of_another_deployment_refuses_the_whole_entry(
     cluster: Cluster, job: Job, node: Node
 ) -> None:
     deployment = deploy(cluster, job, node, 1)

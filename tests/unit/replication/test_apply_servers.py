@@ -34,7 +34,7 @@ def test_a_record_is_replaced_by_its_address_and_deleted(store: Store) -> None:
     assert servers(store) == []
 
 
-def test_the_first_cluster_key_holds_and_another_is_refused(store: Store) -> None:
+def test_server_with_another_cluster_key_than_the_first_is_refused(store: Store) -> None:
     assert apply(store, SetClusterKeyCheck(check="a")) == ["a"]
     assert apply(store, SetClusterKeyCheck(check="b")) == ["a"]
     apply(store, PutServer(server=ServerRecord(address="a:1", cluster_key_check="a")))
@@ -43,6 +43,6 @@ def test_the_first_cluster_key_holds_and_another_is_refused(store: Store) -> Non
     assert [one.address for one in servers(store)] == ["a:1"]
 
 
-def test_nobody_is_taken_in_before_the_first_leader_named_the_key(store: Store) -> None:
+def test_server_is_refused_before_the_first_leader_stored_the_key_check(store: Store) -> None:
     with pytest.raises(UnavailableError, match="still being formed"):
         apply(store, PutServer(server=ServerRecord(address="b:1", cluster_key_check="b")))

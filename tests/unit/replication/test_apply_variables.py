@@ -60,14 +60,14 @@ def _root_key(cluster: Cluster) -> None:
     cluster.do(PutRootKey(key=RootKey(key_id="k1", wrapped=b"w")))
 
 
-def test_zero_means_only_if_there_is_none(cluster: Cluster) -> None:
+def test_expected_index_zero_writes_only_a_new_variable(cluster: Cluster) -> None:
     first = put(cluster, "one", expected_modify_index=0)
     with pytest.raises(VariableConflictError) as caught:
         put(cluster, "two", expected_modify_index=0)
     assert caught.value.current == first == current(cluster)
 
 
-def test_only_the_index_that_was_read_may_be_written_over(cluster: Cluster) -> None:
+def test_variable_that_changed_since_it_was_read_is_not_written(cluster: Cluster) -> None:
     first = put(cluster, "one")
     second = put(cluster, "two", expected_modify_index=first.modify_index)
     assert second.create_index == first.create_index < second.modify_index
@@ -80,14 +80,14 @@ def test_only_the_index_that_was_read_may_be_written_over(cluster: Cluster) -> N
     assert current(cluster) is None
 
 
-def test_a_condition_on_what_is_gone_has_no_current_variable(cluster: Cluster) -> None:
+def test_conflict_on_a_deleted_variable_has_no_current_variable(cluster: Cluster) -> None:
     with pytest.raises(VariableConflictError) as caught:
         put(cluster, expected_modify_index=7)
     assert caught.value.current is None
     cluster.do(DeleteVariable(**PLACE))
 
 
-def test_what_is_locked_is_written_with_the_lock_only(cluster: Cluster) -> None:
+def test_locked_variable_is_written_only_with_its_lock(cluster: Cluster) -> None:
     put(cluster, "one")
     acquire(cluster)
     for lock_id in ("", "other"):
@@ -99,13 +99,13 @@ def test_what_is_locked_is_written_with_the_lock_only(cluster: Cluster) -> None:
     assert written.lock_id == "L1"
 
 
-def test_a_lock_that_is_lost_cannot_write(cluster: Cluster) -> None:
+def test_lost_lock_cannot_write_the_variable(cluster: Cluster) -> None:
     put(cluster, "one")
     with pytest.raises(VariableConflictError, match="not held any more"):
         put(cluster, "two", lock_id="L1")
 
 
-def test_one_holds_a_lock(cluster: Cluster) -> None:
+def test_held_lock_is_refused_to_others(cluster: Cluster) -> None:
     acquire(cluster)
     with pytest.raises(VariableConflictError, match="somebody else"):
         acquire(cluster, "L2")
@@ -187,7 +187,7 @@ def test_the_first_root_key_is_made_once(cluster: Cluster) -> None:
     assert states == {"k3": "active", "k1": "inactive"}
 
 
-def test_a_root_key_goes_only_when_it_seals_nothing(cluster: Cluster) -> None:
+def test_root_key_that_seals_variables_is_not_deleted(cluster: Cluster) -> None:
     stored = put(cluster)
     with pytest.raises(ConflictError, match="active"):
         cluster.do(DeleteRootKey(key_id="k1"))
@@ -204,7 +204,7 @@ def test_a_root_key_goes_only_when_it_seals_nothing(cluster: Cluster) -> None:
     assert (found.sealed, found.modify_index) == (b"again", stored.modify_index)
 
 
-def test_what_changed_meanwhile_is_not_sealed_anew(cluster: Cluster) -> None:
+def test_variable_that_changed_meanwhile_is_not_resealed(cluster: Cluster) -> None:
     before = put(cluster, "one")
     put(cluster, "two")
     stale = sealed("one again", modify_index=before.modify_index)

@@ -78,7 +78,7 @@ def test_a_plain_placement_has_no_body(store: Store) -> None:
     )
 
 
-def test_rows_with_their_own_parts_keep_them(store: Store) -> None:
+def test_rows_with_own_resources_and_metrics_keep_them(store: Store) -> None:
     tracker = RescheduleTracker(events=[RescheduleEvent(1, "before", "node", 5)])
     big = make_resources(cpu=500)
     placements = make_placements(
@@ -150,7 +150,7 @@ def test_every_field_of_the_body_comes_back(store: Store) -> None:
             assert getattr(allocation, name) == getattr(body, name), name
 
 
-def test_what_rows_share_goes_with_the_last_of_them(store: Store) -> None:
+def test_shared_part_is_deleted_with_its_last_allocation(store: Store) -> None:
     placements = make_placements(make_job(), [make_node()], 3)
     insert(store, placements)
 

@@ -161,7 +161,9 @@ def test_refreshed_columns_equal_fresh_ones(
         store.close()
 
 
-def test_what_ended_and_was_forgotten_between_two_refreshes_takes_nothing(tmp_path: Path) -> None:
+def test_allocation_that_ended_and_was_deleted_between_refreshes_uses_nothing(
+    tmp_path: Path,
+) -> None:
     store = open_store(tmp_path)
     try:
         world, columns = _World(store), ClusterColumns()
@@ -181,7 +183,7 @@ def test_what_ended_and_was_forgotten_between_two_refreshes_takes_nothing(tmp_pa
         store.close()
 
 
-def test_what_came_to_a_node_as_new_as_itself_counts_once(tmp_path: Path) -> None:
+def test_allocation_on_a_node_of_the_same_refresh_counts_once(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     try:
         world, columns = _World(store), ClusterColumns()
@@ -199,7 +201,7 @@ def test_what_came_to_a_node_as_new_as_itself_counts_once(tmp_path: Path) -> Non
         store.close()
 
 
-def test_what_a_refresh_reads_does_not_grow_with_the_cluster(tmp_path: Path) -> None:
+def test_reads_of_a_refresh_do_not_grow_with_the_cluster(tmp_path: Path) -> None:
     """The rows that changed what is taken are found by their own index, whatever the planner
     would choose; a report that changes nothing of that is not among them."""
     store = open_store(tmp_path)
@@ -224,7 +226,7 @@ def test_what_a_refresh_reads_does_not_grow_with_the_cluster(tmp_path: Path) -> 
         store.close()
 
 
-def test_a_deleted_nodes_row_is_used_again() -> None:
+def test_row_of_a_deleted_node_is_used_again() -> None:
     columns = ClusterColumns()
     first, second = make_node(), make_node(cpu_shares=1234)
     columns.put_node(first)

@@ -1,4 +1,4 @@
-"""Plans on their way, laid over the columns: as if they were in the state, for as long as not."""
+"""Plans in flight count in the columns until a snapshot has them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _STEPS = st.lists(
 )
 
 
-class _Sender:
-    """Somebody who sends plans, and a log that takes them or not."""
+class _Worker:
+    """A worker that submits plans, and a log that commits them or not."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -192,13 +192,13 @@ def _facts(columns: ClusterColumns) -> dict[str, object]:
     max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=_STEPS)
-def test_what_is_on_its_way_counts_until_the_state_has_it(
+def test_plan_in_flight_counts_until_the_snapshot_has_it(
     tmp_path_factory: object, steps: list[tuple[str, int]]
 ) -> None:
     directory: Path = tmp_path_factory.mktemp("expected")  # type: ignore[attr-defined]
     store = open_store(directory)
     try:
-        sender = _Sender(store)
+        sender = _Worker(store)
         for kind, number in steps:
             sender.step(kind, number)
             sender.check()
@@ -206,11 +206,11 @@ def test_what_is_on_its_way_counts_until_the_state_has_it(
         store.close()
 
 
-def test_a_store_that_lags_behind_the_answer_still_counts_it(tmp_path: Path) -> None:
+def test_resolved_plan_counts_in_a_store_that_has_not_applied_it(tmp_path: Path) -> None:
     """As on a server that does not lead: the leader has committed what this store will have."""
     store = open_store(tmp_path)
     try:
-        sender = _Sender(store)
+        sender = _Worker(store)
         sender.step("send", 0)
         (plan_id,) = sender.unanswered
         sent = sender.unanswered[plan_id]
@@ -227,12 +227,12 @@ def test_a_store_that_lags_behind_the_answer_still_counts_it(tmp_path: Path) -> 
         store.close()
 
 
-def test_what_goes_to_a_node_that_is_gone_does_not_count_for_the_one_in_its_row(
+def test_placement_on_a_deleted_node_does_not_count_for_the_next_node_in_its_row(
     tmp_path: Path,
 ) -> None:
     store = open_store(tmp_path)
     try:
-        sender = _Sender(store)
+        sender = _Worker(store)
         for kind, number in (("node", 0), ("send", 3), ("gone", 0), ("node", 1)):
             sender.step(kind, number)
             sender.check()

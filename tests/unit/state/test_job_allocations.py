@@ -27,7 +27,7 @@ UNSTEADY = (
 )
 
 
-def test_only_what_runs_undisturbed_is_told_apart(tmp_path: Path) -> None:
+def test_only_steady_allocations_are_told_apart(tmp_path: Path) -> None:
     job, calm, away = make_job(version=3), make_node(), make_node()
     placements = make_placements(job, [calm] * 14 + [away], 15)
     ids = placements.alloc_ids
@@ -60,7 +60,9 @@ def test_only_what_runs_undisturbed_is_told_apart(tmp_path: Path) -> None:
     assert set(group.node_ids) == {calm.id}
 
 
-def test_namesakes_are_what_runs_of_a_job_of_the_same_id_elsewhere(tmp_path: Path) -> None:
+def test_namesakes_are_running_allocations_of_the_same_job_id_in_other_namespaces(
+    tmp_path: Path,
+) -> None:
     node = make_node()
     here = make_job(id="web")
     there = make_job(id="web", namespace="another")

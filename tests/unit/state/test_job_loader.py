@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def test_who_asks_in_one_turn_shares_a_query(store: Store) -> None:
+def test_requests_of_one_turn_share_a_query(store: Store) -> None:
     async def run() -> None:
         lookups, statements = JobLoader(), []
         store.latest().connection.set_trace_callback(statements.append)
@@ -40,7 +40,7 @@ def test_who_asks_in_one_turn_shares_a_query(store: Store) -> None:
     asyncio.run(run())
 
 
-def test_it_sees_what_a_lone_look_sees(store: Store) -> None:
+def test_loaded_job_equals_a_single_read(store: Store) -> None:
     changed = make_job(id="one", priority=77)
     apply(store, RegisterJob(upsert=JobUpsert(job=changed)))
 
@@ -54,7 +54,7 @@ def test_it_sees_what_a_lone_look_sees(store: Store) -> None:
     asyncio.run(run())
 
 
-def test_one_that_goes_away_takes_nothing_from_the_others(store: Store) -> None:
+def test_cancelled_request_leaves_the_others_their_answers(store: Store) -> None:
     async def run() -> None:
         lookups = JobLoader()
         asking = [asyncio.create_task(lookups.get(store, "default", "one")) for _ in range(2)]
@@ -67,7 +67,7 @@ def test_one_that_goes_away_takes_nothing_from_the_others(store: Store) -> None:
     asyncio.run(run())
 
 
-def test_everybody_hears_that_it_could_not_be_read(store: Store) -> None:
+def test_failed_query_reaches_every_requester(store: Store) -> None:
     async def run() -> None:
         lookups = JobLoader()
         store.latest().connection.close()

@@ -55,7 +55,7 @@ def _put(txn: WriteTxn, thing: SchedulerConfig | NodePool | Namespace | None) ->
         txn.jobs.put(make_job())
 
 
-def test_each_change_is_seen_and_nothing_is_read_twice(tmp_path: Path) -> None:
+def test_settings_are_read_once_until_they_change(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     try:
         views = _Views(store)

@@ -72,7 +72,7 @@ def test_another_process_reads_what_was_committed(store: Store) -> None:
     reader.close()
 
 
-def test_the_state_is_there_after_reopening(store: Store, tmp_path: Path) -> None:
+def test_state_is_the_same_after_reopening(store: Store, tmp_path: Path) -> None:
     apply(store, RegisterJob(upsert=JobUpsert(job=make_job(id="kept"))))
     again = open_store(tmp_path)
     assert again.watch.applied_index == 1
@@ -82,7 +82,7 @@ def test_the_state_is_there_after_reopening(store: Store, tmp_path: Path) -> Non
     again.close()
 
 
-def test_a_glance_sees_the_newest_state_each_time_and_keeps_nothing(store: Store) -> None:
+def test_each_latest_read_sees_the_newest_state_and_holds_no_transaction(store: Store) -> None:
     assert store.latest().jobs.get("default", "later") is None
     apply(store, RegisterJob(upsert=JobUpsert(job=make_job(id="later"))))
     assert store.latest().jobs.get("default", "later") is not None

@@ -78,7 +78,7 @@ def test_a_derived_name_has_the_index_of_its_table() -> None:
     asyncio.run(scenario())
 
 
-def test_time_ends_the_wait_and_leaves_nothing_behind() -> None:
+def test_timed_out_wait_leaves_no_waiter() -> None:
     async def scenario() -> None:
         watch = Watch({}, 0)
         assert await watch.wait(["jobs", "nodes"], 3, 0.001) == 1
@@ -87,7 +87,7 @@ def test_time_ends_the_wait_and_leaves_nothing_behind() -> None:
     asyncio.run(scenario())
 
 
-def test_a_cancelled_waiter_leaves_nothing_behind() -> None:
+def test_cancelled_wait_leaves_no_waiter() -> None:
     async def scenario() -> None:
         watch = Watch({}, 0)
         task = await waiter(watch, ["jobs"], 1)
@@ -99,7 +99,7 @@ def test_a_cancelled_waiter_leaves_nothing_behind() -> None:
     asyncio.run(scenario())
 
 
-def test_thousands_of_waiters_are_not_touched_by_others_changes() -> None:
+def test_change_of_one_key_wakes_none_of_a_thousand_other_waiters() -> None:
     async def scenario() -> None:
         watch = Watch({}, 0)
         tasks = [await waiter(watch, [target("allocations", str(n))], 1) for n in range(3000)]
