@@ -169,7 +169,8 @@ def patches(tree: Tree) -> Iterator[Finding]:
             text = ast.unparse(node)
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
-                if called.endswith(("setattr", "patch.delattr", "patch.setitem")):
+                replaces = called == "setattr" and ast.unparse(node.args[0]) in names
+                if replaces or called.endswith((".setattr", "patch.delattr", "patch.setitem")):
                     yield module.found(node, text)
             elif isinstance(node, ast.Import | ast.ImportFrom):
                 if "unittest.mock" in text or "unittest import mock" in text:
