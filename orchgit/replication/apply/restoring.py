@@ -15,8 +15,9 @@ from orchgit.replication.commands import (
     CommitRestore,
 )
 from orchgit.replication.events import Effects
-from orchgit.state import restoring, schema
+from orchgit.state import restoring
 from orchgit.state.transaction import WriteTxn
+from orchgit.state.upgrade import migrate
 
 
 def begin_restore(txn: WriteTxn, command: BeginRestore, effects: Effects) -> None:
@@ -74,7 +75,7 @@ def _bring_up_to_date(state: Path) -> None:
     connection = sqlite3.connect(state, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous = OFF")
-        schema.migrate(connection)
+        migrate(connection)
     finally:
         connection.close()
 
