@@ -15,7 +15,7 @@ from orchgit.replication.commands import (
     CommitRestore,
 )
 from orchgit.replication.events import Effects
-from orchgit.state import restoring
+from orchgit.state import replace_state as restoring
 from orchgit.state.transaction import WriteTxn
 from orchgit.state.upgrade import migrate
 
