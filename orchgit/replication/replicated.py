@@ -54,7 +54,6 @@ class ReplicatedState:
         self._clock = clock
         self._ids = ids
         self._feeds = AppliedFeeds()
-        self._started = False
         self._pending = PendingProposals()
         self._naming_task: asyncio.Task[None] | None = None
         self._lacked_room = asyncio.Event()
@@ -77,7 +76,6 @@ class ReplicatedState:
         self._loop = asyncio.get_running_loop()
         with room_to_start(self.config.data_dir):
             self._open()
-        self._started = True
         self._running_node.start(self._node)
         self._applier.start()
         self._transport.start(self._node.receive, self._node.loop)
@@ -183,9 +181,8 @@ class ReplicatedState:
 
     async def stop(self) -> None:
         """Take no more writes, finish those that are committed, close everything."""
-        if not self._started:
+        if self._running_node.status is None:
             return
-        self._started = False
         self._running_node.stop()
         self.leadership.close()
         await asyncio.to_thread(self._raft.stop)

@@ -6,7 +6,9 @@ import asyncio
 import errno
 import shutil
 import sqlite3
-from collections.abc import Coroutine
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -345,13 +347,35 @@ def test_leadership_feed_tells_gained_and_lost(tmp_path: Path) -> None:
 
 def test_proposal_without_an_answer_in_time_raises_timed_out(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_state(tmp_path) as state:
-            with pytest.raises(TimedOutError, match="cannot tell whether RegisterJob was applied"):
+        disk = HoldingDisk()
+        async with running_state(tmp_path, disk=disk) as state:
+            refusal = "cannot tell whether RegisterJob was applied"
+            with disk.held_syncs(), pytest.raises(TimedOutError, match=refusal):
                 await state.propose(register("a"), timeout_s=0)
             await state.writer.barrier()
             assert await job_ids(state) == ["a"]
 
     run(scenario())
+
+
+class HoldingDisk(Disk):
+    """Syncs wait inside `held_syncs`: no entry can be committed there."""
+
+    def __init__(self) -> None:
+        self._may_sync = threading.Event()
+        self._may_sync.set()
+
+    @contextmanager
+    def held_syncs(self) -> Iterator[None]:
+        self._may_sync.clear()
+        try:
+            yield
+        finally:
+            self._may_sync.set()
+
+    def sync(self, fd: int) -> None:
+        self._may_sync.wait()
+        super().sync(fd)
 
 
 def test_a_failing_disk_stops_writes_and_lets_reads_go_on(tmp_path: Path) -> None:
