@@ -21,5 +21,5 @@ def test_delay_with_any_spread_grows_and_is_bounded(failures: int, spread: float
     assert delay_s <= backoff_s(failures + 1, 0.25, 3600.0, spread)
 
 
-def test_spread_takes_up_to_half_of_the_delay_away() -> None:
+def test_spread_shortens_the_delay_by_at_most_half() -> None:
     assert [backoff_s(2, 1.0, 60.0, spread) for spread in (0.0, 0.5, 1.0)] == [2.0, 3.0, 4.0]

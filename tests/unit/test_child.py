@@ -27,7 +27,7 @@ def run(request: pytest.FixtureRequest) -> Run:
     return on_loop
 
 
-def test_it_is_talked_to_and_heard(run: Run) -> None:
+def test_child_reads_stdin_and_its_output_and_exit_code_are_returned(run: Run) -> None:
     async def work() -> None:
         child = await start_child("sh", "-c", "cat; echo no >&2; exit 3", **_pipes())
         assert child.stdin is not None
@@ -50,7 +50,7 @@ def test_it_is_talked_to_and_heard(run: Run) -> None:
     run(work())
 
 
-def test_what_a_child_that_reads_no_more_is_told_is_an_error_of_the_connection(run: Run) -> None:
+def test_write_to_a_child_that_closed_stdin_raises_connection_error(run: Run) -> None:
     async def work() -> None:
         child = await start_child("sh", "-c", "exec 0<&-; echo closed; read x <&1", **_pipes())
         assert child.stdin is not None
@@ -66,7 +66,7 @@ def test_what_a_child_that_reads_no_more_is_told_is_an_error_of_the_connection(r
     run(work())
 
 
-def test_after_its_end_too(run: Run) -> None:
+def test_write_to_an_ended_child_raises_connection_error(run: Run) -> None:
     async def work() -> None:
         child = await start_child("true", **_pipes())
         assert child.stdin is not None
@@ -77,7 +77,7 @@ def test_after_its_end_too(run: Run) -> None:
     run(work())
 
 
-def test_everybody_who_waits_learns_the_signal_that_ended_it(run: Run) -> None:
+def test_every_waiter_gets_the_signal_that_ended_the_child(run: Run) -> None:
     async def work() -> None:
         child = await start_child("sleep", "60", stdin=DEVNULL)
         waiting = [asyncio.create_task(child.wait()) for _ in range(3)]
@@ -88,7 +88,9 @@ def test_everybody_who_waits_learns_the_signal_that_ended_it(run: Run) -> None:
     run(work())
 
 
-def test_both_outputs_in_one_and_a_place_and_an_environment(run: Run, tmp_path: Path) -> None:
+def test_child_merges_its_outputs_and_gets_directory_and_environment(
+    run: Run, tmp_path: Path
+) -> None:
     async def work() -> None:
         child = await start_child(
             *(sys.executable, "-c", "import os; os.write(1, b'o'); os.write(2, os.getcwdb())"),
@@ -105,7 +107,7 @@ def test_both_outputs_in_one_and_a_place_and_an_environment(run: Run, tmp_path: 
     run(work())
 
 
-def test_what_nobody_reads_to_its_end_is_closed(run: Run) -> None:
+def test_closed_child_ends_reads_though_a_grandchild_holds_the_pipe(run: Run) -> None:
     """Though a child of the child holds it open."""
 
     async def work() -> None:
@@ -122,7 +124,7 @@ def test_what_nobody_reads_to_its_end_is_closed(run: Run) -> None:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root starts children as somebody else")
-def test_as_another_user(run: Run) -> None:
+def test_child_runs_as_another_user(run: Run) -> None:
     async def work() -> None:
         child = await start_child(
             *("sh", "-c", "id -u; id -g; id -G"),
@@ -136,7 +138,7 @@ def test_as_another_user(run: Run) -> None:
     run(work())
 
 
-def test_a_command_that_is_not_there(run: Run) -> None:
+def test_missing_command_raises_file_not_found(run: Run) -> None:
     async def work() -> None:
         with pytest.raises(FileNotFoundError):
             await start_child("/no/such/command", **_pipes())

@@ -92,7 +92,7 @@ def exists(path: str) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_every_path_that_is_named_exists(page: Path) -> None:
+def test_every_documented_path_exists(page: Path) -> None:
     known = {Path(path).name for path in sources()} | {p.name for p in (ROOT / "tests").rglob("*")}
     named = [each.rstrip("/.") for each in quoted(page.read_text()) if " " not in each]
     paths = [each for each in named if each.startswith(TOPS) or each.endswith((".py", ".md"))]
@@ -106,13 +106,13 @@ def test_every_path_that_is_named_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_target_exists(page: Path) -> None:
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_every_module_that_is_named_exists(page: Path) -> None:
+def test_every_documented_module_exists(page: Path) -> None:
     metrics = {name for name, _ in documented_metrics()}
     named = re.findall(r"`(?:python -m )?((?:orchgit|agent|jobspec)(?:\.\w+)+)", page.read_text())
     modules = {
@@ -127,7 +127,7 @@ def test_every_module_that_is_named_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_every_method_that_is_named_exists(page: Path) -> None:
+def test_every_documented_method_exists(page: Path) -> None:
     named = [
         found.groups()
         for each in quoted(page.read_text())
@@ -151,7 +151,7 @@ STATES = {
 
 
 @pytest.mark.parametrize("section", STATES)
-def test_every_state_is_in_the_lifecycle_and_no_other(section: str) -> None:
+def test_lifecycle_documents_exactly_the_states(section: str) -> None:
     text = text_of("lifecycle.md")
     part = re.search(rf"^## {section}\n(.*?)(?=^## |\Z)", text, re.S | re.M)
     assert part is not None
@@ -162,7 +162,7 @@ def test_every_state_is_in_the_lifecycle_and_no_other(section: str) -> None:
     assert documented == [sorted(states) for states in STATES[section]]
 
 
-def test_states_that_nothing_sets_are_marked() -> None:
+def test_states_that_are_never_set_are_marked() -> None:
     """A member of these enumerations that the code names nowhere else cannot be reached."""
     used = {
         f"{node.value.id}.{node.attr}"
@@ -200,7 +200,7 @@ def section_tables(section: str) -> list[list[list[str]]]:
 # -- imports
 
 
-def test_layers_of_the_architecture_are_those_that_are_checked() -> None:
+def test_documented_layers_equal_the_import_contract() -> None:
     tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
     layers = "\n".join(tools["importlinter"]["contracts"][0]["layers"])
     assert f"```\n{layers}\n```" in text_of("architecture.md")
@@ -231,7 +231,7 @@ def emitted_metrics() -> list[str]:
     ]
 
 
-def test_metrics_that_are_documented_are_those_that_are_emitted() -> None:
+def test_documented_metrics_equal_the_emitted_ones() -> None:
     names = [name for name, _ in documented_metrics()]
     patterns = [*emitted_metrics(), r"nomad\.http\.request", r"nomad\.http\.request\.count"]
     assert [name for name in names if not any(re.fullmatch(p, name) for p in patterns)] == []
@@ -266,7 +266,7 @@ def check_command(words: list[str]) -> str | None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
-def test_every_command_that_is_named_exists(page: Path) -> None:
+def test_every_documented_command_exists(page: Path) -> None:
     found = [(words, check_command(words)) for words in commands(page.read_text())]
     assert [(" ".join(words), problem) for words, problem in found if problem] == []
 
@@ -274,7 +274,7 @@ def test_every_command_that_is_named_exists(page: Path) -> None:
 # -- dependencies
 
 
-def test_the_dependencies_are_those_of_the_architecture_and_lie_behind_their_doors() -> None:
+def test_documented_dependencies_are_complete_and_imported_where_documented() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = {re.split(r"[<>=]", each)[0] for each in project["dependencies"]}
     [table] = [

@@ -34,7 +34,7 @@ JOBS = [
         pytest.param("{{(index . 0).Meta}}", "map[team:shop]", id="map"),
     ],
 )
-def test_template_over_data_gives_the_text_go_gives(template: str, expected: str | None) -> None:
+def test_template_renders_the_same_text_as_go(template: str, expected: str | None) -> None:
     if expected is None:
         with pytest.raises(InvalidInputError, match='there is no "nothing"'):
             render(template, JOBS)
@@ -42,11 +42,11 @@ def test_template_over_data_gives_the_text_go_gives(template: str, expected: str
     assert render(template, JOBS) == expected
 
 
-def test_functions_of_the_caller_are_known_beside_those_of_go() -> None:
+def test_caller_functions_are_available_beside_gos() -> None:
     assert render("{{double .}} {{len .}}", "ab", functions={"double": lambda s: 2 * s}) == "abab 2"
 
 
-def test_functions_of_tasks_are_not_known_without_them() -> None:
+def test_task_functions_are_unknown_unless_given() -> None:
     with pytest.raises(InvalidInputError, match='line 1: function "env" is not known'):
         render('{{env "HOME"}}')
 

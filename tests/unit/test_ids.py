@@ -17,7 +17,7 @@ def test_all_ids_are_version_4_uuids() -> None:
     assert len(set(made)) == len(made)
 
 
-def test_a_series_differs_in_what_people_type_and_lies_close_together() -> None:
+def test_ids_of_a_series_differ_in_their_prefix_and_are_close_together() -> None:
     firsts = [int(each[:8], 16) for each in islice(RandomIds().series(), 1000)]
     assert len(set(firsts)) == 1000
     steps = [(after - before) % 2**32 for before, after in pairwise(firsts)]
@@ -25,6 +25,6 @@ def test_a_series_differs_in_what_people_type_and_lies_close_together() -> None:
     assert max(steps) <= 2048
 
 
-def test_series_begin_anywhere() -> None:
+def test_series_begin_at_random_prefixes() -> None:
     starts = {next(RandomIds().series())[:4] for _ in range(20)}
     assert len(starts) > 10

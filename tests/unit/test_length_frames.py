@@ -22,7 +22,7 @@ from orchgit.length_frames import (
 
 @settings(max_examples=50)
 @given(st.lists(st.binary(max_size=300), max_size=6), st.integers(1, 50))
-def test_frames_cut_into_pieces_are_taken_whole(bodies: list[bytes], piece: int) -> None:
+def test_frames_cut_into_pieces_are_reassembled(bodies: list[bytes], piece: int) -> None:
     data = b"".join(map(frame, bodies))
     buffer, taken = bytearray(), []
     for at in range(0, len(data), piece):
@@ -32,14 +32,14 @@ def test_frames_cut_into_pieces_are_taken_whole(bodies: list[bytes], piece: int)
     assert not buffer
 
 
-def test_one_frame_is_taken_and_the_rest_stays() -> None:
+def test_taking_one_frame_leaves_the_rest_buffered() -> None:
     buffer = bytearray(frame(b"one") + frame(b"two")[:-1])
     assert take_frame(buffer, 10) == b"one"
     assert take_frame(buffer, 10) is None
     assert buffer == frame(b"two")[:-1]
 
 
-def test_stream_that_ends_inside_a_frame_is_an_end_of_file() -> None:
+def test_stream_that_ends_inside_a_frame_raises_end_of_file() -> None:
     stream = io.BytesIO(frame(b"one") + frame(b"two")[:-1])
     assert read_frame(stream) == b"one"
     with pytest.raises(EOFError):

@@ -49,7 +49,7 @@ def test_json_line_has_the_same_fields(capsys: pytest.CaptureFixture[str]) -> No
     assert line["timestamp"].startswith("20")
 
 
-def test_libraries_log_into_the_same_lines_with_their_tracebacks(
+def test_library_logs_use_the_same_format_with_tracebacks(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure(LogSettings("INFO", False))
@@ -62,7 +62,9 @@ def test_libraries_log_into_the_same_lines_with_their_tracebacks(
     assert "ValueError: bad frame" in line
 
 
-def test_level_is_kept_to_and_changes_live(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_below_the_level_are_dropped_and_the_level_changes_live(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     configure(LogSettings("WARN"))
     _log.info("quiet")
     logging.getLogger("asyncio").info("quiet")
@@ -74,7 +76,7 @@ def test_level_is_kept_to_and_changes_live(capsys: pytest.CaptureFixture[str]) -
     assert current().level == "debug"
 
 
-def test_lines_go_to_the_file_too_and_to_a_new_one_when_it_was_moved(
+def test_lines_go_to_the_log_file_which_is_reopened_after_a_move(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "orchgit.log"
@@ -88,7 +90,7 @@ def test_lines_go_to_the_file_too_and_to_a_new_one_when_it_was_moved(
     assert capsys.readouterr().err.count("\n") == 2
 
 
-def test_text_from_outside_does_not_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_of_logged_text_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     configure(LogSettings("INFO", False))
     _log.info("commit applied", subject="\x1b[31mred\nforged=line")
     [line] = capsys.readouterr().err.splitlines()

@@ -24,7 +24,7 @@ from orchgit.printable import printable
         ("Grüße, 世界 \N{WAVING HAND SIGN}", "Grüße, 世界 \N{WAVING HAND SIGN}"),
     ],
 )
-def test_controls_are_made_visible_and_text_stays(given: str, shown: str) -> None:
+def test_control_characters_are_made_visible_and_text_stays(given: str, shown: str) -> None:
     assert printable(given) == shown
 
 
@@ -35,5 +35,5 @@ def test_no_control_character_is_left(text: str) -> None:
 
 
 @given(st.text())
-def test_printable_text_is_left_alone(text: str) -> None:
+def test_printable_text_stays_unchanged(text: str) -> None:
     assert printable(printable(text)) == printable(text)

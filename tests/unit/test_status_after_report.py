@@ -20,7 +20,5 @@ from orchgit.model.allocation import status_after_report
         ("unknown", "running", "running"),
     ],
 )
-def test_ended_allocation_never_runs_again_by_a_report(
-    known: str, reported: str, after: str
-) -> None:
+def test_report_never_revives_an_ended_allocation(known: str, reported: str, after: str) -> None:
     assert status_after_report(known, reported) == after

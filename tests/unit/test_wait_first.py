@@ -40,7 +40,7 @@ def test_results_come_in_the_order_of_the_waits() -> None:
     asyncio.run(scenario())
 
 
-def test_a_failure_is_raised_where_it_is_asked_for() -> None:
+def test_failure_is_raised_when_its_result_is_read() -> None:
     async def scenario() -> None:
         other = Waiting()
         with pytest.raises(LookupError, match="it failed"):
@@ -51,7 +51,7 @@ def test_a_failure_is_raised_where_it_is_asked_for() -> None:
     asyncio.run(scenario())
 
 
-def test_a_failure_that_nobody_asks_for_is_no_error() -> None:
+def test_failure_whose_result_is_not_read_is_ignored() -> None:
     async def scenario() -> None:
         async with wait_first(_fails(), asyncio.Event().wait()) as (failed, waiting):
             assert failed.done()
@@ -60,7 +60,7 @@ def test_a_failure_that_nobody_asks_for_is_no_error() -> None:
     asyncio.run(scenario())
 
 
-def test_who_is_cancelled_while_waiting_leaves_nothing_behind() -> None:
+def test_canceled_wait_ends_every_waited_task() -> None:
     async def scenario() -> None:
         both = Waiting(), Waiting()
 

@@ -43,12 +43,12 @@ def test_only_ascii_digits_of_64_bits_are_a_number(text: str, number: int | None
         ({"a": [1, {"b": MOST}], "c": "9" * 40, "d": True, "e": 1e300}, None),
     ],
 )
-def test_a_number_beyond_64_bits_is_found_where_it_is(tree: Any, place: str | None) -> None:
+def test_number_beyond_64_bits_is_located_by_its_path(tree: Any, place: str | None) -> None:
     assert too_large_at(tree) == place
     assert settle_numbers(tree) == (place is None)
 
 
-def test_numbers_beyond_64_bits_of_a_driver_are_floats() -> None:
+def test_driver_numbers_beyond_64_bits_become_floats() -> None:
     tree = {"Count": 3, "Tasks": [{"Config": {"a": [1, {"b": MOST + 193}], "c": 10**400}}]}
     assert settle_numbers(tree)
     assert tree == {

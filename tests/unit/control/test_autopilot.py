@@ -105,7 +105,7 @@ def run(
     asyncio.run(inside())
 
 
-def test_a_learner_gets_a_vote_after_the_stabilisation_time(tmp_path: Path) -> None:
+def test_learner_gets_a_vote_after_the_stabilization_time(tmp_path: Path) -> None:
     async def work(cluster: MadeUpCluster, clock: FakeClock, autopilot: Autopilot) -> None:
         cluster.voters["new:1"] = False
         await clock.advance(9.9)
@@ -116,7 +116,7 @@ def test_a_learner_gets_a_vote_after_the_stabilisation_time(tmp_path: Path) -> N
     run(tmp_path, 3, work)
 
 
-def test_a_forming_cluster_gives_votes_at_once(tmp_path: Path) -> None:
+def test_forming_cluster_gives_votes_without_delay(tmp_path: Path) -> None:
     async def work(cluster: MadeUpCluster, clock: FakeClock, autopilot: Autopilot) -> None:
         cluster.voters |= {"x:1": False, "y:1": False, "z:1": False}
         await clock.advance(1.5)
@@ -125,7 +125,7 @@ def test_a_forming_cluster_gives_votes_at_once(tmp_path: Path) -> None:
     run(tmp_path, 1, work, bootstrap_expect=3)
 
 
-def test_a_refusal_is_tried_again(tmp_path: Path) -> None:
+def test_refused_promotion_is_tried_again(tmp_path: Path) -> None:
     async def work(cluster: MadeUpCluster, clock: FakeClock, autopilot: Autopilot) -> None:
         cluster.voters["new:1"] = False
         cluster.refusing = True
@@ -137,7 +137,7 @@ def test_a_refusal_is_tried_again(tmp_path: Path) -> None:
     run(tmp_path, 3, work)
 
 
-def test_a_silent_server_is_failed_for_all_to_see_and_alive_again(tmp_path: Path) -> None:
+def test_silent_server_is_recorded_as_failed_and_as_alive_when_it_answers(tmp_path: Path) -> None:
     async def work(cluster: MadeUpCluster, clock: FakeClock, autopilot: Autopilot) -> None:
         await clock.advance(1)
         cluster.silent_since["b:1"] = clock.monotonic_s()
@@ -156,7 +156,7 @@ def test_a_silent_server_is_failed_for_all_to_see_and_alive_again(tmp_path: Path
     run(tmp_path, 3, work)
 
 
-def test_an_older_server_s_ignorance_stops_nothing_else(tmp_path: Path) -> None:
+def test_learner_is_promoted_though_server_states_cannot_be_recorded(tmp_path: Path) -> None:
     """A state cannot be told to all, so nobody is told; votes are given all the same."""
 
     async def work(cluster: MadeUpCluster, clock: FakeClock, autopilot: Autopilot) -> None:
@@ -173,7 +173,7 @@ def test_an_older_server_s_ignorance_stops_nothing_else(tmp_path: Path) -> None:
     run(tmp_path, 3, work)
 
 
-def test_a_dead_server_is_taken_out_when_its_replacement_has_a_vote(tmp_path: Path) -> None:
+def test_dead_server_is_removed_when_its_replacement_has_a_vote(tmp_path: Path) -> None:
     async def work(cluster: MadeUpCluster, clock: FakeClock, autopilot: Autopilot) -> None:
         cluster.silent_since["b:1"] = 0.0
         await clock.advance(60)
@@ -187,7 +187,9 @@ def test_a_dead_server_is_taken_out_when_its_replacement_has_a_vote(tmp_path: Pa
 
 
 @pytest.mark.parametrize("cleans", [True, False])
-def test_the_configuration_is_followed(tmp_path: Path, cleans: bool) -> None:
+def test_cleanup_setting_decides_whether_a_dead_server_is_removed(
+    tmp_path: Path, cleans: bool
+) -> None:
     async def work(cluster: MadeUpCluster, clock: FakeClock, autopilot: Autopilot) -> None:
         config = AutopilotConfig(cleanup_dead_servers=cleans)
         apply(cluster.store, SetAutopilotConfig(config=config))
@@ -198,7 +200,7 @@ def test_the_configuration_is_followed(tmp_path: Path, cleans: bool) -> None:
     run(tmp_path, 5, work)
 
 
-def test_records_of_servers_that_left_are_forgotten(tmp_path: Path) -> None:
+def test_records_of_removed_servers_are_deleted(tmp_path: Path) -> None:
     async def work(cluster: MadeUpCluster, clock: FakeClock, autopilot: Autopilot) -> None:
         del cluster.voters["c:1"]
         await clock.advance(20)

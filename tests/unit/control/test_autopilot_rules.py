@@ -58,20 +58,22 @@ def cluster(alive: int, dead: int) -> list[ServerView]:
         (4, 3, 3),
     ],
 )
-def test_dead_servers_go_while_enough_stay(alive: int, dead: int, removes: int) -> None:
+def test_dead_servers_are_removed_while_a_majority_stays(
+    alive: int, dead: int, removes: int
+) -> None:
     assert len(removed(cluster(alive, dead))) == removes
 
 
-def test_dead_learners_always_go() -> None:
+def test_dead_learners_are_always_removed() -> None:
     assert removed([server("leader"), server("l", voter=False, silent_s=60.0)]) == ["l"]
 
 
-def test_min_quorum_keeps_more_and_the_switch_keeps_all() -> None:
+def test_min_quorum_limits_removals_and_disabled_cleanup_prevents_them() -> None:
     assert removed(cluster(3, 2), AutopilotConfig(min_quorum=4)) == ["dead-0"]
     assert removed(cluster(3, 2), AutopilotConfig(cleanup_dead_servers=False)) == []
 
 
-def test_a_new_leader_gives_everybody_time() -> None:
+def test_new_leader_takes_silent_servers_for_dead_only_after_the_limit() -> None:
     """It has heard of nobody yet, however long its progress says that they are silent."""
     servers = [server("leader"), *(server(n, silent_s=float("inf")) for n in ("a", "b", "c"))]
     known = standings({}, servers, CONFIG, 100.0)
@@ -79,7 +81,7 @@ def test_a_new_leader_gives_everybody_time() -> None:
     assert is_dead(servers[1], known["a"], DEAD_AFTER_S, 130.0)
 
 
-def test_a_learner_is_promoted_when_it_was_stable_for_long_enough() -> None:
+def test_learner_is_promoted_after_the_stabilization_time() -> None:
     servers = [*cluster(3, 0), server("new", voter=False)]
     known = standings({}, servers, CONFIG, 0.0)
     assert promotions(servers, known, CONFIG, 3, 9.9) == []
@@ -92,7 +94,7 @@ def test_a_learner_is_promoted_when_it_was_stable_for_long_enough() -> None:
     assert promotions(servers, known, CONFIG, 3, 41.0) == ["new"]
 
 
-def test_a_hiccup_does_not_begin_the_time_anew() -> None:
+def test_short_silence_does_not_restart_the_stabilization_time() -> None:
     late = [server("leader"), server("new", voter=False, silent_s=0.9)]
     known = standings({}, late, CONFIG, 0.0)
     assert not is_healthy(late[1], CONFIG)
@@ -101,13 +103,13 @@ def test_a_hiccup_does_not_begin_the_time_anew() -> None:
     assert promotions(silent, standings(known, silent, CONFIG, 10.0), CONFIG, 0, 30.0) == []
 
 
-def test_a_forming_cluster_does_not_wait() -> None:
+def test_forming_cluster_promotes_without_stabilization_time() -> None:
     servers = [server("leader"), server("b", voter=False), server("c", voter=False, behind=9999)]
     known = standings({}, servers, CONFIG, 0.0)
     assert promotions(servers, known, CONFIG, 3, 0.0) == ["b"]
 
 
-def test_the_tolerance_counts_healthy_voters() -> None:
+def test_failure_tolerance_counts_healthy_voters() -> None:
     for servers, tolerated in ((cluster(3, 0), 1), (cluster(2, 1), 0), (cluster(5, 0), 2)):
         assert failure_tolerance(servers, long_known(servers)) == tolerated
 
@@ -135,7 +137,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[ServerView], dict[str, ServerStability
 
 @settings(max_examples=100)
 @given(world=worlds())
-def test_a_majority_of_living_voters_is_left_after_every_removal(
+def test_every_removal_leaves_a_majority_of_living_voters(
     world: tuple[list[ServerView], dict[str, ServerStability], AutopilotConfig],
 ) -> None:
     servers, known, config = world

@@ -28,7 +28,7 @@ def ids(evaluations: list[Evaluation]) -> set[str]:
     return {evaluation.id for evaluation in evaluations}
 
 
-def test_a_class_that_may_help_lets_go_and_one_that_cannot_does_not() -> None:
+def test_eligible_class_unblocks_and_ineligible_class_does_not() -> None:
     kept = BlockedEvals()
     waiting = blocked()
     assert kept.block(waiting) == []
@@ -37,14 +37,14 @@ def test_a_class_that_may_help_lets_go_and_one_that_cannot_does_not() -> None:
     assert kept.unblock_class("good", 103) == []
 
 
-def test_a_class_never_seen_may_help() -> None:
+def test_unknown_class_unblocks() -> None:
     kept = BlockedEvals()
     waiting = blocked()
     kept.block(waiting)
     assert ids(kept.unblock_class("new", 101)) == {waiting.id}
 
 
-def test_an_escaped_evaluation_is_let_go_by_any_class() -> None:
+def test_escaped_evaluation_is_unblocked_by_any_class() -> None:
     kept = BlockedEvals()
     waiting = blocked(escaped_computed_class=True, class_eligibility=None)
     kept.block(waiting)
@@ -52,7 +52,7 @@ def test_an_escaped_evaluation_is_let_go_by_any_class() -> None:
     assert ids(kept.unblock_class("bad", 101)) == {waiting.id}
 
 
-def test_a_change_after_the_snapshot_is_not_missed() -> None:
+def test_evaluation_older_than_a_class_change_is_not_blocked() -> None:
     kept = BlockedEvals()
     kept.unblock_class("good", 150)
     late, current = blocked("late", 140), blocked("current", 160)
@@ -60,13 +60,13 @@ def test_a_change_after_the_snapshot_is_not_missed() -> None:
     assert kept.block(current) == []
 
 
-def test_a_change_that_cannot_help_is_no_reason_to_try_again() -> None:
+def test_evaluation_is_blocked_though_an_ineligible_class_changed() -> None:
     kept = BlockedEvals()
     kept.unblock_class("bad", 150)
     assert kept.block(blocked(snapshot=140)) == []
 
 
-def test_a_system_evaluation_waits_for_its_node_only() -> None:
+def test_system_evaluation_is_unblocked_by_its_node_only() -> None:
     kept = BlockedEvals()
     first = blocked(type="system", node_id="n1")
     second = blocked(type="system", node_id="n2")
@@ -76,7 +76,7 @@ def test_a_system_evaluation_waits_for_its_node_only() -> None:
     assert kept.block(blocked("other", 101, type="system", node_id="n1")) != []
 
 
-def test_quota_lets_go_those_it_held_back() -> None:
+def test_quota_change_unblocks_evaluations_of_that_quota() -> None:
     kept = BlockedEvals()
     waiting = blocked(quota_limit_reached="team")
     kept.block(waiting)
@@ -86,7 +86,7 @@ def test_quota_lets_go_those_it_held_back() -> None:
     assert kept.block(blocked("b", 102, quota_limit_reached="team")) != []
 
 
-def test_of_one_job_the_newest_is_kept_and_the_other_is_canceled() -> None:
+def test_newest_blocked_evaluation_of_a_job_is_kept_and_older_ones_canceled() -> None:
     kept = BlockedEvals()
     old, new, older = blocked(snapshot=100), blocked(snapshot=110), blocked(snapshot=90)
     for each in (old, new, older):
@@ -95,7 +95,7 @@ def test_of_one_job_the_newest_is_kept_and_the_other_is_canceled() -> None:
     assert kept.blocked_by_job() == {("default", "web"): new.id}
 
 
-def test_a_job_that_was_placed_needs_its_blocked_evaluations_no_more() -> None:
+def test_blocked_evaluations_of_an_untracked_job_become_cancelable() -> None:
     kept = BlockedEvals()
     service, node = blocked(), blocked(type="system", node_id="n1")
     kept.block(service)
@@ -105,7 +105,7 @@ def test_a_job_that_was_placed_needs_its_blocked_evaluations_no_more() -> None:
     assert kept.stats().blocked == 0
 
 
-def test_rejected_plans_are_tried_again_from_time_to_time() -> None:
+def test_evaluations_blocked_by_rejected_plans_are_retried_periodically() -> None:
     kept = BlockedEvals()
     rejected = blocked("a", triggered_by=EvalTrigger.MAX_PLANS)
     kept.block(rejected)
@@ -113,7 +113,7 @@ def test_rejected_plans_are_tried_again_from_time_to_time() -> None:
     assert ids(kept.unblock_failed()) == {rejected.id}
 
 
-def test_pruned_indexes_are_forgotten() -> None:
+def test_pruned_class_change_does_not_unblock() -> None:
     kept = BlockedEvals()
     kept.unblock_class("good", 150)
     kept.prune(151)
@@ -132,7 +132,7 @@ def test_pruned_indexes_are_forgotten() -> None:
         max_size=40,
     )
 )
-def test_no_evaluation_is_lost_or_let_go_twice(steps: list[tuple[str, str, str, int]]) -> None:
+def test_no_evaluation_is_lost_or_unblocked_twice(steps: list[tuple[str, str, str, int]]) -> None:
     kept = BlockedEvals()
     inside: dict[str, Evaluation] = {}
     gone: set[str] = set()

@@ -38,7 +38,7 @@ from tests.support.factories import (
 LIMITS = HeartbeatLimits(min_ttl_s=10, grace_s=5, max_per_s=2, failover_s=60)
 
 
-def test_a_node_is_overdue_once_after_ttl_and_grace() -> None:
+def test_node_is_overdue_once_after_ttl_and_grace() -> None:
     timers = HeartbeatTimers(LIMITS)
     assert timers.beat("n", 0.0, jitter=0.5) == 15.0
     assert timers.overdue(19.9) == []
@@ -46,7 +46,7 @@ def test_a_node_is_overdue_once_after_ttl_and_grace() -> None:
     assert timers.overdue(100.0) == []
 
 
-def test_each_heartbeat_starts_the_time_anew() -> None:
+def test_each_heartbeat_restarts_the_timer() -> None:
     timers = HeartbeatTimers(LIMITS)
     for now_s in (0.0, 10.0, 20.0):
         timers.beat("n", now_s, 0.0)
@@ -54,7 +54,7 @@ def test_each_heartbeat_starts_the_time_anew() -> None:
     assert timers.next_s() == 35.0
 
 
-def test_a_node_that_could_not_be_marked_is_overdue_again_soon_unless_it_was_heard_of() -> None:
+def test_rechecked_node_is_overdue_again_unless_it_sent_a_heartbeat() -> None:
     timers = HeartbeatTimers(LIMITS)
     for node_id in ("silent", "back"):
         timers.beat(node_id, 0.0, 0.0)
@@ -72,7 +72,7 @@ def test_many_nodes_report_less_often() -> None:
     assert ttls[-1] == 50.0
 
 
-def test_a_new_leader_gives_all_nodes_time_and_forgets_those_that_left() -> None:
+def test_expected_node_is_overdue_later_and_forgotten_node_never() -> None:
     timers = HeartbeatTimers(LIMITS)
     timers.expect("a", 0.0)
     timers.expect("b", 0.0)
@@ -84,7 +84,7 @@ def test_a_new_leader_gives_all_nodes_time_and_forgets_those_that_left() -> None
 @pytest.mark.parametrize(
     ("since_s", "waits"), [(None, True), (59, True), (60, False)], ids=["new", "within", "over"]
 )
-def test_an_allocation_waits_for_its_node_as_long_as_its_group_says(
+def test_allocation_waits_for_its_node_until_lost_after_has_passed(
     since_s: int | None, waits: bool
 ) -> None:
     group = make_group(disconnect=DisconnectStrategy(lost_after_ns=60 * NS_PER_S))
@@ -98,7 +98,7 @@ def test_an_allocation_waits_for_its_node_as_long_as_its_group_says(
     assert not may_wait(make_allocation(desired_status="stop"), group, NOW_NS)
 
 
-def test_a_node_rejected_often_is_marked_and_not_too_many_at_once() -> None:
+def test_node_rejected_often_is_marked_and_the_number_marked_is_limited() -> None:
     limits = RejectionLimits(enabled=True, threshold=3, window_s=10, marks_per_window=1)
     rejections = NodeRejections(limits)
     assert [rejections.add("a", now_s) for now_s in (0.0, 1.0, 2.0)] == [False, False, True]
@@ -124,7 +124,7 @@ def over_of(
     return rules.what_is_over(evaluation, held, job, before_ns, NOW_NS, live_count)
 
 
-def test_an_old_evaluation_goes_with_its_allocations_when_all_are_over() -> None:
+def test_old_evaluation_is_collected_when_all_its_allocations_ended() -> None:
     old = make_evaluation(status=EvalStatus.COMPLETE)
     over = [ended()]
     assert over_of(old, over, make_job()) == (True, over)
@@ -133,12 +133,12 @@ def test_an_old_evaluation_goes_with_its_allocations_when_all_are_over() -> None
     assert over_of(make_evaluation(), [], None) == (False, ())
 
 
-def test_what_ended_goes_though_its_evaluation_has_others_that_run() -> None:
+def test_ended_allocation_is_collected_though_its_evaluation_has_running_ones() -> None:
     old, lost = make_evaluation(status=EvalStatus.COMPLETE), ended()
     assert over_of(old, [lost], make_job(), live_count=9) == (False, [lost])
 
 
-def test_a_registered_batch_job_keeps_what_it_has_run() -> None:
+def test_registered_batch_job_keeps_its_ended_allocations() -> None:
     job = make_batch_job()
     old = make_evaluation(job, status=EvalStatus.COMPLETE)
     assert over_of(old, [ended()], job) == (False, [])
@@ -147,7 +147,7 @@ def test_a_registered_batch_job_keeps_what_it_has_run() -> None:
     assert over_of(old, over, stopped) == (True, over)
 
 
-def test_what_an_earlier_version_of_a_batch_job_has_run_is_forgotten() -> None:
+def test_allocation_of_an_earlier_batch_job_version_is_collected() -> None:
     job = make_batch_job(job_modify_index=20)
     old = make_evaluation(job, status=EvalStatus.COMPLETE)
     earlier, current = ended(create_index=10), ended(create_index=21)
@@ -156,7 +156,7 @@ def test_what_an_earlier_version_of_a_batch_job_has_run_is_forgotten() -> None:
     assert over_of(old, [], job, live_count=1) == (False, [])
 
 
-def test_a_failed_allocation_stays_until_it_is_replaced() -> None:
+def test_failed_allocation_is_kept_until_it_is_replaced() -> None:
     job = make_job()
     failed = make_allocation(job, client_status=ClientStatus.FAILED)
     assert not rules.allocation_is_over(failed, job, NOW_NS, NOW_NS)
@@ -176,7 +176,7 @@ def test_a_failed_allocation_stays_until_it_is_replaced() -> None:
     ],
     ids=["never", "not tried", "within", "interval over", "unlimited", "no policy"],
 )
-def test_a_failed_allocation_that_is_not_replaced_goes_when_its_history_counts_no_more(
+def test_failed_allocation_is_collected_when_it_cannot_be_rescheduled(
     policy: ReschedulePolicy | None, tried_s_ago: int | None, over: bool
 ) -> None:
     job = make_job(task_groups=[make_group(reschedule_policy=policy)])
@@ -187,18 +187,18 @@ def test_a_failed_allocation_that_is_not_replaced_goes_when_its_history_counts_n
     assert rules.allocation_is_over(failed, job, NOW_NS, NOW_NS) is over
 
 
-def test_a_stopped_allocation_stays_until_its_agent_says_that_it_ended() -> None:
+def test_stopped_allocation_is_kept_until_its_agent_reports_the_end() -> None:
     stopping = make_allocation(desired_status=DesiredStatus.STOP)
     assert not rules.allocation_is_over(stopping, None, NOW_NS, NOW_NS)
 
 
-def test_a_job_with_a_tagged_version_is_kept() -> None:
+def test_job_with_a_tagged_version_is_kept() -> None:
     versions = [make_job(version=1), make_job(version_tag=JobVersionTag(name="golden"))]
     assert rules.has_tagged(versions)
     assert not rules.has_tagged(versions[:1])
 
 
-def test_jobs_are_over_when_stopped_or_run_to_their_end() -> None:
+def test_jobs_are_collectable_when_stopped_or_completed() -> None:
     dead = {"status": JobStatus.DEAD}
     assert rules.job_is_over(make_job(stop=True, **dead))
     assert rules.job_is_over(make_batch_job(**dead))
@@ -207,7 +207,7 @@ def test_jobs_are_over_when_stopped_or_run_to_their_end() -> None:
     assert not rules.job_is_over(make_batch_job(status=JobStatus.RUNNING))
 
 
-def test_deployments_and_nodes_go_when_they_are_over_for_long() -> None:
+def test_deployments_and_nodes_are_collected_when_ended_long_ago() -> None:
     done = make_deployment(status=DeploymentStatus.SUCCESSFUL)
     assert rules.deployment_is_old(done, NOW_NS)
     assert not rules.deployment_is_old(done, NOW_NS - 1)

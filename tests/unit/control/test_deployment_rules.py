@@ -35,7 +35,7 @@ def allocation(healthy: bool | None, **fields: object) -> Allocation:
     return make_allocation(deployment_status=AllocDeploymentStatus(healthy=healthy), **fields)
 
 
-def test_nothing_happens_to_a_deployment_that_is_under_way() -> None:
+def test_deployment_before_its_deadline_needs_no_action() -> None:
     verdict = judge(deployment(), [allocation(None)], HealthyAllocations(), NOW_NS)
     assert not (verdict.fail)
     assert not (verdict.promote)
@@ -44,7 +44,7 @@ def test_nothing_happens_to_a_deployment_that_is_under_way() -> None:
     assert verdict.look_again_ns == DEADLINE_NS
 
 
-def test_what_got_healthy_asks_for_an_evaluation_once() -> None:
+def test_newly_healthy_allocation_causes_one_evaluation() -> None:
     memory, first, second = HealthyAllocations(), allocation(True), allocation(True)
     assert judge(deployment(), [first], memory, NOW_NS).evaluate
     assert not judge(deployment(), [first], memory, NOW_NS).evaluate
@@ -52,40 +52,40 @@ def test_what_got_healthy_asks_for_an_evaluation_once() -> None:
 
 
 @pytest.mark.parametrize("revert", [True, False])
-def test_no_progress_until_the_deadline_fails_it(revert: bool) -> None:
+def test_deployment_without_progress_fails_at_its_deadline(revert: bool) -> None:
     late = deployment(auto_revert=revert, healthy_allocs=1)
     verdict = judge(late, [], HealthyAllocations(), DEADLINE_NS)
     assert (verdict.fail, verdict.revert) == (NO_PROGRESS, revert)
     assert not judge(late, [], HealthyAllocations(), DEADLINE_NS - 1).fail
 
 
-def test_a_group_that_is_done_has_no_deadline() -> None:
+def test_completed_group_has_no_deadline() -> None:
     verdict = judge(deployment(healthy_allocs=2), [], HealthyAllocations(), DEADLINE_NS)
     assert not verdict.fail
     assert verdict.look_again_ns is None
 
 
-def test_healthy_canaries_wait_for_a_person_without_a_deadline() -> None:
+def test_healthy_canaries_await_manual_promotion_without_a_deadline() -> None:
     waiting = deployment(desired_canaries=1, healthy_allocs=1)
     assert not judge(waiting, [], HealthyAllocations(), DEADLINE_NS).fail
     promoted = deployment(desired_canaries=1, healthy_allocs=1, promoted=True)
     assert judge(promoted, [], HealthyAllocations(), DEADLINE_NS).fail
 
 
-def test_an_unhealthy_allocation_may_be_replaced_once() -> None:
+def test_unhealthy_allocation_is_replaced_once() -> None:
     sick = allocation(False)
     assert judge(deployment(), [sick], HealthyAllocations(), NOW_NS).replace == (sick.id,)
     sick.desired_transition.reschedule = True
     assert judge(deployment(), [sick], HealthyAllocations(), NOW_NS).replace == ()
 
 
-def test_without_a_progress_deadline_the_first_unhealthy_one_fails_it() -> None:
+def test_deployment_without_a_deadline_fails_at_its_first_unhealthy_allocation() -> None:
     strict = deployment(progress_deadline_ns=0, require_progress_by=None, auto_revert=True)
     verdict = judge(strict, [allocation(False)], HealthyAllocations(), NOW_NS)
     assert (verdict.fail, verdict.revert) == (UNHEALTHY, True)
 
 
-def test_canaries_are_promoted_when_all_are_healthy_and_it_may() -> None:
+def test_healthy_canaries_are_promoted_only_with_auto_promote() -> None:
     canaries = [allocation(True), allocation(None)]
     fields = {"desired_canaries": 2, "placed_canaries": [each.id for each in canaries]}
     automatic = deployment(auto_promote=True, **fields)
@@ -98,7 +98,7 @@ def test_canaries_are_promoted_when_all_are_healthy_and_it_may() -> None:
 @pytest.mark.parametrize(
     "status", [DeploymentStatus.PAUSED, DeploymentStatus.FAILED, DeploymentStatus.SUCCESSFUL]
 )
-def test_a_deployment_that_does_not_run_is_left_alone(status: DeploymentStatus) -> None:
+def test_deployment_that_is_not_running_needs_no_action(status: DeploymentStatus) -> None:
     held = deployment()
     held.status = status
     assert judge(
@@ -106,7 +106,7 @@ def test_a_deployment_that_does_not_run_is_left_alone(status: DeploymentStatus) 
     ) == judge(held, [], HealthyAllocations(), NOW_NS)
 
 
-def test_groups_that_were_promoted_by_hand_are_not_promoted_again() -> None:
+def test_manually_promoted_groups_are_not_promoted_again() -> None:
     held, canary = deployment(), allocation(True)
     waiting = DeploymentState(
         desired_canaries=1, placed_canaries=[canary.id], auto_promote=True, desired_total=1
@@ -116,7 +116,7 @@ def test_groups_that_were_promoted_by_hand_are_not_promoted_again() -> None:
     assert judge(held, [canary], HealthyAllocations(), NOW_NS).promote == ("waits",)
 
 
-def test_a_deployment_that_is_late_goes_back_if_any_group_left_half_way_asks_for_it() -> None:
+def test_late_deployment_reverts_if_an_incomplete_group_has_auto_revert() -> None:
     held = deployment()
     later = datetime_of_ns(DEADLINE_NS + 1)
     held.task_groups["other"] = msgspec.structs.replace(

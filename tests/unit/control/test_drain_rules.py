@@ -26,7 +26,7 @@ def running(job: object = None, healthy: bool | None = True, **fields: object) -
     )
 
 
-def test_as_many_leave_as_may_be_missing() -> None:
+def test_drain_migrates_max_parallel_allocations_at_once() -> None:
     group = make_group(count=4, migrate=MigrateStrategy(max_parallel=2))
     held = [running(node_id=node) for node in ("d", "d", "d", "other")]
     leaving = next_of_group(group, held, frozenset({"d"}), NOW_NS)
@@ -34,7 +34,7 @@ def test_as_many_leave_as_may_be_missing() -> None:
     assert {each.node_id for each in leaving} == {"d"}
 
 
-def test_those_that_left_already_count_as_missing_until_they_are_replaced() -> None:
+def test_migrated_allocations_count_as_missing_until_they_are_replaced() -> None:
     group = make_group(count=2, migrate=MigrateStrategy(max_parallel=1))
     moving, staying = running(node_id="d"), running(node_id="d")
     moving.desired_transition.migrate = True
@@ -45,7 +45,7 @@ def test_those_that_left_already_count_as_missing_until_they_are_replaced() -> N
     assert next_of_group(group, [staying, replaced], frozenset({"d"}), NOW_NS) == [staying]
 
 
-def test_at_the_deadline_everything_leaves() -> None:
+def test_drain_migrates_every_allocation_at_the_deadline() -> None:
     strategy = DrainStrategy(deadline_ns=NS_PER_S, force_deadline=datetime_of_ns(NOW_NS))
     held = [running(make_system_job()), running(make_batch_job()), running()]
     before = node_drain(strategy, held, NOW_NS - 1)
@@ -55,7 +55,7 @@ def test_at_the_deadline_everything_leaves() -> None:
     assert leave_now(node_drain(DrainStrategy(deadline_ns=-1), held, NOW_NS)) == held
 
 
-def test_system_jobs_leave_last_and_may_stay() -> None:
+def test_system_jobs_are_drained_last_or_ignored() -> None:
     system, service = running(make_system_job()), running()
     both = node_drain(DrainStrategy(), [system, service], NOW_NS)
     assert leave_now(both) == []
@@ -65,7 +65,7 @@ def test_system_jobs_leave_last_and_may_stay() -> None:
     assert ignoring.is_done
 
 
-def test_batch_work_that_runs_on_every_node_may_finish_and_is_waited_for() -> None:
+def test_drain_waits_for_sysbatch_allocations_to_finish() -> None:
     work, system = running(make_job(type="sysbatch")), running(make_system_job())
     assert leave_now(node_drain(DrainStrategy(), [work, system], NOW_NS)) == []
     ignoring = node_drain(DrainStrategy(ignore_system_jobs=True), [work, system], NOW_NS)
@@ -73,7 +73,7 @@ def test_batch_work_that_runs_on_every_node_may_finish_and_is_waited_for() -> No
     assert leave_now(ignoring) == []
 
 
-def test_a_drain_is_done_when_the_agent_says_that_all_has_ended() -> None:
+def test_drain_is_done_when_the_agent_reported_every_end() -> None:
     stopping = running(desired_status="stop")
     assert not node_drain(DrainStrategy(), [stopping], NOW_NS).is_done
     ended = running(desired_status="stop")
@@ -81,7 +81,7 @@ def test_a_drain_is_done_when_the_agent_says_that_all_has_ended() -> None:
     assert node_drain(DrainStrategy(), [ended], NOW_NS).is_done
 
 
-def test_what_is_not_healthy_by_its_deadline_holds_a_drain_up_no_longer() -> None:
+def test_allocation_not_healthy_by_its_deadline_does_not_delay_a_drain() -> None:
     strategy = MigrateStrategy(max_parallel=1, healthy_deadline_ns=60 * NS_PER_S)
     group = make_group(count=2, migrate=strategy)
     staying, starting = running(node_id="d"), running(node_id="other", healthy=None)
@@ -93,7 +93,7 @@ def test_what_is_not_healthy_by_its_deadline_holds_a_drain_up_no_longer() -> Non
     assert next_of_group(group, [staying, failing], draining, NOW_NS) == [staying]
 
 
-def test_what_is_not_healthy_leaves_first() -> None:
+def test_drain_migrates_unhealthy_allocations_first() -> None:
     group = make_group(count=2, migrate=MigrateStrategy(max_parallel=1))
     well, sick = running(node_id="d"), running(node_id="d", healthy=False)
     assert next_of_group(group, [well, sick], frozenset({"d"}), NOW_NS) == [sick]

@@ -31,7 +31,7 @@ def take(broker: EvalBroker, now_ns: int = NOW, types: tuple[str, ...] = SERVICE
     return delivery
 
 
-def test_the_most_urgent_comes_first_then_the_oldest() -> None:
+def test_highest_priority_is_delivered_first_then_the_oldest() -> None:
     broker = EvalBroker()
     low, old, new = (
         evaluation("low", 1, priority=10),
@@ -43,7 +43,7 @@ def test_the_most_urgent_comes_first_then_the_oldest() -> None:
     assert [take(broker).evaluation.job_id for _ in range(3)] == ["old", "new", "low"]
 
 
-def test_types_with_equally_urgent_work_take_turns() -> None:
+def test_types_with_equal_priority_take_turns() -> None:
     broker = EvalBroker()
     for number in range(4):
         broker.enqueue(evaluation(f"s{number}", number), NOW)
@@ -52,7 +52,7 @@ def test_types_with_equally_urgent_work_take_turns() -> None:
     assert all(first != second for first, second in itertools.pairwise(served))
 
 
-def test_a_job_has_one_evaluation_out_at_a_time() -> None:
+def test_one_evaluation_of_a_job_is_outstanding_at_a_time() -> None:
     broker = EvalBroker()
     broker.enqueue(evaluation(index=1), NOW)
     broker.enqueue(evaluation(index=2), NOW)
@@ -62,7 +62,7 @@ def test_a_job_has_one_evaluation_out_at_a_time() -> None:
     assert take(broker).evaluation.modify_index == 2
 
 
-def test_an_ack_keeps_the_most_urgent_newest_and_cancels_the_rest() -> None:
+def test_ack_keeps_the_newest_of_highest_priority_and_cancels_the_rest() -> None:
     broker = EvalBroker()
     broker.enqueue(evaluation(index=1), NOW)
     first = take(broker)
@@ -75,7 +75,7 @@ def test_an_ack_keeps_the_most_urgent_newest_and_cancels_the_rest() -> None:
     assert broker.take_cancelable(10) == []
 
 
-def test_a_later_evaluation_of_the_job_waits_for_all_that_was_written_of_it() -> None:
+def test_next_evaluation_of_a_job_waits_for_the_index_of_its_last_write() -> None:
     broker = EvalBroker()
     broker.enqueue(evaluation(index=5), NOW)
     first = take(broker)
@@ -85,14 +85,14 @@ def test_a_later_evaluation_of_the_job_waits_for_all_that_was_written_of_it() ->
     assert take(broker).wait_index == 9
 
 
-def test_no_evaluation_is_scheduled_below_where_leadership_began() -> None:
+def test_wait_index_is_at_least_the_index_where_leadership_began() -> None:
     broker = EvalBroker()
     broker.floor_index = 77
     broker.enqueue(evaluation(index=5), NOW)
     assert take(broker).wait_index == 77
 
 
-def test_a_wrong_or_used_token_is_refused() -> None:
+def test_wrong_or_used_token_is_refused() -> None:
     broker = EvalBroker()
     broker.enqueue(evaluation(), NOW)
     delivery = take(broker)
@@ -103,7 +103,7 @@ def test_a_wrong_or_used_token_is_refused() -> None:
         broker.ack(delivery.evaluation.id, delivery.token, NOW)
 
 
-def test_a_nack_delays_the_next_delivery_longer_each_time() -> None:
+def test_each_nack_delays_the_next_delivery_longer() -> None:
     limits = BrokerLimits(delivery_limit=10)
     broker = EvalBroker(limits)
     broker.enqueue(evaluation(), NOW)
@@ -117,7 +117,7 @@ def test_a_nack_delays_the_next_delivery_longer_each_time() -> None:
         broker.expire(now_ns)
 
 
-def test_what_is_held_too_long_is_delivered_again() -> None:
+def test_evaluation_held_past_its_timeout_is_delivered_again() -> None:
     broker = EvalBroker()
     broker.enqueue(evaluation(), NOW)
     delivery = take(broker)
@@ -130,7 +130,7 @@ def test_what_is_held_too_long_is_delivered_again() -> None:
     assert take(broker, deadline_ns).evaluation.id == delivery.evaluation.id
 
 
-def test_an_extended_hold_does_not_run_out_at_the_old_time() -> None:
+def test_extended_hold_does_not_expire_at_the_old_time() -> None:
     broker = EvalBroker()
     broker.enqueue(evaluation(), NOW)
     delivery = take(broker)
@@ -139,7 +139,7 @@ def test_an_extended_hold_does_not_run_out_at_the_old_time() -> None:
     broker.ack(delivery.evaluation.id, delivery.token, NOW)
 
 
-def test_an_evaluation_delivered_too_often_fails_and_keeps_its_place_until_it_is_recorded() -> None:
+def test_evaluation_delivered_too_often_fails_and_blocks_its_job_until_recorded() -> None:
     broker = EvalBroker(BrokerLimits(delivery_limit=1))
     broker.enqueue(evaluation(index=1), NOW)
     broker.enqueue(evaluation(index=2), NOW)
@@ -152,7 +152,7 @@ def test_an_evaluation_delivered_too_often_fails_and_keeps_its_place_until_it_is
     assert take(broker).evaluation.modify_index == 2
 
 
-def test_an_evaluation_for_later_is_not_delivered_before() -> None:
+def test_delayed_evaluation_is_not_delivered_before_its_time() -> None:
     broker = EvalBroker()
     broker.enqueue(evaluation(wait_until=NOW + 5), NOW)
     assert broker.dequeue(SERVICE, "t", NOW) is None
@@ -161,7 +161,7 @@ def test_an_evaluation_for_later_is_not_delivered_before() -> None:
     take(broker)
 
 
-def test_a_newer_form_of_a_held_evaluation_is_delivered_after_the_ack() -> None:
+def test_newer_version_of_a_held_evaluation_is_delivered_after_the_ack() -> None:
     broker = EvalBroker()
     first = evaluation(index=3)
     broker.enqueue(first, NOW)
@@ -171,7 +171,7 @@ def test_a_newer_form_of_a_held_evaluation_is_delivered_after_the_ack() -> None:
     assert take(broker).evaluation.modify_index == 8
 
 
-def test_a_discarded_evaluation_makes_room_for_the_next_of_its_job() -> None:
+def test_next_evaluation_of_a_job_is_delivered_when_one_is_discarded() -> None:
     broker = EvalBroker()
     first = evaluation(index=1)
     broker.enqueue(first, NOW)
@@ -181,7 +181,7 @@ def test_a_discarded_evaluation_makes_room_for_the_next_of_its_job() -> None:
     assert broker.dequeue(SERVICE, "t", NOW) is None
 
 
-def test_what_nobody_looked_at_is_ready_at_once_and_has_not_failed() -> None:
+def test_returned_evaluation_is_ready_at_once_and_counts_no_failed_delivery() -> None:
     broker = EvalBroker(BrokerLimits(delivery_limit=1))
     broker.enqueue(evaluation(), NOW)
     for _ in range(3):

@@ -18,7 +18,7 @@ from tests.support.factories import make_evaluation
 from tests.support.state import open_store
 
 
-def test_an_evaluation_that_came_and_ended_in_one_batch_is_handed_to_nobody(
+def test_evaluation_that_ended_within_its_batch_is_not_delivered(
     tmp_path: Path,
 ) -> None:
     """A reader that falls behind gets several batches as one."""

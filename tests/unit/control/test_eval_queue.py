@@ -35,7 +35,7 @@ def jobs_of(deliveries: list[Delivery]) -> list[str]:
     return [delivery.evaluation.job_id for delivery in deliveries]
 
 
-def test_a_worker_is_handed_as_many_as_it_takes_and_are_ready() -> None:
+def test_dequeue_returns_ready_evaluations_up_to_its_limit() -> None:
     async def run() -> None:
         queue = queue_of(3)
         assert jobs_of(await queue.dequeue(SERVICE, 1, limit=2)) == ["job-0", "job-1"]
@@ -44,7 +44,7 @@ def test_a_worker_is_handed_as_many_as_it_takes_and_are_ready() -> None:
     asyncio.run(run())
 
 
-def test_each_that_waits_is_handed_one_before_anybody_is_handed_more() -> None:
+def test_every_waiting_worker_gets_one_evaluation_before_any_gets_two() -> None:
     async def run() -> None:
         queue = queue_of(0)
         waiting = [asyncio.create_task(queue.dequeue(SERVICE, 1, limit=4)) for _ in range(2)]
@@ -55,7 +55,7 @@ def test_each_that_waits_is_handed_one_before_anybody_is_handed_more() -> None:
     asyncio.run(run())
 
 
-def test_what_an_earlier_process_of_a_worker_held_is_delivered_again() -> None:
+def test_evaluations_held_by_an_earlier_worker_process_are_delivered_again() -> None:
     async def run() -> None:
         clock = FakeClock()
         queue = queue_of(2, clock)
@@ -77,7 +77,7 @@ def test_what_an_earlier_process_of_a_worker_held_is_delivered_again() -> None:
     asyncio.run(run())
 
 
-def test_the_same_process_asking_again_loses_nothing() -> None:
+def test_repeated_dequeue_by_one_process_keeps_its_evaluations() -> None:
     async def run() -> None:
         queue = queue_of(1)
         (held,) = await queue.dequeue(SERVICE, 1, session=WorkerSession("w", "first"))
@@ -91,7 +91,7 @@ LOCAL = WorkerSession("n", "only", local=True)
 REMOTE = WorkerSession("f", "only")
 
 
-def test_other_servers_workers_help_when_the_leaders_own_do_not_keep_up() -> None:
+def test_remote_workers_get_evaluations_when_local_workers_are_stuck() -> None:
     async def run() -> None:
         clock = FakeClock()
         queue = queue_of(0, clock)
@@ -116,7 +116,7 @@ def test_other_servers_workers_help_when_the_leaders_own_do_not_keep_up() -> Non
     asyncio.run(run())
 
 
-def test_other_servers_workers_help_when_the_leaders_own_get_on_but_never_get_done() -> None:
+def test_remote_workers_get_evaluations_when_local_workers_stay_behind() -> None:
     async def run() -> None:
         clock = FakeClock()
         queue = queue_of(0, clock)
@@ -136,7 +136,7 @@ def test_other_servers_workers_help_when_the_leaders_own_get_on_but_never_get_do
     asyncio.run(run())
 
 
-def test_other_servers_workers_are_asked_at_once_where_the_leader_has_none() -> None:
+def test_remote_workers_get_evaluations_at_once_without_local_workers() -> None:
     async def run() -> None:
         queue = queue_of(3)
         (first,) = await queue.dequeue(SERVICE, 0, session=REMOTE)
@@ -153,7 +153,7 @@ def test_other_servers_workers_are_asked_at_once_where_the_leader_has_none() -> 
     asyncio.run(run())
 
 
-def test_one_whose_delivery_failed_comes_alone() -> None:
+def test_evaluation_whose_delivery_failed_is_delivered_alone() -> None:
     async def run() -> None:
         clock = FakeClock()
         queue = queue_of(4, clock)
@@ -170,7 +170,7 @@ def test_one_whose_delivery_failed_comes_alone() -> None:
     asyncio.run(run())
 
 
-def test_who_waits_hears_that_the_leadership_is_lost() -> None:
+def test_waiting_dequeue_raises_when_leadership_is_lost() -> None:
     async def run() -> None:
         queue = queue_of(0)
         waiting = asyncio.create_task(queue.dequeue(SERVICE, 9))

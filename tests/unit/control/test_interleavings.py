@@ -308,6 +308,6 @@ def _commits_overlap(history: Sequence[str]) -> bool:
 
 
 @pytest.mark.parametrize("seed", [3, 11])
-def test_the_same_choices_give_the_same_run(seed: int, tmp_path: Path) -> None:
+def test_same_choices_give_the_same_run(seed: int, tmp_path: Path) -> None:
     first = _run(seed, tmp_path / "first").turns.history
     assert first == _run(seed, tmp_path / "second").turns.history

@@ -115,7 +115,7 @@ async def linked() -> AsyncIterator[Ends]:
         await asyncio.wait_for(gone.wait(), 5)
 
 
-def test_every_call_has_its_reply() -> None:
+def test_every_call_receives_its_own_reply() -> None:
     async def run() -> None:
         async with linked() as ends:
             ends.leader.ready = [make_evaluation(), make_evaluation()]
@@ -143,7 +143,7 @@ def test_every_call_has_its_reply() -> None:
     asyncio.run(run())
 
 
-def test_calls_of_one_turn_of_the_loop_arrive_as_one_frame() -> None:
+def test_calls_of_one_event_loop_turn_are_sent_as_one_frame() -> None:
     async def run() -> None:
         arrived: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         server_end, worker_end = socket.socketpair()
@@ -179,7 +179,7 @@ def test_error_of_the_leader_keeps_its_class_and_text(error: UnavailableError) -
     asyncio.run(run())
 
 
-def test_one_of_several_calls_is_refused_alone() -> None:
+def test_refusal_of_one_call_leaves_other_calls_alone() -> None:
     async def run() -> None:
         async with linked() as ends:
             ends.leader.refused = {"e1": ConflictError("cannot: not held")}
@@ -203,7 +203,7 @@ def test_fault_of_the_server_fails_that_call_alone() -> None:
     asyncio.run(run())
 
 
-def test_evaluations_on_their_way_to_a_canceled_dequeue_are_nacked() -> None:
+def test_evaluations_sent_to_a_canceled_dequeue_are_nacked() -> None:
     async def run() -> None:
         async with linked() as ends:
             ends.leader.ready = [make_evaluation(id="e0"), make_evaluation(id="e1")]
@@ -250,7 +250,7 @@ def test_unreadable_frame_closes_the_pipe() -> None:
     asyncio.run(run())
 
 
-def test_call_that_is_canceled_before_the_server_began_leaves_nothing_behind() -> None:
+def test_call_canceled_before_the_server_began_leaves_no_state() -> None:
     async def run() -> None:
         async with linked() as ends:
             asking = asyncio.create_task(ends.worker.dequeue(DEQUEUE))

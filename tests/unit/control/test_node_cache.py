@@ -33,7 +33,7 @@ _STEPS = st.lists(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(steps=_STEPS)
-def test_it_says_of_every_node_what_the_snapshot_says(
+def test_node_cache_agrees_with_the_snapshot_about_every_node(
     tmp_path_factory: object, steps: list[tuple[str, int]]
 ) -> None:
     directory: Path = tmp_path_factory.mktemp("book")  # type: ignore[attr-defined]

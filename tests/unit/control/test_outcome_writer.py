@@ -41,7 +41,7 @@ def outcome() -> list[Any]:
     return [make_evaluation(), make_evaluation()]
 
 
-def test_what_comes_in_one_turn_is_one_entry() -> None:
+def test_outcomes_of_one_event_loop_turn_share_an_entry() -> None:
     async def run() -> None:
         log = Log()
         writer = writer_on(log)
@@ -52,7 +52,7 @@ def test_what_comes_in_one_turn_is_one_entry() -> None:
     asyncio.run(run())
 
 
-def test_an_entry_does_not_grow_without_end() -> None:
+def test_outcomes_of_one_entry_are_limited() -> None:
     async def run() -> None:
         log = Log()
         writer = writer_on(log)
@@ -62,7 +62,7 @@ def test_an_entry_does_not_grow_without_end() -> None:
     asyncio.run(run())
 
 
-def test_the_next_entry_does_not_wait_for_the_last() -> None:
+def test_next_entry_is_proposed_before_the_last_is_applied() -> None:
     async def run() -> None:
         log = Log()
         log.may_apply.clear()
@@ -79,7 +79,7 @@ def test_the_next_entry_does_not_wait_for_the_last() -> None:
     asyncio.run(run())
 
 
-def test_everybody_hears_that_it_failed_and_one_that_left_takes_nothing_with_it() -> None:
+def test_failed_entry_raises_for_every_caller_and_a_canceled_one_drops_nothing() -> None:
     async def run() -> None:
         log = Log(NotLeaderError("cannot: lost"))
         log.may_apply.clear()

@@ -45,22 +45,22 @@ def ns(*moment: int) -> int:
         ("*/10 * * * * * *", (2027, 3, 1, 12, 0, 10)),
     ],
 )
-def test_the_next_launch(spec: str, due: tuple[int, ...]) -> None:
+def test_next_launch_follows_the_cron_expression(spec: str, due: tuple[int, ...]) -> None:
     assert next_launch_ns(PeriodicConfig(spec=spec), ns(2027, 3, 1, 12)) == ns(*due)
 
 
-def test_of_several_schedules_the_earliest_counts() -> None:
+def test_earliest_of_several_schedules_is_next() -> None:
     config = PeriodicConfig(specs=["0 20 * * *", "0 14 * * *"])
     assert next_launch_ns(config, ns(2027, 3, 1, 12)) == ns(2027, 3, 1, 14)
 
 
-def test_a_time_zone_is_followed_and_what_its_clocks_skip_is_left_out_that_day() -> None:
+def test_launch_follows_the_time_zone_and_a_skipped_hour_has_none() -> None:
     config = PeriodicConfig(spec="30 2 * * *", time_zone="Europe/Berlin")
     assert next_launch_ns(config, ns(2027, 3, 27, 0)) == ns(2027, 3, 27, 1, 30)
     assert next_launch_ns(config, ns(2027, 3, 27, 12)) == ns(2027, 3, 29, 0, 30)
 
 
-def test_what_the_clocks_show_twice_is_run_twice() -> None:
+def test_launch_in_a_repeated_hour_happens_twice() -> None:
     config = PeriodicConfig(spec="30 1 * * *", time_zone="America/New_York")
     first = next_launch_ns(config, ns(2027, 11, 7, 0))
     assert first == ns(2027, 11, 7, 5, 30)
@@ -81,7 +81,7 @@ ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kolka
     minute=st.integers(0, 2880),
 )  # fmt: skip
 @settings(max_examples=50, deadline=None)
-def test_the_next_launch_is_the_next_minute_at_which_the_clocks_show_it(
+def test_next_launch_is_the_first_matching_minute_of_local_time(
     minutes: list[int], hours: list[int], zone: str, day: tuple[int, int, int], minute: int
 ) -> None:
     spec = f"{','.join(map(str, minutes))} {','.join(map(str, hours))} * * *"
@@ -106,12 +106,12 @@ def test_the_next_launch_is_the_next_minute_at_which_the_clocks_show_it(
         PeriodicConfig(spec="* * * * *", time_zone="../../etc/passwd"),
     ],
 )
-def test_what_cannot_be_read_is_said(config: PeriodicConfig) -> None:
+def test_unreadable_schedule_is_refused(config: PeriodicConfig) -> None:
     with pytest.raises(InvalidInputError, match="cannot"):
         next_launch_ns(config, NOW_NS)
 
 
-def test_a_disabled_schedule_or_a_past_year_is_never_due() -> None:
+def test_disabled_schedule_or_past_year_is_never_due() -> None:
     assert next_launch_ns(PeriodicConfig(spec="* * * * *", enabled=False), NOW_NS) is None
     assert next_launch_ns(PeriodicConfig(spec="0 0 1 1 * 2020"), NOW_NS) is None
 
@@ -122,31 +122,31 @@ def hourly(**fields: object) -> Job:
     )
 
 
-def test_a_launch_is_missed_only_when_one_fell_due() -> None:
+def test_launch_is_missed_only_when_one_was_due() -> None:
     assert missed_launch(hourly(), ns(2027, 3, 1, 12), ns(2027, 3, 1, 13))
     assert not missed_launch(hourly(), ns(2027, 3, 1, 12), ns(2027, 3, 1, 12, 59))
 
 
-def test_what_fell_due_before_the_job_was_registered_as_it_is_was_not_missed() -> None:
+def test_launch_due_before_the_job_was_changed_is_not_missed() -> None:
     changed = hourly(submit_time_ns=ns(2027, 3, 1, 13, 30))
     assert not missed_launch(changed, ns(2027, 3, 1, 12), ns(2027, 3, 1, 13, 45))
     assert missed_launch(changed, 0, ns(2027, 3, 1, 14))
 
 
-def test_a_parameterized_parent_is_launched_only_as_its_dispatches_say() -> None:
+def test_parameterized_periodic_job_is_tracked_only_when_dispatched() -> None:
     both = hourly(parameterized_job=ParameterizedJobConfig())
     assert not is_tracked(both)
     assert is_tracked(msgspec.structs.replace(both, dispatched=True))
     assert is_tracked(hourly())
 
 
-def test_a_launch_overlaps_while_a_child_lives() -> None:
+def test_launch_overlaps_while_a_child_runs() -> None:
     dead, alive = (make_batch_job(status=s) for s in (JobStatus.DEAD, JobStatus.RUNNING))
     assert not overlaps([dead])
     assert overlaps([dead, alive])
 
 
-def test_a_child_runs_what_its_parent_describes_and_is_found_by_its_time() -> None:
+def test_child_copies_its_parent_and_its_id_holds_the_launch_time() -> None:
     origin = JobOrigin(source="demo", commit_id="c0ffee")
     parent = make_batch_job(
         id="report", periodic=PeriodicConfig(spec="@daily"), version=4, origin=origin

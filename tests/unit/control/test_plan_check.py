@@ -55,7 +55,7 @@ def small_node(**fields: object) -> Node:
     return make_node(cpu_shares=150, **fields)
 
 
-def test_what_fits_is_committed_whole() -> None:
+def test_plan_that_fits_is_committed_whole() -> None:
     node, job = make_node(), make_job()
     plan = Plan(placements=[make_placements(job, [node], 3)])
     check = examine_plan(plan, ListView([node]))
@@ -64,7 +64,7 @@ def test_what_fits_is_committed_whole() -> None:
     assert check.usages[node.id].cpu_shares == 300
 
 
-def test_one_full_node_is_dropped_and_the_rest_is_committed() -> None:
+def test_full_node_is_rejected_and_the_rest_is_committed() -> None:
     full, empty, job = small_node(), make_node(), make_job()
     view = ListView([full, empty], [make_allocation(job, full)], index=77)
     placements = make_placements(job, [full, empty], 4, canary_rows=[1, 2])
@@ -81,7 +81,7 @@ def test_one_full_node_is_dropped_and_the_rest_is_committed() -> None:
     assert [claim.alloc_id for claim in result.claims] == kept.alloc_ids
 
 
-def test_all_at_once_takes_everything_or_nothing() -> None:
+def test_all_at_once_plan_is_committed_whole_or_not_at_all() -> None:
     full, empty, job = small_node(), make_node(), make_job()
     view = ListView([full, empty], [make_allocation(job, full)])
     plan = Plan(
@@ -95,7 +95,7 @@ def test_all_at_once_takes_everything_or_nothing() -> None:
     assert result.rejected_nodes == [full.id]
 
 
-def test_a_stop_or_an_eviction_makes_room() -> None:
+def test_stopped_or_evicted_allocation_frees_its_resources() -> None:
     node, job = small_node(), make_job()
     held = make_allocation(job, node)
     view = ListView([node], [held])
@@ -110,7 +110,7 @@ def test_a_stop_or_an_eviction_makes_room() -> None:
     assert len(examine_plan(evicting, view).result.preemptions) == 1
 
 
-def test_who_ended_meanwhile_is_not_evicted() -> None:
+def test_ended_allocation_is_not_evicted() -> None:
     node, job = small_node(), make_job()
     ended = make_allocation(job, node, client_status=ClientStatus.COMPLETE)
     plan = Plan(
@@ -122,7 +122,7 @@ def test_who_ended_meanwhile_is_not_evicted() -> None:
     assert result.preemptions == []
 
 
-def test_a_node_must_be_there_ready_and_eligible() -> None:
+def test_placement_needs_a_known_ready_and_eligible_node() -> None:
     job = make_job()
     nodes = {
         "node is not eligible": make_node(scheduling_eligibility=Eligibility.INELIGIBLE),
@@ -138,7 +138,7 @@ def test_a_node_must_be_there_ready_and_eligible() -> None:
         assert check.reasons == {node.id: reason}
 
 
-def test_out_of_touch_nodes_take_only_what_records_that() -> None:
+def test_silent_node_takes_only_updates_that_record_its_state() -> None:
     job = make_job()
     gone, away = make_node(status=NodeStatus.DOWN), make_node(status=NodeStatus.DISCONNECTED)
     held = [make_allocation(job, node) for node in (gone, away)]
@@ -156,7 +156,7 @@ def test_out_of_touch_nodes_take_only_what_records_that() -> None:
 
 
 @pytest.mark.parametrize("status", [NodeStatus.DOWN, NodeStatus.DISCONNECTED, NodeStatus.READY])
-def test_what_the_servers_note_for_themselves_needs_no_node(status: str) -> None:
+def test_update_of_server_fields_needs_no_ready_node(status: str) -> None:
     node, job = make_node(status=status, scheduling_eligibility=Eligibility.INELIGIBLE), make_job()
     failed = make_allocation(job, node, client_status=ClientStatus.FAILED)
     note = AllocUpdate(alloc_id=failed.id, node_id=node.id, followup_eval_id="later")
@@ -164,7 +164,7 @@ def test_what_the_servers_note_for_themselves_needs_no_node(status: str) -> None
     assert not examine_plan(Plan(updates=[note, gone]), ListView([node], [failed], [job])).reasons
 
 
-def test_a_node_that_is_down_refuses_work() -> None:
+def test_node_that_is_down_refuses_placements() -> None:
     node, job = make_node(status=NodeStatus.DOWN), make_job()
     held = make_allocation(job, node)
     in_place = AllocUpdate(alloc_id=held.id, node_id=node.id, job_version=1)
@@ -174,7 +174,7 @@ def test_a_node_that_is_down_refuses_work() -> None:
         assert reasons == {node.id: "node is down and contains invalid updates"}
 
 
-def test_a_return_is_recorded_while_the_node_is_not_ready_yet() -> None:
+def test_returning_client_status_is_recorded_on_an_initializing_node() -> None:
     node, job = make_node(status=NodeStatus.INITIALIZING), make_job()
     held = make_allocation(job, node)
     update = AllocUpdate(alloc_id=held.id, node_id=node.id, record_client_status="running")
@@ -184,7 +184,7 @@ def test_a_return_is_recorded_while_the_node_is_not_ready_yet() -> None:
     assert examine_plan(Plan(updates=[update], placements=[placement]), view).reasons
 
 
-def test_what_is_updated_and_stopped_by_one_plan_makes_room() -> None:
+def test_allocation_updated_and_stopped_by_one_plan_frees_its_resources() -> None:
     node, job = small_node(), make_job()
     held = make_allocation(job, node)
     plan = Plan(
@@ -200,7 +200,7 @@ def test_stops_need_no_node() -> None:
     assert examine_plan(Plan(stops=[stop]), ListView()).result.stops == [stop]
 
 
-def test_ports_cores_and_devices_are_given_once() -> None:
+def test_ports_cores_and_devices_are_assigned_once() -> None:
     node, job = make_node(), make_job()
     port = [AllocatedPort(label="http", value=8080)]
     twice = make_placements(job, [node], 2, ports=[port, port])
@@ -214,7 +214,7 @@ def test_ports_cores_and_devices_are_given_once() -> None:
     assert examine_plan(Plan(placements=[cores]), ListView([node])).reasons == {node.id: "cores"}
 
 
-def test_a_single_writer_volume_has_one_writer_per_node() -> None:
+def test_single_writer_volume_has_one_writer_per_node() -> None:
     request = VolumeRequest(
         name="data", type="host", source="data", access_mode="single-node-single-writer"
     )
@@ -227,7 +227,7 @@ def test_a_single_writer_volume_has_one_writer_per_node() -> None:
     assert "single-writer" in examine_plan(plan, view).reasons[node.id]
 
 
-def test_a_node_takes_no_more_allocations_than_it_allows() -> None:
+def test_node_takes_no_more_allocations_than_its_limit() -> None:
     node, job = make_node(node_max_allocs=3), make_job()
     view = ListView([node], [make_allocation(job, node)])
     assert not examine_plan(Plan(placements=[make_placements(job, [node], 2)]), view).reasons
@@ -237,7 +237,7 @@ def test_a_node_takes_no_more_allocations_than_it_allows() -> None:
     assert not examine_plan(full, view).reasons
 
 
-def test_rows_of_rejected_nodes_leave_no_trace() -> None:
+def test_rows_of_rejected_nodes_are_removed_from_placements() -> None:
     nodes = [make_node() for _ in range(3)]
     placements = make_placements(make_job(), nodes, 6)
     assert without_nodes(placements, set()) is placements
@@ -250,7 +250,7 @@ def test_rows_of_rejected_nodes_leave_no_trace() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.data())
-def test_committed_plans_never_over_commit_and_the_ledger_agrees_with_the_state(
+def test_committed_plans_never_over_commit_and_node_usage_agrees_with_state(
     data: st.DataObject,
 ) -> None:
     """Plans drawn at random are checked with remembered usage, and applied to a list."""
@@ -289,6 +289,6 @@ def _apply(view: ListView, result: object, job: Job) -> None:
             view.allocations.append(made)
 
 
-def test_an_ask_counts_tasks_that_run_together() -> None:
+def test_resource_ask_sums_tasks_that_run_together() -> None:
     assert ask_of(make_resources(cpu=10, memory_mb=20, disk_mb=30)).cpu_shares == 10
     assert ask_of(None).memory_mb == 0

@@ -71,7 +71,7 @@ async def released(variables: VariableUseCases) -> StoredVariable:
             await store.watch.wait(["variables"], index, 10)
 
 
-def test_a_lock_that_is_not_renewed_ends_after_its_ttl() -> None:
+def test_lock_that_is_not_renewed_expires_after_its_ttl() -> None:
     async def work(variables: VariableUseCases, clock: FakeClock) -> None:
         async with leading(variables.context):
             await variables.acquire_lock(NEW, WANTED)
@@ -88,7 +88,7 @@ def test_a_lock_that_is_not_renewed_ends_after_its_ttl() -> None:
     run(work)
 
 
-def test_a_renewed_lock_lasts_and_a_write_is_no_renewal() -> None:
+def test_renewal_extends_a_lock_and_a_write_does_not() -> None:
     async def work(variables: VariableUseCases, clock: FakeClock) -> None:
         async with leading(variables.context):
             lock_id = (await variables.acquire_lock(NEW, WANTED)).lock_id
@@ -105,7 +105,7 @@ def test_a_renewed_lock_lasts_and_a_write_is_no_renewal() -> None:
     run(work)
 
 
-def test_a_new_leader_gives_the_whole_ttl_again() -> None:
+def test_new_leader_restarts_the_ttl_of_a_lock() -> None:
     async def work(variables: VariableUseCases, clock: FakeClock) -> None:
         async with leading(variables.context):
             await variables.acquire_lock(NEW, WANTED)
@@ -119,7 +119,7 @@ def test_a_new_leader_gives_the_whole_ttl_again() -> None:
     run(work)
 
 
-def test_what_was_released_is_not_ended_again() -> None:
+def test_released_lock_does_not_expire_the_next_lock() -> None:
     async def work(variables: VariableUseCases, clock: FakeClock) -> None:
         async with leading(variables.context):
             first = await variables.acquire_lock(NEW, WANTED)

@@ -174,29 +174,29 @@ def handle(leader: ListLeader, views: LateViews | None = None, schedule: Any = d
     return leader.told
 
 
-def test_a_committed_plan_is_recorded_and_acknowledged() -> None:
+def test_committed_plan_is_recorded_and_acknowledged() -> None:
     told = handle(ListLeader([PlanResult(alloc_index=9)]))
     assert told == [("plan", "t", "complete")], "plan and outcome are one entry"
 
 
-def test_without_a_plan_the_outcome_alone_closes_the_evaluation() -> None:
+def test_outcome_without_a_plan_closes_the_evaluation() -> None:
     assert handle(ListLeader(), schedule=nothing_to_do) == [("close", "complete")]
 
 
-def test_a_partly_rejected_plan_is_made_again_on_a_newer_view() -> None:
+def test_partly_rejected_plan_is_made_again_on_a_newer_snapshot() -> None:
     views = LateViews(index=99)
     told = handle(ListLeader([PlanResult(refresh_index=77), PlanResult()]), views)
     assert [each[0] for each in told] == ["plan", "plan"]
     assert views.waits[-1][0] == 77
 
 
-def test_after_too_many_rejections_the_evaluation_fails_and_blocks() -> None:
+def test_evaluation_fails_and_blocks_after_too_many_rejections() -> None:
     told = handle(ListLeader([PlanResult(refresh_index=7)] * 50))
     assert sum(each[0] == "plan" for each in told) == 5
     assert told[-1] == ("close", "failed", "blocked")
 
 
-def test_a_failure_gives_the_evaluation_back() -> None:
+def test_scheduler_failure_nacks_the_evaluation() -> None:
     assert handle(ListLeader(), schedule=fail) == [("nack", "t")]
     refused = ListLeader([RefusedError("cannot")])
     assert handle(refused)[-1] == ("nack", "t")
@@ -204,12 +204,12 @@ def test_a_failure_gives_the_evaluation_back() -> None:
     assert handle(gone)[-1] == ("nack", "t")
 
 
-def test_an_evaluation_that_is_lost_is_left_alone() -> None:
+def test_evaluation_held_by_another_worker_is_left_alone() -> None:
     told = handle(ListLeader([ConflictError("cannot: not held")]))
     assert told == [("plan", "t", "complete")]
 
 
-def test_behind_the_wait_index_it_gives_back_and_keeps_away_until_the_store_catches_up() -> None:
+def test_worker_behind_the_wait_index_nacks_and_pauses_until_it_catches_up() -> None:
     async def run() -> None:
         leader, views = ListLeader(), LateViews(index=1)
         leader.deliveries = [make_evaluation(), make_evaluation()]
@@ -227,7 +227,7 @@ def test_behind_the_wait_index_it_gives_back_and_keeps_away_until_the_store_catc
     asyncio.run(run())
 
 
-def test_a_shutdown_is_no_time_out_and_gives_back_at_once() -> None:
+def test_shutdown_returns_held_evaluations_at_once() -> None:
     async def run() -> None:
         leader, views = ListLeader(), LateViews(index=1, patience=0)
         leader.deliveries = [make_evaluation(), make_evaluation()]
@@ -243,7 +243,7 @@ def test_a_shutdown_is_no_time_out_and_gives_back_at_once() -> None:
     asyncio.run(run())
 
 
-def test_a_paused_worker_asks_for_nothing() -> None:
+def test_paused_worker_dequeues_nothing() -> None:
     async def run() -> None:
         leader, statuses = ListLeader(), []
         loop = WorkerLoop(
@@ -270,7 +270,7 @@ def test_a_paused_worker_asks_for_nothing() -> None:
     asyncio.run(run())
 
 
-def test_the_next_evaluation_is_decided_while_plans_are_on_their_way() -> None:
+def test_next_evaluation_is_scheduled_while_plans_are_in_flight() -> None:
     async def run() -> None:
         leader, views = ListLeader([PlanResult(alloc_index=9)] * 5), LateViews()
         leader.may_answer.clear()
@@ -289,7 +289,7 @@ def test_the_next_evaluation_is_decided_while_plans_are_on_their_way() -> None:
     asyncio.run(run())
 
 
-def test_of_a_batch_only_the_rejected_is_decided_again() -> None:
+def test_only_the_rejected_evaluation_of_a_batch_is_scheduled_again() -> None:
     decided: list[str] = []
 
     def note(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> SchedulingOutcome:
@@ -313,7 +313,7 @@ def test_of_a_batch_only_the_rejected_is_decided_again() -> None:
     asyncio.run(run())
 
 
-def test_of_a_batch_only_the_one_that_fails_is_given_back() -> None:
+def test_only_the_failed_evaluation_of_a_batch_is_nacked() -> None:
     def fail_on_e1(evaluation: Evaluation, view: Any, now_ns: int, seed: int) -> SchedulingOutcome:
         if evaluation.id == "e1":
             raise ZeroDivisionError
@@ -333,7 +333,7 @@ def test_of_a_batch_only_the_one_that_fails_is_given_back() -> None:
     asyncio.run(run())
 
 
-def test_an_evaluation_that_must_see_more_than_the_others_waits_for_a_later_view() -> None:
+def test_evaluation_with_a_higher_wait_index_waits_for_a_later_snapshot() -> None:
     async def run() -> None:
         leader, views = ListLeader(), LateViews(index=10)
         leader.deliveries = [make_evaluation(id=f"e{number}") for number in range(3)]
@@ -349,7 +349,7 @@ def test_an_evaluation_that_must_see_more_than_the_others_waits_for_a_later_view
     asyncio.run(run())
 
 
-def test_what_is_on_its_way_is_waited_for_before_something_is_called_impossible() -> None:
+def test_failed_placement_waits_for_in_flight_plans_and_is_tried_again() -> None:
     decided: list[str] = []
 
     def no_room_at_first(

@@ -56,7 +56,7 @@ def test_deployment_is_paused_and_resumed() -> None:
     with_context(work)
 
 
-def test_a_resumed_deployment_has_its_whole_deadline_again() -> None:
+def test_resumed_deployment_has_its_whole_deadline_again() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         soon = datetime_of_ns(context.now_ns() + NS_PER_S)
@@ -77,7 +77,7 @@ def test_a_resumed_deployment_has_its_whole_deadline_again() -> None:
     with_context(work)
 
 
-def test_a_failure_says_when_there_is_nothing_to_go_back_to() -> None:
+def test_failed_deployment_says_that_no_stable_version_exists() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         deployment = await deployment_of(context, "web", auto_revert=True)
@@ -90,7 +90,7 @@ def test_a_failure_says_when_there_is_nothing_to_go_back_to() -> None:
     with_context(work)
 
 
-def test_a_failure_does_not_undo_a_change_that_came_at_the_same_time() -> None:
+def test_failing_a_deployment_does_not_undo_a_concurrent_job_change() -> None:
     async def work(context: UseCaseContext) -> None:
         first = await register_job(context, make_job(id="web"))
         deployment = await deployment_of(context, "web")
@@ -133,7 +133,7 @@ def test_failed_deployment_stays_failed() -> None:
     with_context(work)
 
 
-def test_failing_reverts_to_the_newest_stable_version_where_the_group_asks_for_it() -> None:
+def test_failure_reverts_to_the_newest_stable_version_with_auto_revert() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web", priority=50))
         await context.propose(
@@ -174,7 +174,7 @@ def test_promotion_needs_healthy_canaries(state: dict[str, int], refusal: str) -
     with_context(work)
 
 
-def test_health_is_set_only_for_members_and_not_for_nobody() -> None:
+def test_health_is_set_only_for_allocations_of_the_deployment() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         deployment = await deployment_of(context, "web")

@@ -49,7 +49,7 @@ def test_dispatch_payload_follows_the_jobs_rule(
         check_payload(config, payload)
 
 
-def test_a_payload_that_is_not_base64_is_the_callers_mistake() -> None:
+def test_payload_that_is_not_base64_is_invalid_input() -> None:
     with pytest.raises(InvalidInputError, match="not base64"):
         check_payload(ParameterizedJobConfig(), "%%%")
 
@@ -59,7 +59,7 @@ KEYS = st.sets(st.sampled_from("abcdef"))
 
 @settings(max_examples=50)
 @given(required=KEYS, optional=KEYS, given_keys=KEYS)
-def test_meta_is_taken_exactly_when_complete_and_allowed(
+def test_dispatch_meta_must_be_complete_and_allowed(
     required: set[str], optional: set[str], given_keys: set[str]
 ) -> None:
     config = ParameterizedJobConfig(meta_required=sorted(required), meta_optional=sorted(optional))
@@ -71,7 +71,7 @@ def test_meta_is_taken_exactly_when_complete_and_allowed(
             check_meta(config, meta)
 
 
-def test_a_dispatch_registers_a_child_with_its_own_meta() -> None:
+def test_dispatch_registers_a_child_with_its_own_meta() -> None:
     async def work(context: UseCaseContext) -> None:
         config = ParameterizedJobConfig(meta_required=["m"])
         await register_job(
@@ -95,7 +95,7 @@ def test_a_dispatch_registers_a_child_with_its_own_meta() -> None:
     with_context(work)
 
 
-def test_the_same_idempotency_token_names_the_first_child() -> None:
+def test_repeated_idempotency_token_returns_the_first_child() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(
             context, make_batch_job(id="p", parameterized_job=ParameterizedJobConfig())
@@ -110,7 +110,7 @@ def test_the_same_idempotency_token_names_the_first_child() -> None:
     with_context(work)
 
 
-def test_only_a_parameterized_job_that_is_there_can_be_dispatched() -> None:
+def test_only_an_existing_parameterized_job_can_be_dispatched() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         with pytest.raises(RefusedError, match="is not a parameterized job"):

@@ -30,5 +30,5 @@ def test_prefix_in_any_form_becomes_the_beginning_of_an_id(sent: str, stored: st
 
 
 @pytest.mark.parametrize("text", ["web", "_nomad-task-1", ID + "0", "%", "d75d 029c"])
-def test_text_that_begins_no_id_is_left_as_it_is(text: str) -> None:
+def test_text_that_is_no_id_prefix_stays_unchanged(text: str) -> None:
     assert uuid_prefix(text) == text

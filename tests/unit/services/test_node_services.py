@@ -83,7 +83,7 @@ def test_node_with_another_secret_is_refused() -> None:
 
 
 @pytest.mark.parametrize("field", ["id", "secret_id", "name", "datacenter", "node_pool"])
-def test_an_incomplete_node_is_refused(field: str) -> None:
+def test_incomplete_node_is_refused(field: str) -> None:
     async def work(context: UseCaseContext) -> None:
         with pytest.raises(InvalidInputError, match="missing"):
             await register_node(context, replace(make_node(), **{field: ""}))
@@ -91,7 +91,7 @@ def test_an_incomplete_node_is_refused(field: str) -> None:
     with_context(work)
 
 
-def test_an_unknown_pool_is_made_for_its_first_node() -> None:
+def test_unknown_pool_is_created_for_its_first_node() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_node(context, make_node(node_pool="gpu"))
         with context.snapshot() as snapshot:
@@ -100,7 +100,7 @@ def test_an_unknown_pool_is_made_for_its_first_node() -> None:
     with_context(work)
 
 
-def test_a_node_that_was_away_is_initializing_until_its_report_is_applied() -> None:
+def test_returning_node_is_initializing_until_its_report_is_applied() -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context)
         await context.propose(
@@ -116,7 +116,7 @@ def test_a_node_that_was_away_is_initializing_until_its_report_is_applied() -> N
     with_context(work)
 
 
-def test_the_gate_compares_indexes_strictly() -> None:
+def test_node_is_ready_only_after_an_update_newer_than_its_missed_heartbeat() -> None:
     missed_at_7 = replace(make_node(), last_missed_heartbeat_index=7)
     assert gated_status(replace(missed_at_7, last_alloc_update_index=7), "ready") == "initializing"
     assert gated_status(replace(missed_at_7, last_alloc_update_index=8), "ready") == "ready"
@@ -124,7 +124,7 @@ def test_the_gate_compares_indexes_strictly() -> None:
     assert gated_status(make_node(), "ready") == "ready"
 
 
-def test_a_node_going_down_evaluates_the_jobs_on_it_and_system_jobs() -> None:
+def test_node_going_down_evaluates_its_jobs_and_system_jobs() -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context)
         await placed_job(context, make_job(id="web"), [node])
@@ -140,7 +140,7 @@ def test_a_node_going_down_evaluates_the_jobs_on_it_and_system_jobs() -> None:
     with_context(work)
 
 
-def test_a_failed_allocation_evaluates_its_job_once() -> None:
+def test_failed_allocation_evaluates_its_job_once() -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context)
         first, second = await placed_job(context, make_job(id="web", count=2), [node, node])
@@ -177,7 +177,7 @@ def test_reports_of_an_unknown_node_are_refused() -> None:
     with_context(work)
 
 
-def test_a_drain_starts_now_and_makes_the_node_ineligible() -> None:
+def test_drain_starts_at_once_and_makes_the_node_ineligible() -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context)
         await drain_node(context, node.id, DrainStrategy(deadline_ns=60_000_000_000))
@@ -196,7 +196,7 @@ def test_a_drain_starts_now_and_makes_the_node_ineligible() -> None:
     with_context(work)
 
 
-def test_becoming_eligible_evaluates_system_jobs() -> None:
+def test_node_made_eligible_evaluates_system_jobs() -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context)
         await register_job(context, system_job("sys"))
@@ -208,7 +208,7 @@ def test_becoming_eligible_evaluates_system_jobs() -> None:
     with_context(work)
 
 
-def test_a_purged_node_is_gone_and_its_jobs_are_evaluated() -> None:
+def test_purged_node_is_deleted_and_its_jobs_are_evaluated() -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context)
         await placed_job(context, make_job(id="web"), [node])
@@ -221,7 +221,7 @@ def test_a_purged_node_is_gone_and_its_jobs_are_evaluated() -> None:
     with_context(work)
 
 
-def test_the_computed_class_ignores_what_is_unique_to_a_node() -> None:
+def test_computed_class_ignores_attributes_unique_to_a_node() -> None:
     one = make_node(attributes={"kernel.name": "linux", "unique.hostname": "a"})
     two = make_node(attributes={"kernel.name": "linux", "unique.hostname": "b"})
     other = make_node(attributes={"kernel.name": "darwin", "unique.hostname": "a"})

@@ -17,7 +17,7 @@ def big_job(job_id: str, memory_mb: int, count: int = 1, priority: int = 50):  #
     )
 
 
-def test_a_plan_says_what_would_be_placed_and_changes_nothing() -> None:
+def test_dry_run_shows_placements_and_changes_nothing() -> None:
     async def work(context: UseCaseContext) -> None:
         await ready_node(context)
         with context.snapshot() as snapshot:
@@ -35,7 +35,7 @@ def test_a_plan_says_what_would_be_placed_and_changes_nothing() -> None:
     with_context(work)
 
 
-def test_jobs_that_fit_alone_but_not_together_are_told_so() -> None:
+def test_dry_run_reports_jobs_that_fit_only_alone() -> None:
     async def work(context: UseCaseContext) -> None:
         await ready_node(context, memory_mb=1000)
         dry_run = DryRun(context)
@@ -49,7 +49,7 @@ def test_jobs_that_fit_alone_but_not_together_are_told_so() -> None:
     with_context(work)
 
 
-def test_the_more_important_job_is_planned_first_whatever_the_order() -> None:
+def test_job_of_higher_priority_is_planned_first_in_any_order() -> None:
     async def work(context: UseCaseContext) -> None:
         await ready_node(context, memory_mb=1000)
         low, high = big_job("low", 600, priority=20), big_job("high", 600, priority=80)
@@ -60,7 +60,7 @@ def test_the_more_important_job_is_planned_first_whatever_the_order() -> None:
     with_context(work)
 
 
-def test_a_deletion_makes_room_for_what_comes_with_it() -> None:
+def test_planned_deletion_frees_resources_for_planned_jobs() -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context, memory_mb=100)
         await placed_job(context, make_job(id="old", priority=60), [node])
@@ -76,7 +76,7 @@ def test_a_deletion_makes_room_for_what_comes_with_it() -> None:
     with_context(work)
 
 
-def test_the_registered_specification_again_changes_nothing() -> None:
+def test_dry_run_of_the_registered_specification_shows_no_change() -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context)
         job = make_job(id="web")
@@ -89,7 +89,7 @@ def test_the_registered_specification_again_changes_nothing() -> None:
     with_context(work)
 
 
-def test_a_plan_sees_what_was_registered_since_the_last_one() -> None:
+def test_dry_run_sees_jobs_registered_since_the_last_one() -> None:
     async def work(context: UseCaseContext) -> None:
         await ready_node(context)
         dry_run, job = DryRun(context), make_job(id="web")

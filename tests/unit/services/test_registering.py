@@ -25,7 +25,7 @@ from tests.support.factories import make_batch_job, make_group, make_job
 from tests.support.use_cases import with_context
 
 
-def test_a_registered_job_has_one_pending_evaluation() -> None:
+def test_registered_job_has_one_pending_evaluation() -> None:
     async def work(context: UseCaseContext) -> None:
         done = await register_job(context, make_job(id="web"))
         with context.snapshot() as snapshot:
@@ -43,7 +43,7 @@ def test_a_registered_job_has_one_pending_evaluation() -> None:
     with_context(work)
 
 
-def test_cluster_rules_follow_the_state() -> None:
+def test_namespace_and_operator_settings_are_checked_at_registration() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         with pytest.raises(ValidationError, match="nonexistent namespace"):
@@ -57,7 +57,7 @@ def test_cluster_rules_follow_the_state() -> None:
     with_context(work)
 
 
-def test_no_namespace_is_the_default_one_for_the_enforced_index_too() -> None:
+def test_enforced_index_of_an_empty_namespace_is_of_the_default_one() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         with pytest.raises(RefusedError, match="job already exists"):
@@ -68,7 +68,7 @@ def test_no_namespace_is_the_default_one_for_the_enforced_index_too() -> None:
     with_context(work)
 
 
-def test_the_same_specification_again_makes_no_version() -> None:
+def test_same_specification_again_makes_no_version() -> None:
     async def work(context: UseCaseContext) -> None:
         first = await register_job(context, make_job(id="web", task_groups=[make_group()]))
         again = await register_job(context, make_job(id="web", task_groups=[make_group()]))
@@ -86,7 +86,7 @@ def test_the_same_specification_again_makes_no_version() -> None:
         pytest.param(99, "conflicting job modify index", id="changed-since"),
     ],
 )
-def test_a_wrong_enforced_index_is_refused_in_words_clients_know(expected: int, words: str) -> None:
+def test_wrong_enforced_index_is_refused_with_nomads_message(expected: int, words: str) -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         options = RegisterOptions(enforce_index=expected)
@@ -96,7 +96,7 @@ def test_a_wrong_enforced_index_is_refused_in_words_clients_know(expected: int, 
     with_context(work)
 
 
-def test_enforcing_an_index_of_no_job_is_refused() -> None:
+def test_enforced_index_of_an_unknown_job_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         with pytest.raises(RefusedError, match="job does not exist"):
             await register_job(context, make_job(), RegisterOptions(enforce_index=5))
@@ -104,7 +104,7 @@ def test_enforcing_an_index_of_no_job_is_refused() -> None:
     with_context(work)
 
 
-def test_a_job_cannot_change_its_type() -> None:
+def test_change_of_a_jobs_type_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         with pytest.raises(RefusedError, match='from type "service" to "batch"'):
@@ -113,7 +113,7 @@ def test_a_job_cannot_change_its_type() -> None:
     with_context(work)
 
 
-def test_a_job_cannot_become_periodic() -> None:
+def test_change_of_a_job_to_periodic_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_batch_job(id="b"))
         with pytest.raises(RefusedError, match="non-periodic job to being periodic"):
@@ -136,7 +136,7 @@ def test_every_problem_is_reported_at_once() -> None:
     with_context(work)
 
 
-def test_registration_can_be_closed_by_an_operator() -> None:
+def test_registration_disabled_by_an_operator_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         await set_scheduler_config(context, SchedulerConfig(reject_job_registration=True))
         with pytest.raises(RefusedError, match="disabled by an operator"):
@@ -145,7 +145,7 @@ def test_registration_can_be_closed_by_an_operator() -> None:
     with_context(work)
 
 
-def test_a_periodic_parent_gets_no_evaluation_but_its_forced_launch_does() -> None:
+def test_periodic_parent_has_no_evaluation_and_its_forced_launch_has() -> None:
     async def work(context: UseCaseContext) -> None:
         parent = make_batch_job(id="p", periodic=PeriodicConfig(spec="0 0 1 1 *"))
         assert (await register_job(context, parent)).eval_id == ""
@@ -161,7 +161,7 @@ def test_a_periodic_parent_gets_no_evaluation_but_its_forced_launch_does() -> No
     with_context(work)
 
 
-def test_stopping_keeps_the_job_and_purging_forgets_it() -> None:
+def test_stopped_job_is_kept_and_purged_job_is_deleted() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         stopped = await deregister_job(context, "default", "web", DeregisterOptions())
@@ -187,7 +187,7 @@ def test_stopping_an_unknown_job_changes_nothing() -> None:
     with_context(work)
 
 
-def test_reverting_runs_the_earlier_specification_as_a_new_version() -> None:
+def test_revert_registers_the_earlier_specification_as_a_new_version() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web", priority=50))
         await register_job(context, make_job(id="web", priority=60))
@@ -200,7 +200,7 @@ def test_reverting_runs_the_earlier_specification_as_a_new_version() -> None:
     with_context(work)
 
 
-def test_reverting_refuses_the_current_version_a_wrong_guess_and_an_unknown_one() -> None:
+def test_revert_to_current_or_unknown_version_or_from_a_wrong_one_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         with pytest.raises(RefusedError, match="can't revert to current version"):
@@ -213,7 +213,7 @@ def test_reverting_refuses_the_current_version_a_wrong_guess_and_an_unknown_one(
     with_context(work)
 
 
-def test_scaling_changes_one_count_within_its_bounds() -> None:
+def test_scaling_sets_one_count_within_its_bounds() -> None:
     async def work(context: UseCaseContext) -> None:
         scaling = ScalingPolicy(min=1, max=3)
         group = replace(make_group(name="g"), scaling=scaling)
@@ -279,7 +279,7 @@ def test_launch_of_a_job_that_is_older_than_job_max_count_is_refused() -> None:
     with_context(work)
 
 
-def test_an_autoscalers_error_changes_nothing() -> None:
+def test_scaling_with_an_error_event_changes_nothing() -> None:
     async def work(context: UseCaseContext) -> None:
         registered = await register_job(context, make_job(id="web"))
         done = await scale_job(context, "default", "web", ScaleRequest("web", None, error=True))
@@ -289,7 +289,7 @@ def test_an_autoscalers_error_changes_nothing() -> None:
     with_context(work)
 
 
-def test_preserved_counts_are_those_that_run() -> None:
+def test_preserved_counts_are_those_of_the_registered_job() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web", count=5))
         options = RegisterOptions(preserve_counts=True)
@@ -302,7 +302,7 @@ def test_preserved_counts_are_those_that_run() -> None:
     with_context(work)
 
 
-def test_evaluating_asks_again_without_a_new_version() -> None:
+def test_forced_evaluation_makes_no_new_version() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         done = await evaluate_job(context, "default", "web")

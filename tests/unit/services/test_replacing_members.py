@@ -34,7 +34,7 @@ class Leader:
         )
 
 
-def test_a_silent_member_is_put_out_while_the_others_are_a_majority() -> None:
+def test_silent_member_is_removed_while_the_others_are_a_majority() -> None:
     check_replaceable(BLANK, Leader({"b:1": 0.1, "c:1": 9.0}))
     check_replaceable(BLANK, Leader({"b:1": 0.1, "c:1": 9.0, "d:1": 9.0, "e:1": 0.0}))
     check_replaceable(BLANK, Leader({"b:1": 9.0, "c:1": 9.0}, learners=("b:1", "c:1")))

@@ -34,7 +34,7 @@ from tests.support.factories import make_group, make_job, make_task
 from tests.support.use_cases import ready_node, with_context
 
 
-def test_a_namespace_with_live_jobs_cannot_be_deleted() -> None:
+def test_deletion_of_a_namespace_with_live_jobs_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         await put_namespace(context, Namespace(name="apps"))
         await register_job(context, make_job(id="web", namespace="apps"))
@@ -48,7 +48,7 @@ def test_a_namespace_with_live_jobs_cannot_be_deleted() -> None:
     with_context(work)
 
 
-def test_a_node_pool_with_nodes_cannot_be_deleted() -> None:
+def test_deletion_of_a_node_pool_with_nodes_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         await put_node_pool(context, NodePool(name="gpu"))
         await ready_node(context, node_pool="gpu")
@@ -60,7 +60,7 @@ def test_a_node_pool_with_nodes_cannot_be_deleted() -> None:
     with_context(work)
 
 
-def test_a_scheduler_config_with_a_wrong_condition_is_not_stored() -> None:
+def test_scheduler_config_with_a_wrong_condition_is_not_stored() -> None:
     async def work(context: UseCaseContext) -> None:
         index, updated = await set_scheduler_config(context, SchedulerConfig())
         assert updated
@@ -85,7 +85,7 @@ def test_a_scheduler_config_with_a_wrong_condition_is_not_stored() -> None:
         pytest.param({"rollout_deadline_ns": -1}, "deadline must be 1s", id="deadline"),
     ],
 )
-def test_a_source_that_cannot_work_is_refused(change: dict[str, object], problem: str) -> None:
+def test_invalid_source_is_refused(change: dict[str, object], problem: str) -> None:
     async def work(context: UseCaseContext) -> None:
         with pytest.raises(InvalidInputError, match=problem):
             await put_source(context, replace(Source(name="demo"), **change))
@@ -93,7 +93,7 @@ def test_a_source_that_cannot_work_is_refused(change: dict[str, object], problem
     with_context(work)
 
 
-def test_pausing_a_source_keeps_its_settings() -> None:
+def test_paused_source_keeps_its_settings() -> None:
     async def work(context: UseCaseContext) -> None:
         await put_source(context, Source(name="demo", ref="refs/heads/x"))
         await pause_source(context, "demo", True)
@@ -139,7 +139,7 @@ def test_kind_and_name_of_a_source_never_change() -> None:
     with_context(work)
 
 
-def test_a_volume_needs_a_name_a_node_and_to_be_alone_with_its_name() -> None:
+def test_volume_needs_a_node_and_a_name_unique_on_the_node() -> None:
     async def work(context: UseCaseContext) -> None:
         with pytest.raises(RefusedError, match="missing name"):
             await put_host_volume(context, HostVolume())
@@ -159,7 +159,7 @@ def test_a_volume_needs_a_name_a_node_and_to_be_alone_with_its_name() -> None:
     with_context(work)
 
 
-def test_prefix_search_is_bounded_and_says_so() -> None:
+def test_prefix_search_is_limited_and_reports_truncation() -> None:
     async def work(context: UseCaseContext) -> None:
         for number in range(LIMIT + 2):
             await register_job(context, make_job(id=f"web-{number}"))
@@ -173,7 +173,7 @@ def test_prefix_search_is_bounded_and_says_so() -> None:
     with_context(work)
 
 
-def test_fuzzy_search_finds_names_inside_jobs_with_the_way_to_them() -> None:
+def test_fuzzy_search_finds_names_inside_jobs_with_their_scopes() -> None:
     async def work(context: UseCaseContext) -> None:
         task = make_task(name="PostgresMain")
         await register_job(context, make_job(id="db", task_groups=[make_group(tasks=[task])]))

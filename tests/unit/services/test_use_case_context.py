@@ -12,7 +12,7 @@ from orchgit.services.context import UseCaseContext
 from tests.support.use_cases import with_context
 
 
-def test_an_applied_command_is_noted() -> None:
+def test_applied_command_is_noted() -> None:
     async def work(context: UseCaseContext) -> None:
         writes = RequestWrites()
         await context.noting(writes).propose(RegisterJob(upsert=JobUpsert(Job(id="web"))))
@@ -21,7 +21,7 @@ def test_an_applied_command_is_noted() -> None:
     with_context(work)
 
 
-def test_a_command_that_its_handler_refuses_is_noted() -> None:
+def test_command_refused_by_its_handler_is_noted() -> None:
     async def work(context: UseCaseContext) -> None:
         writes = RequestWrites()
         upsert = JobUpsert(Job(id="web"), expected_modify_index=7)
@@ -32,7 +32,7 @@ def test_a_command_that_its_handler_refuses_is_noted() -> None:
     with_context(work)
 
 
-def test_a_command_that_the_log_does_not_take_is_not_noted() -> None:
+def test_command_refused_by_the_log_is_not_noted() -> None:
     async def work(context: UseCaseContext) -> None:
         writes = RequestWrites()
         await context.state.stop()

@@ -39,7 +39,7 @@ def new(path: str = "app/db", **items: str) -> NewVariable:
     return NewVariable("default", path, items or {"user": "ada"})
 
 
-def test_items_come_back_as_they_were_written() -> None:
+def test_items_are_read_as_written() -> None:
     async def work(variables: VariableUseCases) -> None:
         items = {"password": "s3cr3t\n", "ümlaut": "\N{SNOWMAN}", "empty": ""}
         stored = await variables.put(NewVariable("default", "app/db", items))
@@ -84,7 +84,7 @@ def test_invalid_variable_path_is_refused(path: str) -> None:
         check_path(path)
 
 
-def test_the_size_is_limited_and_the_limit_named() -> None:
+def test_variable_above_the_size_limit_is_refused_naming_the_limit() -> None:
     async def work(variables: VariableUseCases) -> None:
         await variables.put(new(k="v" * (MAX_ITEMS_BYTES - 1)))
         with pytest.raises(InvalidInputError, match="limited to 65536 bytes"):
@@ -93,7 +93,7 @@ def test_the_size_is_limited_and_the_limit_named() -> None:
     with_variables(work)
 
 
-def test_a_lock_is_acquired_renewed_and_released() -> None:
+def test_lock_is_acquired_renewed_and_released() -> None:
     async def work(variables: VariableUseCases) -> None:
         await variables.put(new())
         held = await variables.acquire_lock(NewVariable("default", "app/db", {}), WantedLock())
@@ -113,7 +113,7 @@ def test_a_lock_is_acquired_renewed_and_released() -> None:
 
 
 @pytest.mark.parametrize("ttl_s", [0, 9, 24 * 3600 + 1])
-def test_a_lock_lasts_ten_seconds_to_a_day(ttl_s: int) -> None:
+def test_lock_ttl_outside_ten_seconds_to_a_day_is_refused(ttl_s: int) -> None:
     async def work(variables: VariableUseCases) -> None:
         with pytest.raises(InvalidInputError, match="TTL"):
             await variables.acquire_lock(new(), WantedLock(ttl_ns=ttl_s * SECOND_NS))
@@ -121,7 +121,7 @@ def test_a_lock_lasts_ten_seconds_to_a_day(ttl_s: int) -> None:
     with_variables(work)
 
 
-def test_after_a_full_rotation_the_old_key_can_go() -> None:
+def test_old_key_can_be_removed_after_a_full_rotation() -> None:
     async def work(variables: VariableUseCases) -> None:
         for number in range(3):
             await variables.put(new(f"app/{number}", secret=str(number)))
@@ -137,7 +137,7 @@ def test_after_a_full_rotation_the_old_key_can_go() -> None:
     with_variables(work)
 
 
-def test_many_first_writers_make_one_root_key() -> None:
+def test_concurrent_first_writes_create_one_root_key() -> None:
     async def work(variables: VariableUseCases) -> None:
         other = VariableUseCases(variables.context, Keyring(variables.context, new_key()))
         puts = (each.put(new()) for each in (variables, other))
@@ -150,7 +150,7 @@ def test_many_first_writers_make_one_root_key() -> None:
     with_variables(work)
 
 
-def test_another_server_with_the_same_cluster_key_can_read() -> None:
+def test_server_with_the_same_cluster_key_reads_variables() -> None:
     async def work(context: UseCaseContext) -> None:
         cluster_key = new_key()
         stored = await VariableUseCases(context, Keyring(context, cluster_key)).put(new(pin="1234"))
@@ -163,7 +163,7 @@ def test_another_server_with_the_same_cluster_key_can_read() -> None:
     with_context(work)
 
 
-def test_ciphertext_moved_elsewhere_or_changed_does_not_open() -> None:
+def test_moved_or_changed_ciphertext_is_refused() -> None:
     sealer = Sealer(new_key())
     sealed = sealer.seal("default/a", b"secret")
     assert sealer.unseal("default/a", sealed) == b"secret"
@@ -174,20 +174,22 @@ def test_ciphertext_moved_elsewhere_or_changed_does_not_open() -> None:
     assert sealer.seal("default/a", b"secret") != sealed
 
 
-def test_no_nonce_is_used_twice() -> None:
+def test_every_encryption_uses_a_new_nonce() -> None:
     sealer = Sealer(new_key())
     nonces = {sealer.seal("default/a", b"secret")[:12] for _ in range(1000)}
     assert len(nonces) == 1000
 
 
-def test_the_cluster_key_is_made_once_for_its_owner_only(tmp_path: Path) -> None:
+def test_cluster_key_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "keyring" / "cluster.key"
     key = read_or_make_cluster_key(path, may_make=True)
     assert read_or_make_cluster_key(path, may_make=True) == key
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_cluster_key_that_was_named_has_to_be_good(tmp_path: Path) -> None:
+def test_configured_cluster_key_that_is_missing_wrong_or_readable_is_refused(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "cluster.key"
     with pytest.raises(InvalidInputError, match="copy it from another server"):
         read_or_make_cluster_key(path, may_make=False)

@@ -66,7 +66,7 @@ async def _receive(data: bytes, cuts: list[int], enough: int) -> _Told:
 )
 @settings(max_examples=50, deadline=None)
 @pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
-def test_what_is_sent_arrives(
+def test_frames_cut_anywhere_arrive_whole_and_in_order(
     new_loop: Callable[[], asyncio.AbstractEventLoop], frames: list[list[str]], cuts: list[int]
 ) -> None:
     """The server's end is on uvloop, the worker's on asyncio."""
@@ -78,7 +78,7 @@ def test_what_is_sent_arrives(
 
 
 @pytest.mark.parametrize("body", [b"\xc1", msgspec.msgpack.encode([1])])
-def test_what_cannot_be_read_ends_it(body: bytes) -> None:
+def test_unreadable_frame_ends_the_connection(body: bytes) -> None:
     data = _frame(["good"]) + len(body).to_bytes(4, "big") + body + _frame(["late"])
     told = asyncio.run(_receive(data, [], 3))
     assert told.is_lost

@@ -10,14 +10,14 @@ from orchgit.wire.tls import NewConfigurations
 from tests.support.certificates import make_tls_files
 
 
-def test_handshakes_are_given_nothing_while_the_files_stay_as_they_are(tmp_path: Path) -> None:
+def test_handshakes_get_no_configuration_while_the_files_stay_unchanged(tmp_path: Path) -> None:
     files = make_tls_files(tmp_path)
     fetch = NewConfigurations(files)
     assert fetch.first is not None
     assert [fetch() for _ in range(5)] == [None] * 5
 
 
-def test_reloaded_files_are_given_to_one_handshake(tmp_path: Path) -> None:
+def test_reloaded_configuration_is_given_to_one_handshake(tmp_path: Path) -> None:
     files = make_tls_files(tmp_path)
     fetch = NewConfigurations(files)
     reload_files(files)
@@ -27,7 +27,7 @@ def test_reloaded_files_are_given_to_one_handshake(tmp_path: Path) -> None:
     assert fetch() is None
 
 
-def test_files_that_cannot_be_read_change_nothing(tmp_path: Path) -> None:
+def test_unreadable_files_change_no_configuration(tmp_path: Path) -> None:
     files = make_tls_files(tmp_path)
     fetch = NewConfigurations(files)
     files.cert.unlink()
