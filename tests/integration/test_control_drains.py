@@ -94,7 +94,7 @@ async def _move_one(
         *(AllocReport(alloc_id=e.id, client_status=ClientStatus.COMPLETE) for e in stopped)
     )
     await report_health(taking, None, *new)  # it runs, but nobody knows yet how well
-    await rig.state.barrier()
+    await rig.state.writer.barrier()
     with rig.store.snapshot() as snapshot:
         left = snapshot.allocations.of_node(leaving.node.id, terminal=False)
         assert not any(each.desired_transition.migrate for each in left)
@@ -205,7 +205,7 @@ def test_drain_past_its_deadline_is_recorded_as_such(tmp_path: Path) -> None:
                 strategy = DrainStrategy(deadline_ns=5 * SECOND_NS)
                 await drain_node(context_of(rig), node.id, strategy)
                 await clock.advance(4)
-                await rig.state.barrier()
+                await rig.state.writer.barrier()
                 with rig.store.snapshot() as snapshot:
                     (held,) = snapshot.allocations.of_node(node.id)
                 assert not held.is_server_terminal

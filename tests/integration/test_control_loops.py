@@ -169,7 +169,7 @@ def test_canaries_of_several_groups_are_promoted_together_and_the_others_roll(
             first = await placed(rig, job, 3, version=1)
             one = next(held for held in first if held.task_group == "a")
             await report_health(agent, True, one)
-            await rig.state.barrier()
+            await rig.state.writer.barrier()
             with rig.store.snapshot() as snapshot:
                 states = snapshot.deployments.get(one.deployment_id).task_groups
             assert not any(state.promoted for state in states.values())
@@ -193,7 +193,7 @@ def test_a_deployment_is_not_late_while_it_is_paused(tmp_path: Path) -> None:
                 await pause_deployment(context, held.deployment_id, True)
                 await clock.advance(3600)
                 await pause_deployment(context, held.deployment_id, False)
-                await rig.state.barrier()
+                await rig.state.writer.barrier()
                 await clock.advance(599)
                 with rig.store.snapshot() as snapshot:
                     deployment = snapshot.deployments.get(held.deployment_id)

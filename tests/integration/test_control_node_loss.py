@@ -111,7 +111,7 @@ def test_a_node_out_of_touch_is_down_when_nothing_on_it_may_wait_any_longer(
             assert len(of_node) == 1
             for _ in range(30):  # each look of the heartbeats waits for what they recorded before
                 await clock.advance(30)
-                await rig.state.barrier()
+                await rig.state.writer.barrier()
             await rig.until("nodes", read=lambda s: s.nodes.get(node.id).status == NodeStatus.DOWN)
             await rig.until(
                 "allocations",

@@ -115,7 +115,7 @@ def test_a_launch_is_skipped_while_the_last_one_runs_if_overlap_is_prohibited(
             await children(rig, 1)
             await launch_recorded(rig, clock.now_ns() // (3600 * SECOND_NS) * 3600)
             await clock.advance(7200)
-            await rig.state.barrier()
+            await rig.state.writer.barrier()
             assert len(await children(rig, 1)) == 1
 
     asyncio.run(run())
@@ -136,7 +136,7 @@ def test_a_launch_missed_while_nobody_led_is_made_up_once(tmp_path: Path) -> Non
             await rig.restart_control()
             assert len(await children(rig, 1)) == 1
             await rig.restart_control()
-            await rig.state.barrier()
+            await rig.state.writer.barrier()
             assert len(await children(rig, 1)) == 1
 
     asyncio.run(run())
@@ -165,7 +165,7 @@ def test_a_launch_that_a_leader_made_and_did_not_record_is_not_made_again(tmp_pa
             child = child_of(parent, launched_id(parent, due_ns), clock.now_ns())
             await rig.register(child)
             await rig.restart_control()
-            await rig.state.barrier()
+            await rig.state.writer.barrier()
             assert [each.id for each in await children(rig, 1)] == [child.id]
 
     asyncio.run(run())
@@ -204,7 +204,7 @@ def test_a_launch_that_could_not_be_recorded_is_recorded_later_and_made_once(
             await children(rig, 1)
             for _ in range(3):
                 await clock.advance(5)
-                await state.barrier()
+                await state.writer.barrier()
             await rig.until(
                 "periodic_launches",
                 read=lambda s: s.periodic_launches.get("default", "report") == due_ns,

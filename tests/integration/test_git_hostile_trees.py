@@ -204,10 +204,11 @@ def test_last_check_moves_with_each_check_failed_or_not(tmp_path: Path, broken: 
             work.commit({"a.hcl": batch_job("a", extra="}" if broken else "")})
             assert bool(await polled(rig, work)) == broken
             await rig.until(lambda: all(each.is_terminal for each in rig.rollouts("polled")))
-            first_ns, index = rig.gitops.last_checked_ns("polled"), rig.state.applied_index
+            first_ns = rig.gitops.last_checked_ns("polled")
+            index = rig.state.store.watch.applied_index
             await rig.gitops.sync("polled")
             assert rig.gitops.last_checked_ns("polled") > first_ns > 0
             if not broken:
-                assert rig.state.applied_index == index
+                assert rig.state.store.watch.applied_index == index
 
     asyncio.run(run())

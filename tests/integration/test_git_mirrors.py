@@ -176,8 +176,8 @@ def test_a_leader_that_lacks_objects_waits_for_them_and_deletes_nothing(tmp_path
             behind.peers.addresses[raft] = "127.0.0.1:1"
         commit = work.commit({"web.hcl": batch_job("web")})
         assert (await work.push(leader.rig.url("demo"))).returncode == 0
-        await leader.rig.state.transfer_leadership(behind.raft)
-        await behind.until(lambda: behind.rig.state.is_leader)
+        await leader.rig.state.cluster.transfer_leadership(behind.raft)
+        await behind.until(lambda: behind.rig.state.cluster.is_leader)
         await behind.rig.gitops.sync("demo")
         error = behind.rig.source().status.last_error
         assert f"lacks commit {commit[:12]} and is fetching it" in error

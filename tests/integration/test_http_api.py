@@ -319,7 +319,7 @@ def test_the_logs_syncs_are_counted_in_both_forms(rig: ServerRig, http: httpx.Cl
         return {one["Name"]: one["Sum"] for one in found}
 
     before = counted()
-    rig.run(rig.server.state.barrier())
+    rig.run(rig.server.state.writer.barrier())
     after = counted()
     assert after["nomad.raft.log_syncs"] > before["nomad.raft.log_syncs"]
     assert after["nomad.raft.log_synced_bytes"] > before["nomad.raft.log_synced_bytes"]

@@ -6,7 +6,9 @@ import asyncio
 import errno
 import shutil
 import sqlite3
-from collections.abc import Coroutine
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +57,7 @@ async def job_ids(state: ReplicatedState) -> list[str]:
 def test_a_write_is_readable_when_it_returns(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path, ids=SequentialIds("0000c1d0")) as state:
-            assert state.is_leader
+            assert state.cluster.is_leader
             applied = await state.propose(register("a"))
             assert applied.result.job_modify_index == applied.index
             with state.store.snapshot() as snapshot:
@@ -202,13 +204,13 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
         async with running_state(tmp_path) as state:
             await state.propose(register("a"))
             await asyncio.gather(*(state.propose(Noop()) for _ in range(50)))
-            index, term = state.store.watch.applied_index, state.term
+            index, term = state.store.watch.applied_index, state.cluster.term
             with state.store.snapshot() as snapshot:
                 assert snapshot.index == index
         async with running_state(tmp_path) as state:
             assert await job_ids(state) == ["a"]
             assert state.store.watch.applied_index == index + 1, "one entry for the new term"
-            assert state.term == term + 1
+            assert state.cluster.term == term + 1
             assert (await state.propose(register("b"))).index == index + 2
 
     run(scenario())
@@ -267,7 +269,7 @@ def test_the_log_is_cut_behind_snapshots_and_the_rest_replayed(tmp_path: Path) -
         async with running_state(tmp_path, **options) as state:
             await _fill(state, 300)
             while len(list((tmp_path / "raft").glob("*.segment"))) > 1:
-                await state.barrier()
+                await state.writer.barrier()
         (tmp_path / "state" / "state.db").unlink()
         async with running_state(tmp_path, **options) as state:
             assert len(await job_ids(state)) == 300
@@ -331,12 +333,12 @@ def test_leadership_feed_tells_gained_and_lost(tmp_path: Path) -> None:
         listening = asyncio.create_task(listen())
         await asyncio.sleep(0)
         await state.start()
-        assert state.leader_address == "127.0.0.1:7777"
+        assert state.cluster.leader_address == "127.0.0.1:7777"
         await state.leadership.gained()
         await state.stop()
         await listening
         assert told == [False, True]
-        assert not state.is_leader
+        assert not state.cluster.is_leader
         with pytest.raises(UnavailableError, match="stopping"):
             await state.propose(Noop())
 
@@ -345,13 +347,35 @@ def test_leadership_feed_tells_gained_and_lost(tmp_path: Path) -> None:
 
 def test_proposal_without_an_answer_in_time_raises_timed_out(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_state(tmp_path) as state:
-            with pytest.raises(TimedOutError, match="cannot tell whether RegisterJob was applied"):
+        disk = HoldingDisk()
+        async with running_state(tmp_path, disk=disk) as state:
+            refusal = "cannot tell whether RegisterJob was applied"
+            with disk.held_syncs(), pytest.raises(TimedOutError, match=refusal):
                 await state.propose(register("a"), timeout_s=0)
-            await state.barrier()
+            await state.writer.barrier()
             assert await job_ids(state) == ["a"]
 
     run(scenario())
+
+
+class HoldingDisk(Disk):
+    """Syncs wait inside `held_syncs`: no entry can be committed there."""
+
+    def __init__(self) -> None:
+        self._may_sync = threading.Event()
+        self._may_sync.set()
+
+    @contextmanager
+    def held_syncs(self) -> Iterator[None]:
+        self._may_sync.clear()
+        try:
+            yield
+        finally:
+            self._may_sync.set()
+
+    def sync(self, fd: int) -> None:
+        self._may_sync.wait()
+        super().sync(fd)
 
 
 def test_a_failing_disk_stops_writes_and_lets_reads_go_on(tmp_path: Path) -> None:
@@ -364,8 +388,8 @@ def test_a_failing_disk_stops_writes_and_lets_reads_go_on(tmp_path: Path) -> Non
         disk.fails = True
         with pytest.raises(UnavailableError, match="No space left"):
             await state.propose(register("b"))
-        await state.ended()
-        assert isinstance(state.failure, OSError)
+        await state.failure.happened()
+        assert isinstance(state.failure.error, OSError)
         with pytest.raises(UnavailableError, match="look at the disk"):
             await state.propose(register("c"))
         assert await job_ids(state) == ["a"]

@@ -239,7 +239,7 @@ class Members:
 
     async def leader(self) -> UseCaseContext:
         async def found() -> ReplicatedState | None:
-            return next((one for one in self.states.values() if one.is_leader), None)
+            return next((one for one in self.states.values() if one.cluster.is_leader), None)
 
         return UseCaseContext(await until(found), SystemClock(), RandomIds())
 
@@ -250,7 +250,7 @@ class Members:
             indexes = {one.store.watch.applied_index for one in self.states.values()}
             return len(indexes) == 1
 
-        await (await self.leader()).state.barrier()
+        await (await self.leader()).state.writer.barrier()
         await until(same)
         one, *others = (dump(state.store) for state in self.states.values())
         assert all(one == other for other in others)
@@ -285,7 +285,7 @@ def test_every_server_ends_with_the_same_bytes(tmp_path: Path, saved: httpx.Resp
     async def scenario() -> None:
         async with three_members(tmp_path) as members:
             leader = await members.leader()
-            away = next(one for one, state in members.states.items() if not state.is_leader)
+            away = next(one for one, state in members.states.items() if not state.cluster.is_leader)
             await members.stop(away)
             index = await restore(leader, saved.content)
             assert index > int(saved.headers["x-nomad-index"])
@@ -302,7 +302,7 @@ def test_every_server_ends_with_the_same_bytes(tmp_path: Path, saved: httpx.Resp
             for name in members.names:
                 await members.start(name)
             await members.equal()
-            again = await (await members.leader()).state.barrier()
+            again = await (await members.leader()).state.writer.barrier()
             assert again > index
 
     asyncio.run(scenario())
@@ -315,7 +315,7 @@ def test_a_follower_saves_only_what_is_stale_and_restores_nothing(
         async with three_members(tmp_path) as members:
             leader = await members.leader()
             await members.equal()
-            state = next(one for one in members.states.values() if not one.is_leader)
+            state = next(one for one in members.states.values() if not one.cluster.is_leader)
             follower = UseCaseContext(state, SystemClock(), RandomIds())
             with pytest.raises(OrchgitError, match="is not the leader"):
                 await save_snapshot(follower, "global")
@@ -356,12 +356,12 @@ def test_keys_that_do_not_open_are_named_before_anything_is_written(
     async def scenario() -> None:
         async with three_members(tmp_path) as members:
             leader = await members.leader()
-            before = await leader.state.barrier()
+            before = await leader.state.writer.barrier()
             with pytest.raises(RefusedError, match="root key"):
                 await restore_snapshot(
                     leader, Keyring(leader, bytes(32)), io.BytesIO(saved.content)
                 )
-            assert await leader.state.barrier() == before + 1
+            assert await leader.state.writer.barrier() == before + 1
 
     asyncio.run(scenario())
 
@@ -372,7 +372,7 @@ def test_a_member_of_an_older_version_keeps_the_others_from_what_it_would_stop_a
     async def scenario() -> None:
         async with three_members(tmp_path) as members:
             leader = await members.leader()
-            old = next(one for one, state in members.states.items() if not state.is_leader)
+            old = next(one for one, state in members.states.items() if not state.cluster.is_leader)
             record = ServerRecord(old, id=old, name="old", build="0.0.9", command_version=1)
             await leader.propose(PutServer(server=record))
             with pytest.raises(RefusedError, match=f"server old .{old}, orchgit 0.0.9. would not"):

@@ -95,7 +95,7 @@ class Autopilot:
         servers, config = self.look(), self._config()
         with self._state.store.snapshot() as snapshot:
             records = {record.address: record for record in snapshot.servers.all()}
-        last_index = self._state.last_log_index
+        last_index = self._state.cluster.last_log_index
         found = [
             ServerHealth(
                 record=records.get(view.address) or ServerRecord(view.address),
@@ -108,7 +108,7 @@ class Autopilot:
             for view in servers
         ]
         tolerance = failure_tolerance(servers, self._standing)
-        return ClusterHealth(found, tolerance, self._state.term)
+        return ClusterHealth(found, tolerance, self._state.cluster.term)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -117,12 +117,12 @@ class Autopilot:
             return snapshot.autopilot_config.get()
 
     def _views(self) -> list[ServerView]:
-        last_index = self._state.last_log_index
-        progress = {peer.address: peer for peer in self._state.peer_progress()}
+        last_index = self._state.cluster.last_log_index
+        progress = {peer.address: peer for peer in self._state.cluster.peer_progress()}
         views = []
-        for member in self._state.members:
+        for member in self._state.cluster.members:
             peer = progress.get(member.address)
-            leads = member.address == self._state.address
+            leads = member.address == self._state.cluster.address
             silent_s = 0.0 if leads else peer.last_contact_s if peer else float("inf")
             behind = 0 if leads else max(0, last_index - (peer.match_index if peer else 0))
             views.append(ServerView(member.address, member.voter, leads, silent_s, behind))
@@ -141,7 +141,7 @@ class Autopilot:
             return await self._promote(address)
         for address in removals(servers, self._standing, config, limits.dead_after_s, now_s):
             _log.warning("dead server removed from the cluster", server=address)
-            await self._state.remove_member(address)
+            await self._state.membership.remove(address)
             await self._state.propose(DeleteServer(address=address))
             return
         await self._forget_strays(servers, now_s)
@@ -149,7 +149,7 @@ class Autopilot:
     async def _promote(self, address: str) -> None:
         """A new server that falls behind once more is asked again a moment later."""
         try:
-            await self._state.promote_member(address)
+            await self._state.membership.promote(address)
         except (RefusedError, UnavailableError) as error:
             _log.debug("cannot make a server a voter yet", server=address, error=str(error))
             return
