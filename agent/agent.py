@@ -12,9 +12,9 @@ from functools import partial
 
 import structlog
 
-from agent.allocations.disconnected import DisconnectWatch
 from agent.allocations.garbage import AllocGarbageCollector
 from agent.allocations.node_allocations import Allocations
+from agent.allocations.stop_when_disconnected import DisconnectWatch
 from agent.config import AgentConfig
 from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink

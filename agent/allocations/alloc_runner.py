@@ -15,8 +15,8 @@ import msgspec
 import structlog
 
 from agent.allocations.health_watch import HealthWatch
-from agent.allocations.replaced import wait_for_replaced
 from agent.allocations.run_limit import EXCEEDED, RunLimit
+from agent.allocations.wait_for_replaced import wait_for_replaced
 from agent.context import AllocContext, NodeContext
 from agent.hooks import alloc_dir, previous_alloc, volumes
 from agent.hooks.base import SetupError

@@ -32,7 +32,7 @@ from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
 from orchgit.control.watchers.heartbeats import Heartbeats
 from orchgit.control.watchers.periodic import PeriodicDispatcher
 from orchgit.control.watchers.variable_locks import VariableLocks
-from orchgit.control.watchers.volumes import VolumeWatcher
+from orchgit.control.watchers.volume_availability import VolumeWatcher
 from orchgit.errors import ConflictError, OrchgitError
 from orchgit.ids import IdSource
 from orchgit.model.base import datetime_of_ns

@@ -18,7 +18,7 @@ from orchgit.errors import InvalidInputError, OrchgitError, UnavailableError
 from orchgit.model.cluster import ClusterName
 from orchgit.model.node import Node, NodeStatus
 from orchgit.replication.commands import AllocClientUpdate
-from orchgit.rpc.node_allocations import changed_set, first_set, still_runs
+from orchgit.rpc.allocation_sets import changed_set, first_set, still_runs
 from orchgit.state.changes import target
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store

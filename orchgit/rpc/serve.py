@@ -8,7 +8,7 @@ from typing import Protocol
 from starlette.types import ASGIApp
 
 from orchgit.control.leader_client.protocol import LeaderClient, serve_leader
-from orchgit.rpc.http_tunnel import HttpTunnel
+from orchgit.rpc.forwarded_requests import HttpTunnel
 from orchgit.rpc.leader_watch import LeaderNews, LeaderServicer
 from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer

@@ -8,11 +8,8 @@ cannot say in a few lines is a function over `sqlite_utils.Database` (`Database.
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
-
-from orchgit.errors import InvariantError
 
 if TYPE_CHECKING:
     from sqlite_utils import Database
@@ -218,28 +215,3 @@ TABLES = (
     "autopilot_config",
 )
 """Names that readers may ask the index of, and wait for."""
-
-
-def migrate(connection: sqlite3.Connection, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Brings the database to the newest schema; each migration is one transaction.
-
-    Raises InvariantError for a database that a newer version wrote.
-    """
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version > len(migrations):
-        raise InvariantError(
-            f"cannot open the state: its schema is version {version}, and this server knows up to "
-            f"{len(migrations)}; run the version that wrote it, or a newer one"
-        )
-    if version == len(migrations):
-        return
-    # A new database waits for SQL only: sqlite-utils takes longer to import than a server may
-    # take for all of its start.
-    scripts = [each for each in migrations if isinstance(each, str)]
-    if version == 0 and len(scripts) == len(migrations):
-        whole = "".join(scripts)
-        connection.executescript(f"BEGIN; {whole}; PRAGMA user_version = {len(scripts)}; COMMIT;")
-        return
-    from orchgit.state.upgrade import upgrade
-
-    upgrade(connection, migrations, version)

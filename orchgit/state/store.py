@@ -10,10 +10,11 @@ from pathlib import Path
 
 from orchgit.errors import TimedOutError
 from orchgit.model.node import Namespace, NodePool
-from orchgit.state import connection, schema
+from orchgit.state import connection
 from orchgit.state.changes import Changes
 from orchgit.state.snapshot import Snapshot, StateReads
 from orchgit.state.transaction import WriteTxn
+from orchgit.state.upgrade import migrate
 from orchgit.state.watch import Watch
 from orchgit.state.writer_cache import WriterCache
 
@@ -86,7 +87,7 @@ class Store:
         """Create the file, or bring it to the newest schema."""
         path.parent.mkdir(parents=True, exist_ok=True)
         writer = connection.open_writer(path)
-        schema.migrate(writer)
+        migrate(writer)
         _put_built_in(writer)
         return cls(path, writer)
 
@@ -127,7 +128,7 @@ class Store:
             source.backup(self._writer)
         finally:
             source.close()
-        schema.migrate(self._writer)
+        migrate(self._writer)
         changes = Changes()
         for name, index in self._writer_reads.table_indexes.all().items():
             changes.note(index, name, ())

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from orchgit.control.watchers.volumes import state_of
+from orchgit.control.watchers.volume_availability import state_of
 from orchgit.errors import RefusedError
 from orchgit.ids import RandomIds
 from orchgit.model.job import Job

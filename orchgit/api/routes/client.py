@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, status_of, text_response
-from orchgit.api.routes.client_socket import refuse, relay
+from orchgit.api.routes.agent_socket_relay import refuse, relay
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
 from orchgit.model.node import Node
 from orchgit.wire.https import asking_context

@@ -15,12 +15,13 @@ from orchgit.replication.commands import (
     CommitRestore,
 )
 from orchgit.replication.events import Effects
-from orchgit.state import restoring, schema
+from orchgit.state import restore
 from orchgit.state.transaction import WriteTxn
+from orchgit.state.upgrade import migrate
 
 
 def begin_restore(txn: WriteTxn, command: BeginRestore, effects: Effects) -> None:
-    restoring.begin(txn, command.restore_id)
+    restore.begin(txn, command.restore_id)
 
 
 def add_restore_chunk(txn: WriteTxn, command: AddRestoreChunk, effects: Effects) -> None:
@@ -35,7 +36,7 @@ def add_restore_chunk(txn: WriteTxn, command: AddRestoreChunk, effects: Effects)
 
 def abort_restore(txn: WriteTxn, command: AbortRestore, effects: Effects) -> None:
     if txn.meta.restore_in_progress() == command.restore_id:
-        restoring.drop(txn)
+        restore.drop(txn)
 
 
 def commit_restore(txn: WriteTxn, command: CommitRestore, effects: Effects) -> None:
@@ -44,15 +45,15 @@ def commit_restore(txn: WriteTxn, command: CommitRestore, effects: Effects) -> N
     A disk that fails meanwhile does not refuse the entry: its OSError ends this server's applier.
     """
     _check_current(txn, command.restore_id)
-    directory = restoring.directory_of(txn)
+    directory = restore.directory_of(txn)
     archive, state = directory / "restoring.archive", directory / "restoring.db"
     try:
         _assemble(txn, command.sha256, archive)
         with archive.open("rb") as file:
             read_archive(file, state)
         _bring_up_to_date(state)
-        restoring.replace_state(txn, state)
-        restoring.drop(txn)
+        restore.replace_state(txn, state)
+        restore.drop(txn)
         effects.restored = True
     finally:
         for path in (archive, state):
@@ -74,7 +75,7 @@ def _bring_up_to_date(state: Path) -> None:
     connection = sqlite3.connect(state, isolation_level=None)
     try:
         connection.execute("PRAGMA synchronous = OFF")
-        schema.migrate(connection)
+        migrate(connection)
     finally:
         connection.close()
 

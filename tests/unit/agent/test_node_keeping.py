@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.allocations.disconnected import DisconnectWatch
 from agent.allocations.garbage import AllocGarbageCollector, EndedAlloc, to_remove
+from agent.allocations.stop_when_disconnected import DisconnectWatch
 from agent.config import AgentConfig, GarbageConfig, HostVolumeConfig
 from agent.fingerprint.node import Fingerprint
 from agent.local_state.store import LocalState

@@ -25,7 +25,7 @@ from orchgit.replication.commands import (
     DeregisterJob,
     JobDeletion,
 )
-from orchgit.rpc.node_allocations import first_set
+from orchgit.rpc.allocation_sets import first_set
 from tests.support.factories import make_job, make_placements
 from tests.support.state import check_invariants, open_store
 from tests.unit.replication.conftest import Cluster

@@ -27,12 +27,13 @@ from orchgit.state.tables.servers import SERVERS
 from orchgit.state.tables.sources import SOURCES
 from orchgit.state.tables.variables import VARIABLES
 from orchgit.state.tables.volume_claims import CLAIMS
+from orchgit.state.upgrade import migrate
 
 
 @pytest.fixture
 def database() -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    schema.migrate(connection)
+    migrate(connection)
     return connection
 
 
@@ -63,7 +64,7 @@ def test_schema_of_released_databases_is_unchanged(database: sqlite3.Connection)
 
 def test_migrating_again_changes_nothing(database: sqlite3.Connection) -> None:
     before = sql_of(database)
-    schema.migrate(database)
+    migrate(database)
     assert sql_of(database) == before
     assert version_of(database) == len(schema.MIGRATIONS)
 
@@ -73,7 +74,7 @@ def test_upgraded_database_has_the_schema_of_a_new_one(
     database: sqlite3.Connection, version: int
 ) -> None:
     upgraded = database_of_version(version)
-    schema.migrate(upgraded)
+    migrate(upgraded)
     assert sql_of(upgraded) == sql_of(database)
     assert version_of(upgraded) == len(schema.MIGRATIONS)
 
@@ -81,7 +82,7 @@ def test_upgraded_database_has_the_schema_of_a_new_one(
 def test_upgrade_keeps_the_rows() -> None:
     connection = database_of_version(5)
     connection.execute("INSERT INTO rollouts VALUES ('r', 'demo', 'healthy', 'c', 3, 4, x'80')")
-    schema.migrate(connection)
+    migrate(connection)
     assert connection.execute("SELECT * FROM rollouts").fetchall() == [
         ("r", "demo", "healthy", "c", 3, 4, b"\x80", 0)
     ]
@@ -93,7 +94,7 @@ def test_migration_by_a_function_gets_the_database(version: int) -> None:
         database.table("servers").transform(types={"id": bytes})
 
     connection = database_of_version(version)
-    schema.migrate(connection, (*schema.MIGRATIONS, widen))
+    migrate(connection, (*schema.MIGRATIONS, widen))
     types = {row[1]: row[2] for row in connection.execute("PRAGMA table_info(servers)")}
     assert types["id"] == "BLOB"
     assert version_of(connection) == len(schema.MIGRATIONS) + 1
@@ -102,7 +103,7 @@ def test_migration_by_a_function_gets_the_database(version: int) -> None:
 def test_failed_migration_leaves_the_version_before(database: sqlite3.Connection) -> None:
     broken = (*schema.MIGRATIONS, "CREATE TABLE extra (a); CREATE TABLE extra (b)")
     with pytest.raises(sqlite3.OperationalError):
-        schema.migrate(database, broken)
+        migrate(database, broken)
     assert not database.in_transaction
     assert version_of(database) == len(schema.MIGRATIONS)
     assert not columns(database, "extra")
@@ -110,9 +111,9 @@ def test_failed_migration_leaves_the_version_before(database: sqlite3.Connection
 
 def test_opening_without_a_migration_imports_no_sqlite_utils() -> None:
     code = (
-        "import sqlite3, sys; from orchgit.state import schema; "
+        "import sqlite3, sys; from orchgit.state.upgrade import migrate; "
         "database = sqlite3.connect(':memory:', isolation_level=None); "
-        "schema.migrate(database); schema.migrate(database); "
+        "migrate(database); migrate(database); "
         "sys.exit('sqlite_utils' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
@@ -135,7 +136,7 @@ def test_a_table_has_exactly_the_columns_of_its_struct(
 def test_a_newer_schema_is_refused(database: sqlite3.Connection) -> None:
     database.execute("PRAGMA user_version = 99")
     with pytest.raises(InvariantError, match="version 99"):
-        schema.migrate(database)
+        migrate(database)
 
 
 def test_every_watched_name_is_a_table(database: sqlite3.Connection) -> None:

@@ -9,7 +9,6 @@ import pytest
 from orchgit.model.node import Namespace
 from orchgit.model.source import GitRef
 from orchgit.model.variable import StoredVariable
-from orchgit.state import schema
 from orchgit.state.entry import EntryContext
 from orchgit.state.job_status_updates import JobStatusUpdates
 from orchgit.state.snapshot import StateReads
@@ -24,6 +23,7 @@ from orchgit.state.tables.namespaces import NamespaceWrites
 from orchgit.state.tables.periodic_launches import PeriodicLaunchWrites
 from orchgit.state.tables.variables import VariableWrites
 from orchgit.state.transaction import WriteTxn
+from orchgit.state.upgrade import migrate
 from orchgit.state.writer_cache import WriterCache
 from tests.support.factories import (
     NOW_NS,
@@ -37,7 +37,7 @@ from tests.support.factories import (
 @pytest.fixture
 def entry() -> EntryContext:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    schema.migrate(connection)
+    migrate(connection)
     entry = EntryContext(connection, WriterCache())
     entry.begin(5, NOW_NS)
     return entry
@@ -65,7 +65,7 @@ def changed_tables(entry: EntryContext) -> list[str]:
 
 def test_snapshots_and_transactions_have_the_same_tables() -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    schema.migrate(connection)
+    migrate(connection)
     reads = vars(StateReads(connection))
     txn = WriteTxn(connection, WriterCache())
     for name, table in reads.items():
