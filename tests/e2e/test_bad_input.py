@@ -55,7 +55,7 @@ def test_unknown_driver_is_shown_in_the_plan_and_the_job_waits(repository: Repos
     assert found
 
 
-def test_rollout_that_cannot_be_placed_fails_at_its_deadline_with_job_and_reason(
+def test_unplaceable_rollout_fails_at_its_deadline_with_job_and_reason(
     repository: Repository,
 ) -> None:
     text = sleeper(repository.name).replace('driver = "raw_exec"', 'driver = "raw_exce"')

@@ -52,7 +52,7 @@ def test_diff_shows_changes_between_commits(repository: Repository) -> None:
     assert unknown.code == 255
 
 
-def test_diff_outside_a_repository_says_what_to_do(repository: Repository) -> None:
+def test_diff_outside_a_repository_is_refused_with_the_remedy(repository: Repository) -> None:
     elsewhere = repository.path.parent
     found = repository.server.cli("diff", cwd=elsewhere)
     assert found.code == 255

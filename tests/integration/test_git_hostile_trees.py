@@ -113,7 +113,7 @@ def test_commit_text_in_any_encoding_is_applied_readably(tmp_path: Path, head: b
     asyncio.run(run())
 
 
-def test_latin_1_commit_message_is_read_as_its_header_says(tmp_path: Path) -> None:
+def test_latin_1_commit_message_is_decoded_by_its_encoding_header(tmp_path: Path) -> None:
     async def run() -> None:
         async with gitops_rig(tmp_path / "data") as rig:
             await rig.add_source()

@@ -553,7 +553,7 @@ def test_demo_repository_is_seeded_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("base", [False, True])
-def test_preview_shows_what_files_would_change(tmp_path: Path, base: bool) -> None:
+def test_preview_shows_the_changes_of_unpushed_files(tmp_path: Path, base: bool) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"a.hcl": batch_job("a"), "b.hcl": batch_job("b")})
         await work.push(rig.url("demo"))

@@ -318,7 +318,7 @@ def test_log_that_ends_before_the_state_is_refused(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_leadership_feed_tells_gained_and_lost(tmp_path: Path) -> None:
+def test_leadership_feed_reports_gained_and_lost_leadership(tmp_path: Path) -> None:
     async def scenario() -> None:
         config = ReplicationConfig(tmp_path, "s", bind="127.0.0.1:7777")
         state = ReplicatedState(config, SystemClock(), RandomIds())
