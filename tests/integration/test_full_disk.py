@@ -79,7 +79,7 @@ async def written(state: ReplicatedState, name: str) -> None:
     await until(lambda: state.propose(register(name)), retried=(DiskFullError,))
 
 
-def test_a_full_log_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
+def test_full_log_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = FillableDisk()
         async with running(tmp_path, disk=disk, segment_bytes=SMALL) as state:
@@ -136,7 +136,7 @@ def test_new_server_on_a_full_disk_fails_with_the_reason(tmp_path: Path) -> None
     run(scenario())
 
 
-def test_entries_wait_while_the_state_cannot_grow_and_none_is_lost(tmp_path: Path) -> None:
+def test_committed_entries_wait_while_the_state_cannot_grow(tmp_path: Path) -> None:
     """What is committed is in the log; it is applied when there is room, each entry once."""
 
     async def scenario() -> None:
@@ -177,7 +177,7 @@ def test_server_stops_while_the_state_cannot_grow(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_snapshot_without_room_is_put_off(tmp_path: Path) -> None:
+def test_snapshot_without_room_is_postponed(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = FillableDisk()
         async with running(tmp_path, disk=disk) as state:
@@ -196,7 +196,7 @@ def test_a_snapshot_without_room_is_put_off(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_broken_disk_ends_writing_for_good(tmp_path: Path) -> None:
+def test_writes_stay_refused_after_a_disk_error(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = FillableDisk()
         config = ReplicationConfig(tmp_path, "server-1", disk=disk)

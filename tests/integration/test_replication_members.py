@@ -123,7 +123,7 @@ def test_waiting_server_is_added_and_catches_up(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_the_leader_is_removed_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_removed_leader_is_replaced_by_the_other_members(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with servers(tmp_path, 3) as (first, second, third):
             await take_in(first, second, third)
@@ -148,7 +148,7 @@ def test_the_leader_is_removed_and_the_rest_goes_on(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_members_are_known_again_after_a_restart_also_from_a_snapshot(tmp_path: Path) -> None:
+def test_members_are_restored_after_a_restart_also_from_a_snapshot(tmp_path: Path) -> None:
     async def scenario() -> None:
         small = {"snapshot_log_bytes": 20_000, "segment_bytes": 20_000}
         async with servers(tmp_path, 2, **small) as states:
@@ -188,7 +188,7 @@ def test_bootstrap_succeeds_once_and_only_without_a_cluster(tmp_path: Path) -> N
     run(scenario())
 
 
-def test_an_operator_forces_the_members_when_a_majority_is_lost(tmp_path: Path) -> None:
+def test_operator_forces_the_members_after_the_loss_of_a_majority(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with servers(tmp_path, 3) as states:
             first, second, third = states
@@ -216,7 +216,7 @@ def test_an_operator_forces_the_members_when_a_majority_is_lost(tmp_path: Path) 
     run(scenario())
 
 
-def test_a_lone_server_goes_on_under_another_address(tmp_path: Path) -> None:
+def test_lone_server_restarts_under_another_address(tmp_path: Path) -> None:
     async def scenario() -> None:
         for address in ("127.0.0.1:0", *free_addresses(2), "127.0.0.1:0"):
             config = ReplicationConfig(tmp_path, "s", address)
@@ -241,7 +241,7 @@ def test_server_on_an_unreachable_address_adds_no_member(tmp_path: Path) -> None
     run(scenario())
 
 
-def test_a_server_with_others_does_not_start_out_of_their_reach(tmp_path: Path) -> None:
+def test_cluster_member_does_not_start_at_an_unreachable_address(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with servers(tmp_path, 2) as (first, second):
             await take_in(first, second)

@@ -13,7 +13,7 @@ from tests.integration.test_replication_members import jobs, register, servers, 
 from tests.support.polling import until
 
 
-def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(
+def test_lone_server_that_lost_its_disk_does_not_rejoin_its_former_cluster(
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:

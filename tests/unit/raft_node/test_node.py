@@ -196,7 +196,7 @@ def test_follower_applies_frequent_entries_at_intervals(hub: Hub) -> None:
         def bring(number: int) -> None:
             index = last + number
             place = (term, index, follower.journal.term(index))
-            entry = Entry(term, REGULAR + b"%d" % number)
+            entry = LogEntry(term, REGULAR + b"%d" % number)
             follower.transport.receive("one", Append(*place, [entry], index + 1, 0))
             follower.node.turn()
 
