@@ -210,7 +210,12 @@ class PlanApplier:
             self._usages.forget(
                 {node_id for group in result.placements for node_id in group.node_ids}
             )
-            _answer(pending, self._decide_again() if isinstance(error, ConflictError) else error)
+            if isinstance(error, ConflictError):
+                # The job was purged, or registered anew under its name, after the plan was made:
+                # nothing is committed, and the worker decides on what is there now.
+                _answer(pending, PlanResult(refresh_index=self._state.store.watch.applied_index))
+            else:
+                _answer(pending, error)
             return
         self._evaluations.note_index((plan.namespace, plan.job_id), applied.index)
         refresh_index = applied.index if result.rejected_nodes else 0
@@ -218,11 +223,6 @@ class PlanApplier:
             pending,
             msgspec.structs.replace(result, alloc_index=applied.index, refresh_index=refresh_index),
         )
-
-    def _decide_again(self) -> PlanResult:
-        """The job was purged, or registered anew under its name, after the plan was made: nothing
-        is committed, and the worker decides on what is there now."""
-        return PlanResult(refresh_index=self._state.store.watch.applied_index)
 
     def _evaluations_of_evicted(self, result: PlanResult) -> list[Evaluation]:
         """Each job that lost allocations to this plan looks for another place for them."""
