@@ -1,4 +1,4 @@
-"""How fast committed plans become rows: `python tests/benchmarks/apply_plan.py`.
+"""How fast committed plans become rows: `python -m tests.benchmarks.apply_plan`.
 
 Ends with one JSON line: allocation rows per second through the log and the state, and memory.
 """

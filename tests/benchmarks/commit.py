@@ -1,6 +1,6 @@
 """From `git push` to registered jobs: many new jobs in one commit, then one changed file of them.
 
-python tests/benchmarks/commit.py [--jobs 1000 10000]
+python -m tests.benchmarks.commit [--jobs 1000 10000]
 
 Real git, real HTTP, the log and the state on disk; no scheduler competes. One JSON line each.
 Budgets: 1,000 new jobs 5 s, 10,000 new jobs 60 s, one changed file of 10,000 0.5 s with one parse.

@@ -1,6 +1,6 @@
 """`kill -9` at random moments of pushes and rollouts: nothing acknowledged is lost.
 
-    python tests/benchmarks/crash_soak.py [--rounds 20] [--seed 1]
+    python -m tests.benchmarks.crash_soak [--rounds 20] [--seed 1]
 
 Each round pushes a new version, kills the server (with its agent) somewhere between the push and
 the rollout's end, and starts it again. After the last round the newest acknowledged commit must be

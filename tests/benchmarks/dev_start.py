@@ -1,6 +1,6 @@
 """Start of `orchgit dev` to a ready node (budget 1.5 s), and idle memory (PSS of all processes).
 
-python tests/benchmarks/dev_start.py [--starts 5]
+python -m tests.benchmarks.dev_start [--starts 5]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """How fast job files are read. Prints one JSON object.
 
-    python tests/benchmarks/jobspec.py [--many 10000]
+    python -m tests.benchmarks.jobspec [--many 10000]
 
 Times are of parse + evaluate + decode, best of several per recorded file; `fresh_ms` is import and
 one file in a new process. With `--many`: `recorded_many_s` is so many of the recorded files by one

@@ -1,6 +1,6 @@
 """From `git push` (process start) to the task's first instruction, 30 pushes; budget p50 <= 0.25 s.
 
-python tests/benchmarks/push_to_running.py [--pushes 30]
+python -m tests.benchmarks.push_to_running [--pushes 30]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From a job's registration over HTTP to its task's first instruction; budget p50 <= 0.12 s.
 
-python tests/benchmarks/register_to_running.py [--jobs 30]
+python -m tests.benchmarks.register_to_running [--jobs 30]
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Jobs registered over HTTP until all their allocations are committed in the durable log.
 
-    python tests/benchmarks/schedule.py [--nodes 5000] [--jobs 10] [--count 1000] [--type service]
+    python -m tests.benchmarks.schedule [--nodes 5000] [--jobs 10] [--count 1000] [--type service]
         [--rich] [--node-cpu 16000] [--changes 20] [--fail-node]
 
 Nodes are registered in the state and never run anything; everything from the HTTP request to the

@@ -1,6 +1,6 @@
 """How fast the scheduler decides: `schedule()` alone, no store, no log, no applier.
 
-`python tests/benchmarks/schedule_core.py --nodes 5000 --jobs 10 --count 1000 [--kind heavy]`.
+`python -m tests.benchmarks.schedule_core --nodes 5000 --jobs 10 --count 1000 [--kind heavy]`.
 Kinds: plain (service), batch, ports (one dynamic port each), spread (over datacenters), heavy
 (spread, affinity, constraints and a dynamic port). Ends with one JSON line.
 """

@@ -13,14 +13,14 @@ class ServerLeadership:
 
     @property
     def is_leader(self) -> bool:
-        return self._state.is_leader
+        return self._state.cluster.is_leader
 
     @property
     def leads_for_certain(self) -> bool:
-        return self._state.leads_for_certain
+        return self._state.cluster.leads_for_certain
 
     async def read_index(self) -> int:
-        return await self._state.read_index()
+        return await self._state.reads.read_index()
 
     async def leadership_lost(self) -> None:
         await self._state.leadership.lost()
