@@ -44,7 +44,7 @@ def duration(value: Value) -> int:
         except DurationError as error:
             raise ConvertError(str(error)) from None
     if type(value) is bool or elements(value) is not None or mapping(value) is not None:
-        raise ConvertError(f'a duration such as "30s" is required, but have {_have(value)}')
+        raise ConvertError(f'a duration such as "30s" is required, but have {type_name_of(value)}')
     return integer(value)
 
 
@@ -54,7 +54,7 @@ def strings(value: Value) -> list[str]:
     else:
         items = elements(value)
     if items is None:
-        raise ConvertError(f"list of string required, but have {_have(value)}")
+        raise ConvertError(f"list of string required, but have {type_name_of(value)}")
     result = []
     for item in items:
         if type(item) is Null:
@@ -66,12 +66,8 @@ def strings(value: Value) -> list[str]:
 def _uint16s(value: Value) -> list[int]:
     items = elements(value)
     if items is None:
-        raise ConvertError(f"list of number required, but have {_have(value)}")
+        raise ConvertError(f"list of number required, but have {type_name_of(value)}")
     return [_uint16(item) for item in items]
-
-
-def _have(value: Value) -> str:
-    return type_name_of(value)
 
 
 integer = _integer(-_INT64, _INT64 - 1)
@@ -118,7 +114,7 @@ def plain(value: Value) -> Any:
 def string_map(value: Value) -> dict[str, str]:
     pairs = mapping(value)
     if pairs is None:
-        raise ConvertError(f"map of string required, but have {_have(value)}")
+        raise ConvertError(f"map of string required, but have {type_name_of(value)}")
     result = {}
     for key in sorted(pairs):
         item = pairs[key]

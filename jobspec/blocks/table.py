@@ -713,13 +713,9 @@ def _add_line(
     base = kind.rstrip("*")
     nullable = base.endswith("?") or base in ("strings", "uint16s")
     table.attributes[name] = AttributeField(key, base.rstrip("?"), nullable, required)
-    table.empty[key] = None if nullable else _zero(base)
+    table.empty[key] = None if nullable else {"string": "", "bool": False}.get(base, 0)
     if required:
         table.required += (name,)
-
-
-def _zero(kind: str) -> Any:
-    return {"string": "", "bool": False}.get(kind, 0)
 
 
 TABLES = _build()

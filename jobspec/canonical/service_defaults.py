@@ -33,11 +33,6 @@ def canonicalize_service(service: Spec, default_name: str) -> None:
         _connect(service["Connect"])
 
 
-def _check_restart(restart: Spec) -> None:
-    if restart["Grace"] is None:
-        restart["Grace"] = _SECOND_NS
-
-
 def _merged_restart(own: Spec | None, service: Spec | None) -> Spec | None:
     if own is None and service is None:
         return None
@@ -46,7 +41,8 @@ def _merged_restart(own: Spec | None, service: Spec | None) -> Spec | None:
         merged["Limit"] = merged["Limit"] or service["Limit"]
         merged["Grace"] = service["Grace"] if merged["Grace"] is None else merged["Grace"]
         merged["IgnoreWarnings"] = merged["IgnoreWarnings"] or service["IgnoreWarnings"]
-    _check_restart(merged)
+    if merged["Grace"] is None:
+        merged["Grace"] = _SECOND_NS
     return merged
 
 

@@ -167,20 +167,13 @@ def _conditional(node: tree.Conditional, scope: Scope) -> Value:
 
 def _condition(node: tree.Expression, scope: Scope) -> bool:
     value = evaluate(node, scope)
-    if type(value) is Null:
-        raise HclError(
-            "Null condition: the condition value is null; it must be true or false.",
-            node.start,
-            node.end,
-        )
     try:
-        return to_bool(value)
+        if type(value) is not Null:
+            return to_bool(value)
+        problem = "Null condition: the condition value is null; it must be true or false."
     except ConvertError:
-        raise HclError(
-            "Incorrect condition type: the condition expression must be of type bool.",
-            node.start,
-            node.end,
-        ) from None
+        problem = "Incorrect condition type: the condition expression must be of type bool."
+    raise HclError(problem, node.start, node.end)
 
 
 def _binary(node: tree.BinaryOperation, scope: Scope) -> Value:
@@ -288,20 +281,13 @@ def _passing(node: tree.For, pairs: list[tuple[Value, Value]], scope: Scope) -> 
 
 def _for_condition(node: tree.Expression, scope: Scope) -> bool:
     value = evaluate(node, scope)
-    if type(value) is Null:
-        raise HclError(
-            "Condition is null: the value of the 'if' clause must not be null.",
-            node.start,
-            node.end,
-        )
     try:
-        return to_bool(value)
+        if type(value) is not Null:
+            return to_bool(value)
+        problem = "Condition is null: the value of the 'if' clause must not be null."
     except ConvertError as error:
-        raise HclError(
-            f"Invalid 'for' condition: the 'if' clause value is invalid: {error}.",
-            node.start,
-            node.end,
-        ) from None
+        problem = f"Invalid 'for' condition: the 'if' clause value is invalid: {error}."
+    raise HclError(problem, node.start, node.end)
 
 
 def _for_object(

@@ -212,7 +212,7 @@ def to_string(value: Value) -> str:
         return "true" if value else "false"
     if kind in _NUMBERS:
         return numbers.to_text(value)
-    raise ConvertError(f"string required, but have {_have(value)}")
+    raise ConvertError(f"string required, but have {type_name_of(value)}")
 
 
 def to_number(value: Value) -> numbers.Number:
@@ -224,7 +224,7 @@ def to_number(value: Value) -> numbers.Number:
         if number is None:
             raise ConvertError("a number is required")
         return number
-    raise ConvertError(f"number required, but have {_have(value)}")
+    raise ConvertError(f"number required, but have {type_name_of(value)}")
 
 
 def to_bool(value: Value) -> bool:
@@ -236,17 +236,13 @@ def to_bool(value: Value) -> bool:
         if value in ("false", "0"):
             return False
         raise ConvertError("a bool is required")
-    raise ConvertError(f"bool required, but have {_have(value)}")
-
-
-def _have(value: Value) -> str:
-    return type_name_of(value)
+    raise ConvertError(f"bool required, but have {type_name_of(value)}")
 
 
 def _to_list(value: Value, type_: Type) -> Value:
     items = elements(value)
     if items is None:
-        raise ConvertError(f"{type_name(type_)} required, but have {_have(value)}")
+        raise ConvertError(f"{type_name(type_)} required, but have {type_name_of(value)}")
     element, converted = _convert_items(items, type_[1])
     return List(element, converted)
 
@@ -254,7 +250,7 @@ def _to_list(value: Value, type_: Type) -> Value:
 def _to_set(value: Value, type_: Type) -> Value:
     items = elements(value)
     if items is None:
-        raise ConvertError(f"{type_name(type_)} required, but have {_have(value)}")
+        raise ConvertError(f"{type_name(type_)} required, but have {type_name_of(value)}")
     element, converted = _convert_items(items, type_[1])
     return SetOf(element, converted)
 
@@ -262,7 +258,7 @@ def _to_set(value: Value, type_: Type) -> Value:
 def _to_map(value: Value, type_: Type) -> Value:
     pairs = mapping(value)
     if pairs is None:
-        raise ConvertError(f"{type_name(type_)} required, but have {_have(value)}")
+        raise ConvertError(f"{type_name(type_)} required, but have {type_name_of(value)}")
     element, converted = _convert_items(list(pairs.values()), type_[1])
     return Map(element, dict(zip(pairs, converted, strict=True)))
 
@@ -280,7 +276,7 @@ def _convert_items(items: Iterable[Value], element: Type) -> tuple[Type, list[Va
 def _to_object(value: Value, type_: Type) -> Value:
     pairs = mapping(value)
     if pairs is None:
-        raise ConvertError(f"object required, but have {_have(value)}")
+        raise ConvertError(f"object required, but have {type_name_of(value)}")
     result = {}
     for name, attr_type in type_[1]:
         if name not in pairs:
@@ -295,7 +291,7 @@ def _to_object(value: Value, type_: Type) -> Value:
 def _to_tuple(value: Value, type_: Type) -> Value:
     items = elements(value)
     if items is None or type(value) is SetOf:
-        raise ConvertError(f"tuple required, but have {_have(value)}")
+        raise ConvertError(f"tuple required, but have {type_name_of(value)}")
     if len(items) != len(type_[1]):
         raise ConvertError(f"a tuple of {len(type_[1])} elements is required")
     return tuple(convert(item, t) for item, t in zip(items, type_[1], strict=True))

@@ -183,7 +183,8 @@ def _float(letter: str, number: Number, precision: int | None, flags: str) -> st
         return "-Inf" if number < 0 else "+Inf"
     magnitude = abs(Fraction(number))
     if letter in "eE":
-        text = _exponent(magnitude, 6 if precision is None else precision, letter)
+        digits, exponent = _digits(magnitude, 7 if precision is None else precision + 1)
+        text = _with_exponent(digits, exponent, letter)
     elif letter == "f":
         text = _fixed(magnitude, 6 if precision is None else precision)
     else:
@@ -207,11 +208,6 @@ def _digits(value: Fraction, count: int) -> tuple[str, int]:
     if len(text) > count:
         return text[:count], exponent + 1
     return text, exponent
-
-
-def _exponent(value: Fraction, places: int, letter: str) -> str:
-    digits, exponent = _digits(value, places + 1)
-    return _with_exponent(digits, exponent, letter)
 
 
 def _with_exponent(digits: str, exponent: int, letter: str) -> str:

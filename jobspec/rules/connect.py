@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jobspec.rules.findings import Findings, quoted
@@ -33,7 +33,11 @@ def check_upstreams(findings: Findings, group: TaskGroup, index: int) -> None:
 
 def check_proxy_ports(findings: Findings, group: TaskGroup, index: int) -> None:
     """What a transparent proxy leaves alone is given as numbers or as ports of the group."""
-    labels = {port.label for network in group.networks or () for port in _ports(network)}
+    labels = {
+        port.label
+        for network in group.networks or ()
+        for port in (*(network.reserved_ports or ()), *(network.dynamic_ports or ()))
+    }
     for at, service in enumerate(group.services or ()):
         transparent = _proxy(service).get("TransparentProxy") or {}
         for port in transparent.get("ExcludeInboundPorts") or ():
@@ -46,11 +50,6 @@ def check_proxy_ports(findings: Findings, group: TaskGroup, index: int) -> None:
                 "Services",
                 at,
             )
-
-
-def _ports(network: Any) -> Iterator[Any]:
-    yield from network.reserved_ports or ()
-    yield from network.dynamic_ports or ()
 
 
 def _proxy(service: Service) -> Mapping[str, Any]:

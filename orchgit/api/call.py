@@ -133,6 +133,11 @@ class ApiCall:
             sent.update(self.contact_headers())
         return self._response(data, status, sent, "application/json")
 
+    def answer_query(self, value: dict[str, Any], index: int) -> Response:
+        """Answers a read with `value`, which gets the fields that say how it was read."""
+        read = {"Index": index, "LastContact": 0, "KnownLeader": True, "NextToken": ""}
+        return self.answer({**value, **read}, index=index, read=True)
+
     def contact_headers(self) -> dict[str, str]:
         server = self.api.server
         known = "true" if server.leader_address() else "false"

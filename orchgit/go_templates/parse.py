@@ -224,7 +224,10 @@ class _Pipeline:
         assert token is not None, "callers look first"
         self._at += 1
         if token.kind == "string":
-            return LiteralValue(_unquoted(token.text[1:-1]))
+            unquoted = re.sub(
+                r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), token.text[1:-1]
+            )
+            return LiteralValue(unquoted)
         if token.kind == "raw":
             return LiteralValue(token.text[1:-1])
         if token.kind == "number":
@@ -261,10 +264,6 @@ class _Pipeline:
     def _next_is(self, symbol: str) -> bool:
         token = self._peek()
         return token is not None and token.kind == "symbol" and token.text == symbol
-
-
-def _unquoted(text: str) -> str:
-    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text)
 
 
 def _error(line: int, what: str) -> InvalidInputError:

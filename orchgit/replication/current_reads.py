@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+from orchgit.errors import TimedOutError
 from orchgit.raft_node.proposal import not_leader
 from orchgit.replication.cluster import Cluster
 from orchgit.replication.running_node import RunningNode
@@ -22,7 +23,8 @@ class CurrentReads:
 
     async def read_index(self, timeout_s: float = 5.0) -> int:
         """Returns when this server is known to lead still and has applied all that was acknowledged
-        before the call: a snapshot taken now is current. NotLeaderError on a follower."""
+        before the call: a snapshot taken now is current. Raises NotLeaderError on a follower, and
+        TimedOutError while the state lags behind the log."""
         index: int | None = None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
@@ -32,6 +34,10 @@ class CurrentReads:
         while True:
             # A restored snapshot moves the offset while this waits.
             offset = self.offset
-            await self._watch.wait_applied(index + offset, timeout_s)
+            if not await self._watch.wait_applied(index + offset, timeout_s):
+                raise TimedOutError(
+                    f"cannot read the current state: entry {index} of the log is not applied after "
+                    f"{timeout_s:g} s; try again, or read what this server has (stale)"
+                )
             if offset == self.offset:
                 return index + offset

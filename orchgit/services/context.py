@@ -66,3 +66,12 @@ class UseCaseContext:
             return await self.propose(command)
         except ConflictError as error:
             raise RefusedError(refusal) from error
+
+    async def propose_if_unchanged(self, command: Command) -> tuple[int, bool]:
+        """Returns (index, whether the command was applied); a ConflictError means that it was
+        not."""
+        try:
+            return (await self.propose(command)).index, True
+        except ConflictError:
+            with self.snapshot() as snapshot:
+                return snapshot.index, False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job
 from orchgit.services.context import UseCaseContext
@@ -50,11 +49,6 @@ def evaluation_to_run(
     if not runs_by_itself(job):
         return None
     return evaluation_for_job(context, job, trigger, priority=priority)
-
-
-def purged_job_of(allocation: Allocation) -> Job:
-    """Returns what an evaluation says of its job, as an allocation of the purged job knows it."""
-    return Job(namespace=allocation.namespace, id=allocation.job_id, type=allocation.job_type)
 
 
 def runs_by_itself(job: Job) -> bool:

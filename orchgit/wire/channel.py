@@ -179,7 +179,7 @@ class LeaderChannel:
                 return await self._call(address, method, request, timeout_s)
             except UnavailableError as error:
                 self._move_on(address, error)
-                if attempt == len(self._servers) or not _worth_another(error):
+                if attempt == len(self._servers) or not isinstance(error, NotLeaderError):
                     raise
         raise AssertionError("the loop returns or raises")
 
@@ -213,7 +213,3 @@ class LeaderChannel:
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
         self._channels.clear()
-
-
-def _worth_another(error: UnavailableError) -> bool:
-    return isinstance(error, NotLeaderError)

@@ -22,8 +22,8 @@ class UnaryMethod(Generic[Request, Reply]):
 
     service: str
     name: str
-    request: Any
-    reply: Any
+    request: type[Request]
+    reply: type[Reply]
     for_agents: bool = False
 
     @property
@@ -50,19 +50,13 @@ WORKERS = "orchgit.Workers"
 NODES = "orchgit.Nodes"
 SERVERS = "orchgit.Servers"
 
-DEQUEUE: UnaryMethod[messages.DequeueRequest, messages.DequeueReply] = UnaryMethod(
-    WORKERS, "Dequeue", messages.DequeueRequest, messages.DequeueReply
-)
-ACK: UnaryMethod[messages.EvalTokenRequest, messages.Empty] = UnaryMethod(
-    WORKERS, "Ack", messages.EvalTokenRequest, messages.Empty
-)
-NACK: UnaryMethod[messages.EvalTokenRequest, messages.Empty] = UnaryMethod(
-    WORKERS, "Nack", messages.EvalTokenRequest, messages.Empty
-)
-STORE_EVALUATIONS: UnaryMethod[messages.EvalsRequest, messages.IndexReply] = UnaryMethod(
+DEQUEUE = UnaryMethod(WORKERS, "Dequeue", messages.DequeueRequest, messages.DequeueReply)
+ACK = UnaryMethod(WORKERS, "Ack", messages.EvalTokenRequest, messages.Empty)
+NACK = UnaryMethod(WORKERS, "Nack", messages.EvalTokenRequest, messages.Empty)
+STORE_EVALUATIONS = UnaryMethod(
     WORKERS, "StoreEvaluations", messages.EvalsRequest, messages.IndexReply
 )
-SUBMIT_PLAN: UnaryMethod[messages.SubmitPlanRequest, messages.SubmitPlanReply] = UnaryMethod(
+SUBMIT_PLAN = UnaryMethod(
     WORKERS, "SubmitPlan", messages.SubmitPlanRequest, messages.SubmitPlanReply
 )
 
@@ -77,19 +71,11 @@ HTTP: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
 FETCH_PACK: StreamMethod[messages.FetchPackRequest, messages.PackFrame] = StreamMethod(
     SERVERS, "FetchPack", messages.FetchPackRequest, messages.PackFrame
 )
-HOLD_OBJECTS: UnaryMethod[messages.HoldObjectsRequest, messages.Empty] = UnaryMethod(
-    SERVERS, "HoldObjects", messages.HoldObjectsRequest, messages.Empty
-)
-LEADER: UnaryMethod[messages.LeaderRequest, messages.LeaderReply] = UnaryMethod(
+HOLD_OBJECTS = UnaryMethod(SERVERS, "HoldObjects", messages.HoldObjectsRequest, messages.Empty)
+LEADER = UnaryMethod(
     SERVERS, "Leader", messages.LeaderRequest, messages.LeaderReply, for_agents=True
 )
 
-SERVER_STATUS: UnaryMethod[messages.StatusRequest, messages.StatusReply] = UnaryMethod(
-    SERVERS, "Status", messages.StatusRequest, messages.StatusReply
-)
-JOIN: UnaryMethod[messages.JoinRequest, messages.JoinReply] = UnaryMethod(
-    SERVERS, "Join", messages.JoinRequest, messages.JoinReply
-)
-LEAVE: UnaryMethod[messages.LeaveRequest, messages.Empty] = UnaryMethod(
-    SERVERS, "Leave", messages.LeaveRequest, messages.Empty
-)
+SERVER_STATUS = UnaryMethod(SERVERS, "Status", messages.StatusRequest, messages.StatusReply)
+JOIN = UnaryMethod(SERVERS, "Join", messages.JoinRequest, messages.JoinReply)
+LEAVE = UnaryMethod(SERVERS, "Leave", messages.LeaveRequest, messages.Empty)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from starlette.responses import Response
@@ -48,6 +49,18 @@ def _page_by_keys(
 
 def with_job(snapshot: Snapshot, each: Allocation) -> AllocationWithJob:
     return allocation_with_job(each, snapshot.job_versions.nearest_to_allocation(each))
+
+
+async def answer_allocations(
+    call: ApiCall, read: Callable[[Snapshot], Iterable[Allocation]]
+) -> Response:
+    """Answers the stubs of these allocations, oldest first."""
+    return await answer_list(
+        call,
+        ("allocations",),
+        lambda snapshot: [alloc_stub(each) for each in in_order_of_creation(read(snapshot))],
+        in_thread=True,
+    )
 
 
 async def read_allocation(call: ApiCall) -> Response:

@@ -9,9 +9,9 @@ from starlette.responses import Response
 from orchgit.api.blocking import answer_list, answer_object, blocking_read
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
+from orchgit.api.routes.allocations import answer_allocations
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
-from orchgit.api.shapes.stubs import alloc_stub
 from orchgit.model.deployment import Deployment
 from orchgit.services.deployments import (
     DeploymentChange,
@@ -75,14 +75,8 @@ def shown(deployment: Deployment) -> Any:
 
 
 async def allocations(call: ApiCall) -> Response:
-    return await answer_list(
-        call,
-        ("allocations",),
-        lambda snapshot: [
-            alloc_stub(each)
-            for each in in_order_of_creation(snapshot.allocations.of_deployment(call.path["id"]))
-        ],
-        in_thread=True,
+    return await answer_allocations(
+        call, lambda snapshot: snapshot.allocations.of_deployment(call.path["id"])
     )
 
 

@@ -11,9 +11,9 @@ from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.filters import parse_filter
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
+from orchgit.api.routes.allocations import answer_allocations
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
-from orchgit.api.shapes.stubs import alloc_stub
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import EvalStatus, Evaluation
@@ -112,14 +112,8 @@ def _related_stub(each: Evaluation) -> dict[str, Any]:
 
 
 async def allocations(call: ApiCall) -> Response:
-    return await answer_list(
-        call,
-        ("allocations",),
-        lambda snapshot: [
-            alloc_stub(each)
-            for each in in_order_of_creation(snapshot.allocations.of_eval(call.path["eval_id"]))
-        ],
-        in_thread=True,
+    return await answer_allocations(
+        call, lambda snapshot: snapshot.allocations.of_eval(call.path["eval_id"])
     )
 
 

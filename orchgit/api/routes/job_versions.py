@@ -36,12 +36,8 @@ async def versions(call: ApiCall) -> Response:
     value = {
         "Versions": found,
         "Diffs": diffs,
-        "Index": index,
-        "LastContact": 0,
-        "KnownLeader": True,
-        "NextToken": "",
     }
-    return call.answer(value, index=index, read=True)
+    return call.answer_query(value, index)
 
 
 async def submission(call: ApiCall) -> Response:

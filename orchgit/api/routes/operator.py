@@ -35,12 +35,8 @@ async def scheduler_configuration(call: ApiCall) -> Response:
     )
     value = {
         "SchedulerConfig": config,
-        "Index": index,
-        "LastContact": 0,
-        "KnownLeader": True,
-        "NextToken": "",
     }
-    return call.answer(value, index=index, read=True)
+    return call.answer_query(value, index)
 
 
 async def set_scheduler(call: ApiCall) -> Response:

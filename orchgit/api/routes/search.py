@@ -59,12 +59,8 @@ def _answer(
     value = {
         "Matches": matches,
         "Truncations": truncated,
-        "Index": index,
-        "LastContact": 0,
-        "KnownLeader": True,
-        "NextToken": "",
     }
-    return call.answer(value, index=index, read=True)
+    return call.answer_query(value, index)
 
 
 ENDPOINTS = [

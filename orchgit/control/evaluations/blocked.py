@@ -130,9 +130,6 @@ class BlockedEvals:
             cancelable=len(self._cancelable),
         )
 
-    def blocked_by_job(self) -> dict[JobKey, str]:
-        return dict(self._of_job)
-
     # -- inside --------------------------------------------------------------------------------
 
     def _take_place(self, evaluation: Evaluation) -> bool:

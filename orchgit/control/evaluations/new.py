@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from fnmatch import fnmatchcase
-
 from orchgit.ids import IdSource
-from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import Evaluation
-from orchgit.model.job import Job, JobType
+from orchgit.model.job import Job
 from orchgit.model.node import Node
-
-SYSTEM_TYPES = (JobType.SYSTEM, JobType.SYSBATCH)
-ALL_POOLS = "all"
 
 
 def evaluation_of(
@@ -41,34 +34,3 @@ def evaluation_of(
         create_time_ns=now_ns,
         modify_time_ns=now_ns,
     )
-
-
-def evaluation_of_purged(
-    allocation: Allocation, trigger: str, ids: IdSource, now_ns: int, node: Node
-) -> Evaluation:
-    """Of a job that is gone while an allocation of it has not ended yet: somebody has to say what
-    became of that one."""
-    return Evaluation(
-        id=ids.new(),
-        namespace=allocation.namespace,
-        type=allocation.job_type,
-        triggered_by=trigger,
-        job_id=allocation.job_id,
-        node_id=node.id,
-        node_modify_index=node.modify_index,
-        create_time_ns=now_ns,
-        modify_time_ns=now_ns,
-    )
-
-
-def system_jobs_on(jobs: Iterable[Job], node: Node) -> list[Job]:
-    """Those that run on every node like this one; parents of periodic and dispatched jobs run
-    nothing themselves."""
-    return [
-        job
-        for job in jobs
-        if job.type in SYSTEM_TYPES
-        and not (job.stop or job.is_periodic or job.is_parameterized)
-        and job.node_pool in (node.node_pool, ALL_POOLS)
-        and any(fnmatchcase(node.datacenter, pattern) for pattern in job.datacenters)
-    ]

@@ -212,7 +212,12 @@ class PlanApplier:
             self._usages.forget(
                 {node_id for group in result.placements for node_id in group.node_ids}
             )
-            _answer(pending, self._decide_again() if isinstance(error, ConflictError) else error)
+            if isinstance(error, ConflictError):
+                # The job was purged, or registered anew under its name, after the plan was made:
+                # nothing is committed, and the worker decides on what is there now.
+                _answer(pending, PlanResult(refresh_index=self._state.store.watch.applied_index))
+            else:
+                _answer(pending, error)
             return
         self._evaluations.note_index((plan.namespace, plan.job_id), applied.index)
         refresh_index = applied.index if result.rejected_nodes else 0
@@ -220,11 +225,6 @@ class PlanApplier:
             pending,
             msgspec.structs.replace(result, alloc_index=applied.index, refresh_index=refresh_index),
         )
-
-    def _decide_again(self) -> PlanResult:
-        """Returns an empty result that makes the worker plan again: the job was purged, or purged
-        and registered again, after the plan was made."""
-        return PlanResult(refresh_index=self._state.store.watch.applied_index)
 
     def _evaluations_of_evicted(self, result: PlanResult) -> list[Evaluation]:
         """Returns one evaluation for each job that lost allocations to this plan."""

@@ -9,23 +9,19 @@ import random
 import structlog
 
 from orchgit.clock import Clock
-from orchgit.control.evaluations.new import (
-    SYSTEM_TYPES,
-    evaluation_of,
-    evaluation_of_purged,
-    system_jobs_on,
-)
+from orchgit.control.evaluations.new import evaluation_of
 from orchgit.control.wakeup import Wakeup
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.base import datetime_of_ns, ns_of_datetime
-from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.group import TaskGroup
-from orchgit.model.node import Node, NodeEvent, NodeStatus
+from orchgit.model.node import NodeEvent, NodeStatus
 from orchgit.replication.commands import UpdateNodeStatus
 from orchgit.replication.replicated import ReplicatedState
+from orchgit.state.jobs_of_node import jobs_of_node
 from orchgit.state.snapshot import Snapshot
 
 _log = structlog.get_logger(component="control")
@@ -107,32 +103,16 @@ class Heartbeats:
             status=status,
             description="heartbeat missed",
             missed_heartbeat=True,
-            evaluations=self._evaluations(snapshot, node, now_ns),
+            evaluations=[
+                evaluation_of(job, EvalTrigger.NODE_UPDATE, self._ids, now_ns, node=node)
+                for job in jobs_of_node(snapshot, node)
+            ],
             event=NodeEvent(
                 message="Node heartbeat missed",
                 subsystem="Cluster",
                 timestamp=datetime_of_ns(now_ns),
             ),
         )
-
-    def _evaluations(self, snapshot: Snapshot, node: Node, now_ns: int) -> list[Evaluation]:
-        """Returns one evaluation per job that has an allocation on the node or runs on every
-        node."""
-        held_of = {
-            (held.namespace, held.job_id): held
-            for held in snapshot.allocations.of_node(node.id)
-            if not (held.is_server_terminal and held.is_client_terminal)
-        }
-        jobs = {key: snapshot.jobs.get(*key) for key in sorted(held_of)}
-        for job in system_jobs_on(snapshot.jobs.of_type(*SYSTEM_TYPES), node):
-            jobs.setdefault((job.namespace, job.id), job)
-        trigger = EvalTrigger.NODE_UPDATE
-        return [
-            evaluation_of(job, trigger, self._ids, now_ns, node=node)
-            if job is not None
-            else evaluation_of_purged(held_of[key], trigger, self._ids, now_ns, node)
-            for key, job in jobs.items()
-        ]
 
 
 def _group_of(snapshot: Snapshot, allocation: Allocation) -> TaskGroup | None:

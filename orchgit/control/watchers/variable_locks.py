@@ -98,16 +98,9 @@ class VariableLocks:
             _log.info("lock of a variable was renewed or released in time", path=path)
         except OrchgitError as error:
             _log.warning("cannot end the lock of a variable", path=path, error=str(error))
-            self._keep((namespace, path), held)
+            if self._held.get((namespace, path)) == held:
+                until_s = self._clock.monotonic_s() + _RETRY_S
+                self._held[namespace, path] = _Held(held.lock_id, held.renew_index, until_s)
             return
-        self._forget((namespace, path), held)
-
-    def _keep(self, place: tuple[str, str], held: _Held) -> None:
-        until_s = self._clock.monotonic_s() + _RETRY_S
-        if self._held.get(place) == held:
-            self._held[place] = _Held(held.lock_id, held.renew_index, until_s)
-
-    def _forget(self, place: tuple[str, str], held: _Held) -> None:
-        """Drops the deadline, unless the lock was acquired or renewed meanwhile."""
-        if self._held.get(place) == held:
-            del self._held[place]
+        if self._held.get((namespace, path)) == held:  # else acquired or renewed meanwhile
+            del self._held[namespace, path]

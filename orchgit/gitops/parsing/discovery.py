@@ -27,11 +27,10 @@ from orchgit.model.source import Source
 @dataclass(frozen=True, slots=True)
 class Discovery:
     """The jobs of a tree. With `problems`, nothing of it may be applied. `parsed_count` of its
-    `file_count` job files were not in the cache."""
+    job files were not in the cache."""
 
     jobs: dict[JobKey, DesiredJob]
     problems: tuple[str, ...]
-    file_count: int
     parsed_count: int
 
 
@@ -74,7 +73,7 @@ class Discoverer:
         problems += [problem for outcome in outcomes for problem in outcome.problems]
         found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
         jobs, duplicates = _by_key(found)
-        return Discovery(jobs, tuple(problems + duplicates), len(entries), len(fresh))
+        return Discovery(jobs, tuple(problems + duplicates), len(fresh))
 
 
 @dataclass(slots=True)

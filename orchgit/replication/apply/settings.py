@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from orchgit.errors import ConflictError, NotFoundError, RefusedError
 from orchgit.model.node import Namespace, NodePool
+from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.replication.commands import (
     DeleteNamespaces,
     DeleteNodePools,
@@ -26,31 +27,31 @@ def set_cluster_id(txn: WriteTxn, command: SetClusterId, effects: Effects) -> No
 
 
 def set_scheduler_config(txn: WriteTxn, command: SetSchedulerConfig, effects: Effects) -> None:
-    known = txn.scheduler_config.get()
-    expected = command.expected_modify_index
-    if expected is not None and expected != known.modify_index:
-        raise ConflictError(
-            f"cannot change the scheduler configuration: its modify index is {known.modify_index}, "
-            f"but {expected} was expected; read it again"
-        )
-    config = command.config
-    config.create_index = known.create_index or txn.index
-    config.modify_index = txn.index
-    txn.scheduler_config.put(config)
+    _stamp_expected(txn, command, txn.scheduler_config.get(), "the scheduler configuration")
+    txn.scheduler_config.put(command.config)
 
 
 def set_autopilot_config(txn: WriteTxn, command: SetAutopilotConfig, effects: Effects) -> None:
-    known = txn.autopilot_config.get()
+    _stamp_expected(txn, command, txn.autopilot_config.get(), "autopilot's configuration")
+    txn.autopilot_config.put(command.config)
+
+
+def _stamp_expected(
+    txn: WriteTxn,
+    command: SetSchedulerConfig | SetAutopilotConfig,
+    known: SchedulerConfig | AutopilotConfig,
+    what: str,
+) -> None:
+    """Gives the new settings their indexes. Raises ConflictError if the known ones are not those
+    that the command expects."""
     expected = command.expected_modify_index
     if expected is not None and expected != known.modify_index:
         raise ConflictError(
-            f"cannot change autopilot's configuration: its modify index is {known.modify_index}, "
+            f"cannot change {what}: its modify index is {known.modify_index}, "
             f"but {expected} was expected; read it again"
         )
-    config = command.config
-    config.create_index = known.create_index or txn.index
-    config.modify_index = txn.index
-    txn.autopilot_config.put(config)
+    command.config.create_index = known.create_index or txn.index
+    command.config.modify_index = txn.index
 
 
 def upsert_node_pools(txn: WriteTxn, command: UpsertNodePools, effects: Effects) -> None:

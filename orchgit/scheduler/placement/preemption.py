@@ -135,7 +135,11 @@ class Preemptor:
         wanted = {port.value for port in (ask.network and ask.network.reserved_ports) or ()}
         for network in ask.task_networks.values():
             wanted.update(port.value for port in network.reserved_ports or ())
-        victims = [a for a in self._candidates() if wanted & _ports(a)]
+        victims = [
+            allocation
+            for allocation in self._candidates()
+            if any(port in wanted for _, port in ports_of(_resources(allocation)))
+        ]
         self._evict(victims)
         return bool(victims)
 
@@ -254,10 +258,6 @@ def _without_needless(chosen: list[tuple[Allocation, int]], needed: int) -> list
 def _resources(allocation: Allocation) -> AllocatedResources:
     assert allocation.allocated_resources is not None, "candidates have resources"
     return allocation.allocated_resources
-
-
-def _ports(allocation: Allocation) -> set[int]:
-    return {port for _, port in ports_of(_resources(allocation))}
 
 
 def _mbits(allocation: Allocation) -> int:

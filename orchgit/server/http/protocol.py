@@ -123,16 +123,14 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         # A head that came in one slice cannot be too long.
-        if self._without_progress or len(self.headers) > MAX_HEADERS:
-            self._check_head()
+        if len(self.headers) > MAX_HEADERS or (
+            self._without_progress and self._head_bytes() > MAX_HEAD_BYTES
+        ):
+            self._is_too_large = True
+            raise TooLargeHeadError
         self._progressed = True
         self._head_began_s = None
         _begin(self)
-
-    def _check_head(self) -> None:
-        if len(self.headers) > MAX_HEADERS or self._head_bytes() > MAX_HEAD_BYTES:
-            self._is_too_large = True
-            raise TooLargeHeadError
 
     def on_body(self, body: bytes) -> None:
         self._progressed = True

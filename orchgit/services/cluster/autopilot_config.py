@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchgit.errors import ConflictError, InvalidInputError
+from orchgit.errors import InvalidInputError
 from orchgit.model.operator import AutopilotConfig
 from orchgit.replication.commands import SetAutopilotConfig
 from orchgit.services.context import UseCaseContext
@@ -26,9 +26,4 @@ async def set_autopilot_config(
     command = SetAutopilotConfig(
         now_ns=context.now_ns(), config=config, expected_modify_index=expected_modify_index
     )
-    try:
-        applied = await context.propose(command)
-    except ConflictError:
-        with context.snapshot() as snapshot:
-            return snapshot.index, False
-    return applied.index, True
+    return await context.propose_if_unchanged(command)

@@ -92,7 +92,7 @@ def test_newest_blocked_evaluation_of_a_job_is_kept_and_older_ones_canceled() ->
     for each in (old, new, older):
         assert kept.block(each) == []
     assert ids(kept.take_cancelable(10)) == {old.id, older.id}
-    assert kept.blocked_by_job() == {("default", "web"): new.id}
+    assert ids(kept.unblock_class("good", 111)) == {new.id}
 
 
 def test_blocked_evaluations_of_an_untracked_job_become_cancelable() -> None:

@@ -68,7 +68,7 @@ def test_var_files_come_from_the_tree() -> None:
     files: dict[str, str | bytes] = {"web.hcl": text, "prod.vars.hcl": 'name = "prod"'}
     found = reader.read(files, var_files=["prod.vars.hcl"])
     assert found.problems == ()
-    assert found.file_count == 1
+    assert found.parsed_count == 1
     missing = reader.read({"web.hcl": text}, var_files=["../../etc/passwd", "no.hcl"])
     assert [problem.split(":")[0] for problem in missing.problems[:2]] == [
         "../../etc/passwd",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from orchgit.errors import NotLeaderError
+from orchgit.errors import NotLeaderError, TimedOutError
 from orchgit.replication.current_reads import CurrentReads
 from orchgit.state.watch import Watch
 from tests.unit.replication.raft_node_double import RaftNodeDouble, cluster_of, run
@@ -51,6 +51,19 @@ def test_current_read_follows_an_offset_that_a_restored_snapshot_moves() -> None
         reads = CurrentReads(running, cluster_of(running), watch, offset=0)
         assert await reads.read_index() == 57
         assert watch.waited == [7, 57]
+
+    run(scenario())
+
+
+def test_current_read_of_a_state_that_lags_behind_the_log_is_refused_at_the_timeout() -> None:
+    async def scenario() -> None:
+        node, watch = RaftNodeDouble(), Watch({}, 6)
+        node.answer = 7
+        running = node.running()
+        reads = CurrentReads(running, cluster_of(running), watch, offset=0)
+        with pytest.raises(TimedOutError, match="entry 7 of the log is not applied after 3 s"):
+            await reads.read_index(timeout_s=3)
+        assert asyncio.get_running_loop().time() == 3
 
     run(scenario())
 
