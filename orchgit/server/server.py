@@ -19,7 +19,6 @@ from orchgit.api.event_buffer import EventBuffer
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.router import LeaderRouter
-from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.forecast import SchedulerForecaster
@@ -43,7 +42,6 @@ from orchgit.server.ports.facts import Facts
 from orchgit.server.ports.git_peers import ClusterPeers
 from orchgit.server.ports.gitops import ApiGitops
 from orchgit.server.ports.job_texts import JobTexts
-from orchgit.server.ports.leadership import ServerLeadership
 from orchgit.server.ports.membership import MembershipOperations
 from orchgit.server.ports.metrics import server_metrics
 from orchgit.server.ports.task_output import TaskOutput
@@ -94,7 +92,10 @@ class Server:
             clock,
             ids,
         )
-        self.control = Control(self.state, clock, ids, _control(config))
+        servers = config.join.bootstrap_expect or 0
+        autopilot = replace(config.control.autopilot, bootstrap_expect=servers)
+        control = replace(config.control, autopilot=autopilot)
+        self.control = Control(self.state, clock, ids, control)
         context = UseCaseContext(self.state, clock, ids, config.job_max_count)
         keyring = Keyring(context, key)
         self.services = Services(context, keyring, self.control.collect_garbage)
@@ -132,7 +133,7 @@ class Server:
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
         self.front = Consistency(
             self._app.serve,
-            ServerLeadership(self.state),
+            self.state,
             self._app.knows_node,
             self._forwarder.forward,
             clock,
@@ -311,9 +312,3 @@ class Server:
     def _metrics(self) -> Sequence[Gauge | Counter]:
         in_flight = self.rpc.forwarded_in_flight if self.rpc is not None else 0
         return list(server_metrics(self.state, self.control, self.gitops, in_flight))
-
-
-def _control(config: ServerConfig) -> ControlConfig:
-    """Tells autopilot how many servers form the cluster."""
-    expected = replace(config.control.autopilot, bootstrap_expect=config.join.bootstrap_expect or 0)
-    return replace(config.control, autopilot=expected)
