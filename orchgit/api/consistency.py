@@ -16,7 +16,6 @@ from orchgit.api.errors import status_of, text_response
 from orchgit.api.placing import Place, is_safe, place_of
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError
-from orchgit.replication.leadership import Leadership
 from orchgit.replication.proposal import RequestWrites
 from orchgit.wait_first import wait_first
 
@@ -49,8 +48,9 @@ class LeadershipPort(Protocol):
         """Returns when a majority has confirmed that this server leads."""
         ...
 
-    @property
-    def leadership(self) -> Leadership: ...
+    async def leadership_lost(self) -> None:
+        """Returns as soon as this server does not lead."""
+        ...
 
 
 class Consistency:
@@ -142,7 +142,7 @@ class Consistency:
             answering = True
             await send(message)
 
-        lost = self._leading.leadership.lost()
+        lost = self._leading.leadership_lost()
         async with wait_first(self._app(scope, receive, noting), lost) as (work, _):
             if not work.done() and not answering:
                 raise NotLeaderError("cannot answer: this server no longer leads")

@@ -79,12 +79,12 @@ class Control:
         another one is known to lead, or when there is no leader in time."""
         deadline_s = self._clock.monotonic_s() + ELECTION_WAIT_S
         while not self._ready.is_set():
-            leader = self._state.leader_address
+            leader = self._state.cluster.leader_address
             left_s = deadline_s - self._clock.monotonic_s()
-            if left_s <= 0 or leader not in (None, self._state.address):
+            if left_s <= 0 or leader not in (None, self._state.cluster.address):
                 self._leading()
             elif leader is None:
-                await self._state.leader_change(None, left_s)
+                await self._state.cluster.leader_change(None, left_s)
             else:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._ready.wait(), min(left_s, _LOOK_AGAIN_S))
@@ -94,7 +94,7 @@ class Control:
     @property
     def leads(self) -> bool:
         """Whether this server leads."""
-        return self._state.is_leader
+        return self._state.cluster.is_leader
 
     def worker_gone(self, session: WorkerSession) -> None:
         """A worker's process has ended: what it held is delivered again. Where another server
@@ -105,7 +105,7 @@ class Control:
     async def dequeue(self, request: DequeueRequest, *, local: bool = False) -> DequeueReply:
         """`local`: the worker is this server's own. Workers that ask while the queues are being
         filled wait for that."""
-        if self._state.is_leader and not self._ready.is_set():
+        if self._state.cluster.is_leader and not self._ready.is_set():
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._ready.wait(), TAKE_OVER_WAIT_S)
         deliveries = await self._leading().evaluations.dequeue(
@@ -166,11 +166,11 @@ class Control:
 
     def _leading(self) -> ControlTerm:
         if self._term is None or not self._ready.is_set():
-            if self._state.is_leader:
+            if self._state.cluster.is_leader:
                 raise NotLeaderError("cannot do this yet: this server is taking over the lead")
             raise NotLeaderError(
                 "cannot do this here: this server does not lead; ask the leader",
-                self._state.leader_address,
+                self._state.cluster.leader_address,
             )
         return self._term
 

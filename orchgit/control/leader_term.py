@@ -114,7 +114,7 @@ class ControlTerm:
         """Lead until canceled. Any loop's unexpected error ends all of them."""
         feed = self._state.subscribe()
         try:
-            await self._state.barrier()
+            await self._state.writer.barrier()
             with self._state.store.snapshot() as snapshot:
                 self._restore(snapshot)
             self._on_ready()

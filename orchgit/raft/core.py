@@ -253,6 +253,11 @@ class RaftCore:
         return self.is_leader and self.state.log.commit_index < self.state.log.synced_index
 
     @property
+    def awaits_only_redundant_replies(self) -> bool:
+        """It leads, and the replies that it awaits change nothing for any caller that waits."""
+        return self.leading is not None and self.leading.awaits_only_redundant_replies
+
+    @property
     def notify_s(self) -> float | None:
         """When followers are to be notified of commits, if no entries go to them until then."""
         return self.leading.replication.notification.due_s if self.leading is not None else None

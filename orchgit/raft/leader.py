@@ -153,3 +153,9 @@ class RaftLeader:
         successor = max(voters, key=lambda name: peers[name].match)
         self._state.send(successor, TimeoutNow(self._state.term, self._state.log_id))
         self._step_down()
+
+    @property
+    def awaits_only_redundant_replies(self) -> bool:
+        if self.reads.is_waited_for or self.transfer.is_under_way:
+            return False
+        return self.replication.awaits_only_redundant_replies

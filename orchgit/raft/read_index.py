@@ -68,6 +68,10 @@ class ReadIndex:
         self._pending.append(PendingRead(ticket, self.next_round(), index))
 
     @property
+    def is_waited_for(self) -> bool:
+        return bool(self._pending)
+
+    @property
     def is_unsent(self) -> bool:
         """A read waits, and nothing was sent since that carries its round."""
         return any(read.round > self._sent_round for read in self._pending)

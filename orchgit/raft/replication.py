@@ -132,3 +132,15 @@ class Replication:
             return False
         self._log.commit(index)
         return True
+
+    @property
+    def awaits_only_redundant_replies(self) -> bool:
+        """All is committed and was sent, and a follower has not confirmed it yet: that changes
+        nothing for any caller that waits."""
+        last_index = self._log.last_index
+        if self._log.commit_index < last_index:
+            return False
+        peers = self._tracker.peers.values()
+        return all(peer.was_sent(last_index) for peer in peers) and any(
+            peer.match < last_index for peer in peers
+        )

@@ -30,6 +30,7 @@ HEAD_SIZE = _HEAD.size + _STAMP.size
 MAX_PAYLOAD = 1 << 30
 _BEGINS = 1 << 31
 _PART = 1 << 20
+_ZEROS_AHEAD = 128 << 10
 _FAR = 1 << 24
 
 
@@ -78,6 +79,8 @@ class Segment:
         self._disk = disk
         self._fd = disk.open(path)
         self._reserved = 0
+        self._zeroed = 0
+        """Up to where the reserved space has been written."""
         self._last_write = self.end
 
     @property
@@ -143,7 +146,7 @@ class Segment:
         """
         data = self._disk.read(self._fd, self.end - self._last_write, self._last_write)
         self._disk.truncate(self._fd, self.end)
-        self._reserved = self.end
+        self._reserved = self._zeroed = self.end
         self._disk.write(self._fd, MAGIC, 0)
         self._disk.write(self._fd, data, self._last_write)
         self.sync()
@@ -169,10 +172,19 @@ class Segment:
         parts += [encode_record(one.term, one.index, one.payload) for one in records[1:]]
         size = sum(map(len, parts))
         self.reserve(size, likes)
+        zeroed = self._zeroed_by(self.end + size)
+        parts.append(bytes(max(0, zeroed - self.end - size)))
         self._disk.write(self._fd, b"".join(parts), self.end)
+        self._zeroed = zeroed
         self._last_write = self.end
         for record in records:
             self._note(record)
+
+    def _zeroed_by(self, end: int) -> int:
+        """Now and then a write has zeros behind its records, which end there. The first write to
+        reserved space changes what the file system notes of the file, and syncing that takes longer
+        than syncing the records."""
+        return self._zeroed if end <= self._zeroed else min(self._reserved, end + _ZEROS_AHEAD)
 
     def _note(self, record: Record) -> None:
         self.offsets.append(self.end)
@@ -189,7 +201,7 @@ class Segment:
             del self.terms[keep:]
             del self._kinds[keep:]
         self._disk.truncate(self._fd, self.end)
-        self._reserved = self.end
+        self._reserved = self._zeroed = self.end
         self.sync()
 
     def sync(self) -> None:

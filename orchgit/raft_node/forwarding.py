@@ -34,6 +34,11 @@ class ProposalForwarding:
     # -- a follower ------------------------------------------------------------------------------
 
     @property
+    def is_waited_for(self) -> bool:
+        """A proposal here waits for an entry that was forwarded."""
+        return bool(self._sent)
+
+    @property
     def is_possible(self) -> bool:
         """Another member is known to lead."""
         return self._core.state.leader not in (None, self._core.state.name)

@@ -30,6 +30,8 @@ from orchgit.raft_transport.poll_loop import PollLoop
 
 _log = structlog.get_logger(component="raft")
 _CONNECTED_WAIT_S = 1.0
+_WAIT_WITHOUT_IO_S = 0.002
+"""Messages to a leader that waits for no reply are read so much later at the most."""
 _TICK_S = 0.01
 
 
@@ -57,6 +59,8 @@ class RaftNode:
         self._peers: tuple[str, ...] = ()
         self._check_room_s = 0.0
         self._tick_transport_s = 0.0
+        self._waited_without_io_at = 0
+        """The end of the log for which the thread has waited without I/O."""
 
     # -- what other threads may call -------------------------------------------------------------
 
@@ -133,7 +137,7 @@ class RaftNode:
             self._publish_members()
             self.delivery.give_up_lost(self._now_s(), self.status.led_term)
             self._release(self.core.ready())
-            self.delivery.deliver()
+            self.delivery.deliver(self._now_s())
             self.status.last_log_index = self._journal.last_index
             has_work = self._queue.has_work(self.core.awaits_commit, self._now_s())
             if not (has_work or self._inbox or self.loop.has_calls):
@@ -173,11 +177,12 @@ class RaftNode:
 
     def _count_early(self) -> None:
         """What replies have committed need not wait until what is appended now is on disk; and
-        proposals that waited for the end of this round make up the next one."""
+        proposals that waited for the end of this round make up the next one. A follower's state is
+        in no such hurry: its applier would only slow this thread down."""
         if self.core.awaits_commit:
             self.core.count()
             if self.core.state.installed is None:
-                self.delivery.deliver()
+                self.delivery.deliver(self._now_s())
 
     def _take_proposals(self) -> None:
         for queued in self._queue.take(self.core.awaits_commit, self._now_s()):
@@ -297,9 +302,17 @@ class RaftNode:
             timeout_s = min(timeout_s, RETRY_S)
         if self._transport.has_connections:
             timeout_s = min(timeout_s, _CONNECTED_WAIT_S)
-        if self.core.notify_s is not None:
-            timeout_s = min(timeout_s, max(0.0, self.core.notify_s - now_s))
-        self.loop.wait(self._queue.limited(timeout_s, now_s))
+        for due_s in (self.core.notify_s, self.delivery.due_s):
+            if due_s is not None:
+                timeout_s = min(timeout_s, max(0.0, due_s - now_s))
+        timeout_s = self._queue.limited(timeout_s, now_s)
+        last_index = self._journal.last_index
+        # Once for each end of the log: a follower that never replies would keep the thread awake.
+        if last_index != self._waited_without_io_at and self.core.awaits_only_redundant_replies:
+            self._waited_without_io_at = last_index
+            self.loop.wait_without_io(min(timeout_s, _WAIT_WITHOUT_IO_S))
+        else:
+            self.loop.wait(timeout_s)
 
     def close(self) -> None:
         self.loop.close()

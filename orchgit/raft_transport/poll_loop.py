@@ -7,6 +7,7 @@ hand bytes to other threads would cost a change of the interpreter's lock each t
 from __future__ import annotations
 
 import os
+import select
 from collections import deque
 from collections.abc import Callable
 
@@ -23,6 +24,8 @@ class PollLoop:
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._poller = createPoller("auto")
         self._poller.subscribe(self._wake_fd, self._woken, POLL_EVENT_TYPE.READ)
+        self._calls_alone = select.poll()
+        self._calls_alone.register(self._wake_fd, select.POLLIN)
 
     def call(self, what: Callable[[], None]) -> None:
         """Makes the next `run_calls`, which is soon, call it."""
@@ -61,6 +64,14 @@ class PollLoop:
         self._sleeps = False
         # Before the caller takes what came: later calls wake again.
         self._is_wanted = False
+
+    def wait_without_io(self, timeout_s: float) -> None:
+        """As `wait`, but what comes by the sockets is no reason to return before the time is over.
+        It is served all the same then."""
+        self._sleeps = True
+        if not self._is_wanted:
+            self._calls_alone.poll(timeout_s * 1000)
+        self.wait(0)
 
     def _awake(self, ready: Callable[[], None]) -> None:
         """What `ready` calls for itself needs no wake-up any more."""

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
 
 from orchgit.clock import Clock
-from orchgit.errors import (
-    OrchgitError,
-    RefusedError,
-)
+from orchgit.errors import RefusedError
 from orchgit.ids import IdSource
 from orchgit.raft.configuration import Member
 from orchgit.raft.core import RaftConfig
@@ -21,26 +17,36 @@ from orchgit.raft_node.thread import RaftThread
 from orchgit.raft_transport.tcp import TcpTransport
 from orchgit.raft_transport.transport import LoneTransport, Transport
 from orchgit.replication.applier import Applier, Outcome
-from orchgit.replication.commands import SetClusterId
+from orchgit.replication.cluster import Cluster
+from orchgit.replication.cluster_naming import ClusterNaming
+from orchgit.replication.commands import Command
+from orchgit.replication.current_reads import CurrentReads
 from orchgit.replication.data_directory import room_to_start
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds
-from orchgit.replication.leadership import Leadership, LeadershipFeed, LeaderSignal
+from orchgit.replication.leadership import Leadership
 from orchgit.replication.members_at_start import MembersAtStart
+from orchgit.replication.membership_changes import MembershipChanges
 from orchgit.replication.opened_state import OpenedState
 from orchgit.replication.pending_proposals import PendingProposals
+from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.replication_config import ReplicationConfig
+from orchgit.replication.running_node import RunningNode
 from orchgit.replication.server_host import LoopCallbacks, ServerHost
 from orchgit.replication.snapshots import (
     snapshot_index,
     snapshot_members,
 )
-from orchgit.replication.writing import Writing
+from orchgit.replication.write_failure import WriteFailure
+from orchgit.replication.writer import Writer
 
 __all__ = ["Applied", "ReplicatedState", "ReplicationConfig"]
 
 
-class ReplicatedState(Writing):
-    """Belongs to one event loop. Threads: raft (log, ticks), applier (sole writer of the store)."""
+class ReplicatedState:
+    """Belongs to one event loop. Threads: raft (log, ticks), applier (sole writer of the store).
+
+    `store`, `writer`, `reads` and `membership` are there once `start` has opened the files.
+    """
 
     def __init__(self, config: ReplicationConfig, clock: Clock, ids: IdSource) -> None:
         config.validate()
@@ -48,36 +54,37 @@ class ReplicatedState(Writing):
         self._clock = clock
         self._ids = ids
         self._feeds = AppliedFeeds()
-        self._started = False
         self._pending = PendingProposals()
-        self._failure: BaseException | None = None
-        self._naming: asyncio.Task[None] | None = None
-        self._ended = asyncio.Event()
-        self._lacks_room = asyncio.Event()
-        """Set once the disk was full: whoever waits for the first leadership waits no longer."""
+        self._naming_task: asyncio.Task[None] | None = None
+        self._lacked_room = asyncio.Event()
+        """Set once the disk was full: the first leadership is waited for no longer."""
+        self._running_node = RunningNode()
+        self.failure = WriteFailure()
+        """Why this server stopped writing: its disk or its database failed."""
         self.leadership = Leadership()
-        self._leader_signal = LeaderSignal()
+        self.cluster = Cluster(config, self._running_node, self.leadership)
+        self.space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacked_room.set))
 
     # -- life ------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Recover what is on disk and take part; a lone server leads when this returns.
 
-        A member of a cluster returns at once: who leads is told by `leadership` and
-        `leader_address`, and the first leader gives the cluster its id.
+        A member of a cluster returns at once: `leadership` and `cluster` tell who leads, and the
+        first leader gives the cluster its id.
         """
         self._loop = asyncio.get_running_loop()
         with room_to_start(self.config.data_dir):
             self._open()
-        self._started = True
+        self._running_node.start(self._node)
         self._applier.start()
         self._transport.start(self._node.receive, self._node.loop)
         self._raft.start()
         if self._node.status.members == (Member(self.config.address, True),):
-            await self._unless_failed(self.leadership.gained())
+            await self._first_leadership()
             if self.leadership.is_leader:
-                await self._give_cluster_id()
-        self._naming = asyncio.create_task(self._name_cluster(self.leadership.subscribe()))
+                await self._naming.give_id()
+        self._naming_task = asyncio.create_task(self._naming.run(self.leadership.subscribe()))
 
     def _open(self) -> None:
         """Everything but the threads; what is open is closed again if something cannot be."""
@@ -86,9 +93,8 @@ class ReplicatedState(Writing):
         with contextlib.ExitStack() as undo:
             undo.callback(self._opened.discard)
             self.store = self._opened.store
-            self._offset = self._opened.index - self._opened.log_index
             self._log_id = self._known_log_id()
-            self.space = DiskSpace(lambda: self._loop.call_soon_threadsafe(self._lacks_room.set))
+            self._make_parts()
             self._applier = Applier(
                 self.store,
                 on_applied=lambda outcome: self._loop.call_soon_threadsafe(self._publish, outcome),
@@ -117,7 +123,7 @@ class ReplicatedState(Writing):
                 config.needs_admission,
             )
             callbacks = LoopCallbacks(
-                self._loop, self._role_changed, self._leader_signal.tell, self._end
+                self._loop, self._role_changed, self.cluster.leader_changed, self._end
             )
             host = ServerHost(
                 self._opened,
@@ -134,8 +140,21 @@ class ReplicatedState(Writing):
             self._raft = RaftThread(self._node, host, newest, config.snapshot_log_bytes)
             undo.pop_all()
 
+    def _make_parts(self) -> None:
+        node, cluster, config = self._running_node, self.cluster, self.config
+        self.writer = Writer(
+            node, cluster, self.store, self._clock, self._pending, self.failure, self.space
+        )
+        offset = self._opened.index - self._opened.log_index
+        self.reads = CurrentReads(node, cluster, self.store.watch, offset)
+        self.membership = MembershipChanges(
+            node, cluster, self._pending, config.listens, self._formed
+        )
+        self._naming = ClusterNaming(self.store, self.writer, self._ids)
+
     def _refuse_members_out_of_reach(self) -> None:
-        others = [one.address for one in self._node.status.members if one.address != self.address]
+        own = self.config.address
+        others = [one.address for one in self._node.status.members if one.address != own]
         if others and not self.config.listens:
             raise RefusedError(
                 f"cannot start: this server's cluster has other members ({', '.join(others)}), but "
@@ -146,34 +165,25 @@ class ReplicatedState(Writing):
         with self.store.snapshot() as snapshot:
             return snapshot.meta.log_id()
 
-    async def _name_cluster(self, feed: LeadershipFeed) -> None:
-        """Whenever this member leads a cluster that has no id yet, until it has one."""
-        async for leads in feed:
-            if leads:
-                with contextlib.suppress(OrchgitError):
-                    await self._give_cluster_id()
-
-    async def _give_cluster_id(self) -> None:
-        with self.store.snapshot() as snapshot:
-            named = snapshot.meta.cluster_id() is not None
-        if not named:
-            await self.propose(SetClusterId(cluster_id=self._ids.new()))
-
-    async def _unless_failed(self, wanted: Awaitable[None]) -> None:
-        """Wait, but not for what can never come, nor for room on a full disk."""
-        gained = asyncio.ensure_future(wanted)
-        others = [asyncio.ensure_future(one.wait()) for one in (self._ended, self._lacks_room)]
-        await asyncio.wait((gained, *others), return_when=asyncio.FIRST_COMPLETED)
-        for one in (gained, *others):
+    async def _first_leadership(self) -> None:
+        """Waits until this server leads, but not for what can never come, nor for room on a full
+        disk."""
+        events = (self.leadership.gained(), self.failure.happened(), self._lacked_room.wait())
+        waits = [asyncio.ensure_future(one) for one in events]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for one in waits:
             one.cancel()
-        if self._failure is not None:
-            raise self._unavailable() from self._failure
+        self.failure.check()
+
+    async def _formed(self) -> None:
+        await self._first_leadership()
+        await self._naming.give_id()
 
     async def stop(self) -> None:
         """Take no more writes, finish those that are committed, close everything."""
-        if not self._started:
+        if self._running_node.status is None:
             return
-        self._started = False
+        self._running_node.stop()
         self.leadership.close()
         await asyncio.to_thread(self._raft.stop)
         await asyncio.to_thread(self._transport.close)
@@ -182,34 +192,26 @@ class ReplicatedState(Writing):
             proposal.answer(0, stopped_meanwhile())
         self._pending.close()
         self._feeds.close()
-        if self._naming is not None:
-            await self._naming
+        if self._naming_task is not None:
+            await self._naming_task
         self._node.close()
-        self._opened.close(failed=self._failure is not None)
+        self._opened.close(failed=self.failure.error is not None)
 
-    # -- what was applied -------------------------------------------------------------
+    # -- writing and following -------------------------------------------------------------------
 
-    @property
-    def server_id(self) -> str:
-        return self.config.server_id
-
-    @property
-    def failure(self) -> BaseException | None:
-        """Why this server stopped writing: its disk or its database failed. Reads go on."""
-        return self._failure
-
-    async def ended(self) -> None:
-        """Returns when writing has failed for good; the server should stop."""
-        await self._ended.wait()
+    async def propose(
+        self,
+        command: Command,
+        timeout_s: float = 30.0,
+        forward: bool = False,
+        writes: RequestWrites | None = None,
+    ) -> Applied:
+        """See `Writer.propose`."""
+        return await self.writer.propose(command, timeout_s, forward, writes)
 
     def subscribe(self) -> AppliedFeed:
         """What is applied from now on."""
         return self._feeds.subscribe()
-
-    @property
-    def lacks_room(self) -> bool:
-        """The disk is full: writes are refused until there is room."""
-        return self.space.refusal is not None
 
     @property
     def log_syncs(self) -> int:
@@ -224,7 +226,7 @@ class ReplicatedState(Writing):
 
     def _publish(self, outcome: Outcome) -> None:
         """The order matters: who is woken by an answer finds the store's readers up to date."""
-        self._offset = outcome.offset
+        self.reads.offset = outcome.offset
         if outcome.replaced:
             self.store.publish_replaced(outcome.changes, outcome.index)
         else:
@@ -257,9 +259,8 @@ class ReplicatedState(Writing):
 
     def _end(self, error: BaseException) -> None:
         """Nothing can be acknowledged any more."""
-        if self._failure is None:
-            self._failure = error
+        if self.failure.error is None:
+            self.failure.happen(error)
             self.leadership.set(False)
             for proposal in self._pending:
-                proposal.answer(0, self._unavailable())
-            self._ended.set()
+                proposal.answer(0, self.failure.refusal())

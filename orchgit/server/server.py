@@ -42,6 +42,7 @@ from orchgit.server.ports.facts import Facts
 from orchgit.server.ports.git_peers import ClusterPeers
 from orchgit.server.ports.gitops import ApiGitops
 from orchgit.server.ports.job_texts import JobTexts
+from orchgit.server.ports.leadership import ServerLeadership
 from orchgit.server.ports.membership import MembershipOperations
 from orchgit.server.ports.metrics import server_metrics
 from orchgit.server.ports.task_output import TaskOutput
@@ -133,7 +134,7 @@ class Server:
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
         self.front = Consistency(
             self._app.serve,
-            self.state,
+            ServerLeadership(self.state),
             self._app.knows_node,
             self._forwarder.forward,
             clock,

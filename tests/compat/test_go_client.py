@@ -51,7 +51,7 @@ def _go(
     )
 
 
-def test_nomads_go_client_works_unmodified(client: Path, tmp_path: Path) -> None:
+def test_unmodified_nomad_go_client_passes_its_calls(client: Path, tmp_path: Path) -> None:
     with server_rig(tmp_path) as rig:
         rig.wait_ready_node()
         address = str(rig.http.base_url).rstrip("/")

@@ -37,7 +37,7 @@ def scenario(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NomadScenario
 
 
 @pytest.mark.parametrize("name", sorted(STEPS))
-def test_answer_has_the_keys_and_kinds_of_nomads(name: str, scenario: NomadScenario) -> None:
+def test_answer_has_the_keys_and_types_of_nomads(name: str, scenario: NomadScenario) -> None:
     step = STEPS[name]
     scenario.learn()
     answer = scenario.send(step)
@@ -47,7 +47,7 @@ def test_answer_has_the_keys_and_kinds_of_nomads(name: str, scenario: NomadScena
 
 
 @pytest.mark.parametrize("kind", sorted(BODIES["events"]))
-def test_event_has_the_keys_and_kinds_of_nomads(kind: str, scenario: NomadScenario) -> None:
+def test_event_has_the_keys_and_types_of_nomads(kind: str, scenario: NomadScenario) -> None:
     topic, _, type_ = kind.partition("/")
     wanted = BODIES["events"][kind]["event"]
     latest = int(scenario.rig.http.get("/v1/evaluations").headers["X-Nomad-Index"])
@@ -63,7 +63,7 @@ def test_event_has_the_keys_and_kinds_of_nomads(kind: str, scenario: NomadScenar
 
 
 @pytest.mark.parametrize("job_id", ["web", "done", "sticky", "per", "param", "nofit"])
-def test_job_sent_back_as_it_was_read_stays_the_same_version(
+def test_job_registered_as_read_stays_the_same_version(
     job_id: str, scenario: NomadScenario
 ) -> None:
     http = scenario.rig.http

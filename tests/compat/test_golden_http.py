@@ -169,7 +169,7 @@ def fixtures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fixtures]:
 
 
 @pytest.mark.parametrize("name", sorted(CHECKS))
-def test_recorded_answer(name: str, fixtures: Fixtures) -> None:
+def test_answer_equals_the_recorded_one(name: str, fixtures: Fixtures) -> None:
     if name in SKIPPED:
         pytest.skip(f"not part of this version: {SKIPPED[name]}")
     check = CHECKS[name]

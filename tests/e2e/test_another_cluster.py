@@ -34,7 +34,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         made.end()
 
 
-def test_server_that_lost_its_data_and_bootstrapped_anew_is_left_alone_by_agents(
+def test_agents_ignore_a_server_that_lost_its_data_and_bootstrapped_anew(
     cluster: Cluster,
 ) -> None:
     [alloc] = cluster.running_allocations("apart")
@@ -52,7 +52,7 @@ def test_server_that_lost_its_data_and_bootstrapped_anew_is_left_alone_by_agents
     assert cluster.task_pids(alloc["ID"]) == pids != []
 
 
-def test_a_restored_backup_brings_the_cluster_back(cluster: Cluster, tmp_path: Path) -> None:
+def test_restored_backup_brings_the_cluster_back(cluster: Cluster, tmp_path: Path) -> None:
     """Onto a server that lost everything but its key: its agent knows it again, with its tasks."""
     [alloc] = cluster.running_allocations("apart")
     pids = cluster.task_pids(alloc["ID"])
@@ -72,7 +72,7 @@ def test_a_restored_backup_brings_the_cluster_back(cluster: Cluster, tmp_path: P
     assert cluster.task_pids(alloc["ID"]) == pids != []
 
 
-def test_agent_moved_as_the_runbook_says_runs_at_the_new_cluster(
+def test_agent_moved_by_the_runbook_runs_at_the_new_cluster(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     book = Runbook.read("Move an agent to another cluster")

@@ -26,7 +26,7 @@ BAD_FILES = {
 
 
 @pytest.mark.parametrize("name", sorted(BAD_FILES))
-def test_bad_file_is_refused_with_its_place(repository: Repository, name: str) -> None:
+def test_invalid_file_is_refused_with_its_line(repository: Repository, name: str) -> None:
     content, place, word = BAD_FILES[name]
     repository.write("good.nomad.hcl", sleeper(repository.name))
     (repository.path / "bad.nomad.hcl").write_bytes(content)
@@ -42,7 +42,7 @@ def test_bad_file_is_refused_with_its_place(repository: Repository, name: str) -
     assert "Healthy after" in repository.push()
 
 
-def test_unknown_driver_is_told_in_the_plan_and_waits(repository: Repository) -> None:
+def test_unknown_driver_is_shown_in_the_plan_and_the_job_waits(repository: Repository) -> None:
     text = sleeper(repository.name).replace('driver = "raw_exec"', 'driver = "raw_exce"')
     repository.write("driver.nomad.hcl", text)
     repository.commit("No such driver")
@@ -55,7 +55,7 @@ def test_unknown_driver_is_told_in_the_plan_and_waits(repository: Repository) ->
     assert found
 
 
-def test_rollout_that_cannot_be_placed_fails_at_its_deadline_with_job_and_reason(
+def test_unplaceable_rollout_fails_at_its_deadline_with_job_and_reason(
     repository: Repository,
 ) -> None:
     text = sleeper(repository.name).replace('driver = "raw_exec"', 'driver = "raw_exce"')

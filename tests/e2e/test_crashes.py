@@ -35,7 +35,7 @@ def test_killed_server_leaves_tasks_running_with_the_same_pids(crashing: Reposit
     assert crashing.server.get("/v1/gitops/source/crash")["Status"]["AppliedCommit"] == commit
 
 
-def test_an_interrupted_rollout_goes_on(crashing: Repository) -> None:
+def test_interrupted_rollout_continues_after_a_server_crash(crashing: Repository) -> None:
     slow = sleeper("crash", count=3).replace(
         'min_healthy_time  = "100ms"', 'min_healthy_time = "1s"'
     )
@@ -58,7 +58,7 @@ def test_an_interrupted_rollout_goes_on(crashing: Repository) -> None:
     assert versions == {"2"}
 
 
-def test_a_task_that_ended_while_the_agent_was_dead_is_reported(crashing: Repository) -> None:
+def test_task_that_ended_while_the_agent_was_dead_is_reported(crashing: Repository) -> None:
     gate = crashing.path.parent / "gate"
     text = sleeper("crash", command=f"while [ ! -e {gate} ]; do sleep 0.05; done; exit 5")
     crashing.write("c.nomad.hcl", text)
@@ -76,7 +76,7 @@ def test_a_task_that_ended_while_the_agent_was_dead_is_reported(crashing: Reposi
 
 
 @pytest.mark.parametrize("round_number", range(3))
-def test_server_killed_after_a_push_keeps_what_it_acknowledged(
+def test_acknowledged_push_survives_a_killed_server(
     crashing: Repository, round_number: int
 ) -> None:
     crashing.write("c.nomad.hcl", sleeper("crash", version=str(round_number)))

@@ -7,7 +7,7 @@ from tests.support.dev_server import git
 from tests.support.job_texts import sleeper
 
 
-def test_diff_of_a_working_tree(repository: Repository) -> None:
+def test_diff_shows_changes_of_a_working_tree(repository: Repository) -> None:
     diff = ("diff", "-source", repository.name)
     repository.write("d.nomad.hcl", sleeper(repository.name))
     new = repository.server.cli(*diff, cwd=repository.path)
@@ -33,7 +33,7 @@ def test_diff_of_a_working_tree(repository: Repository) -> None:
     assert "d.nomad.hcl:2:" in broken.err
 
 
-def test_diff_of_commits(repository: Repository) -> None:
+def test_diff_shows_changes_between_commits(repository: Repository) -> None:
     repository.write("d.nomad.hcl", sleeper(repository.name))
     first = repository.commit("One")
     repository.push()
@@ -52,7 +52,7 @@ def test_diff_of_commits(repository: Repository) -> None:
     assert unknown.code == 255
 
 
-def test_diff_outside_a_repository_says_what_to_do(repository: Repository) -> None:
+def test_diff_outside_a_repository_is_refused_with_the_remedy(repository: Repository) -> None:
     elsewhere = repository.path.parent
     found = repository.server.cli("diff", cwd=elsewhere)
     assert found.code == 255

@@ -24,7 +24,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevServer]:
         yield server
 
 
-def test_the_demo_rollout_gets_healthy_with_every_example(demo: DevServer) -> None:
+def test_demo_rollout_with_every_example_gets_healthy(demo: DevServer) -> None:
     rollout = demo.get("/v1/gitops/rollouts")[-1]
     assert rollout["Status"] == "healthy", rollout
     assert {each["File"] for each in rollout["Jobs"]} == {p.name for p in EXAMPLES.glob("*.hcl")}
@@ -54,7 +54,9 @@ def test_periodic_example_is_launched_by_force(demo: DevServer) -> None:
     assert jobs
 
 
-def test_clone_edit_push_as_the_readme_says(demo: DevServer, tmp_path: Path) -> None:
+def test_readme_steps_clone_edit_and_push_deploy_the_change(
+    demo: DevServer, tmp_path: Path
+) -> None:
     demo.running_allocations("web")
     git(tmp_path, "clone", f"{demo.address}/git/demo.git")
     clone = tmp_path / "demo"

@@ -64,7 +64,7 @@ def test_unhealthy_commit_without_auto_revert_is_failed(repository: Repository) 
     assert "no database at db.local" in repository.server.cli(*command).text
 
 
-def test_revert_by_hand_runs_the_commit_before_and_quarantines_the_bad_one(
+def test_manual_revert_runs_the_previous_commit_and_quarantines_the_bad_one(
     repository: Repository,
 ) -> None:
     repository.write("r.nomad.hcl", sleeper(repository.name))
@@ -80,7 +80,9 @@ def test_revert_by_hand_runs_the_commit_before_and_quarantines_the_bad_one(
     assert source["Status"]["Quarantined"] == [bad]
 
 
-def test_everything_names_its_commit_author_and_subject(repository: Repository) -> None:
+def test_allocation_deployment_and_rollout_show_commit_author_and_subject(
+    repository: Repository,
+) -> None:
     repository.write("r.nomad.hcl", sleeper(repository.name))
     commit = repository.commit("Explain yourself")
     repository.push()
@@ -143,7 +145,7 @@ def test_purge_deletes_the_claim(repository: Repository) -> None:
         os.kill(pid, 0)
 
 
-def test_completed_batch_job_is_run_again_by_hand_and_by_no_unrelated_commit(
+def test_completed_batch_job_reruns_manually_and_not_by_an_unrelated_commit(
     repository: Repository,
 ) -> None:
     server, name = repository.server, repository.name

@@ -71,7 +71,7 @@ def running(cluster: Cluster, tmp_path: Path) -> Repository:
     return repository
 
 
-def test_killed_client_finds_its_tasks_again(cluster: Cluster, running: Repository) -> None:
+def test_killed_agent_recovers_its_tasks(cluster: Cluster, running: Repository) -> None:
     pids = {
         each["ID"]: cluster.task_pids(each["ID"])
         for each in cluster.running_allocations("apart", 2)
@@ -87,9 +87,7 @@ def test_killed_client_finds_its_tasks_again(cluster: Cluster, running: Reposito
     assert len(cluster.running_allocations("apart", 2)) == 2
 
 
-def test_killed_server_finds_its_node_and_tasks_again(
-    cluster: Cluster, running: Repository
-) -> None:
+def test_killed_server_recovers_its_node_and_tasks(cluster: Cluster, running: Repository) -> None:
     before = cluster.running_allocations("apart", 2)
     pids = {each["ID"]: cluster.task_pids(each["ID"]) for each in before}
     cluster.server.kill9()

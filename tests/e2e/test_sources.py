@@ -156,7 +156,7 @@ def test_malformed_huge_and_replayed_deliveries_are_refused(
     assert deliver(server, good, signed(good), "twice").status_code == 409
 
 
-def test_outage_is_an_error_in_the_status_and_deletes_nothing(
+def test_outage_is_shown_as_an_error_and_stops_no_job(
     server: DevServer, upstream: Path, request: pytest.FixtureRequest
 ) -> None:
     name = name_of(request)
@@ -189,7 +189,7 @@ def test_refs_and_urls_that_look_like_options_are_refused(server: DevServer) -> 
         assert "cannot" in done.err
 
 
-def test_source_that_exists_is_changed_by_set_and_not_by_add(
+def test_existing_source_is_changed_by_set_and_refused_by_add(
     server: DevServer, upstream: Path, request: pytest.FixtureRequest
 ) -> None:
     name = name_of(request)
@@ -213,7 +213,7 @@ def test_source_that_exists_is_changed_by_set_and_not_by_add(
     assert (source["Variables"], source["Prune"]["Enabled"]) == ({"b": "2"}, True)
 
 
-def test_kind_of_a_source_never_changes_over_the_api(
+def test_change_of_a_sources_kind_over_the_api_is_refused(
     server: DevServer, upstream: Path, request: pytest.FixtureRequest
 ) -> None:
     """Else the mirror of a repository elsewhere could be cloned as a built-in one."""
@@ -233,7 +233,7 @@ def test_kind_of_a_source_never_changes_over_the_api(
     assert (put.status_code, "choose another name" in put.text) == (409, True), put.text
 
 
-def test_path_that_the_configuration_does_not_allow_is_refused(
+def test_source_path_outside_the_configuration_is_refused(
     server: DevServer, upstream: Path
 ) -> None:
     for url in ("file:///etc", "/etc", f"file://{upstream}/../../../../../../etc"):
@@ -244,7 +244,7 @@ def test_path_that_the_configuration_does_not_allow_is_refused(
     assert (moved.code, "status 403" in moved.err) == (1, True), moved.text
 
 
-def test_removed_source_keeps_or_stops_its_jobs_and_a_renamed_one_takes_them_along(
+def test_renamed_source_keeps_its_jobs_and_removal_with_stop_stops_them(
     server: DevServer, upstream: Path, request: pytest.FixtureRequest
 ) -> None:
     name = name_of(request)
@@ -262,7 +262,7 @@ def test_removed_source_keeps_or_stops_its_jobs_and_a_renamed_one_takes_them_alo
     assert server.get(f"/v1/job/{name}")["Stop"]
 
 
-def test_released_job_says_how_it_is_given_back(
+def test_released_job_shows_how_to_give_it_back(
     server: DevServer, upstream: Path, request: pytest.FixtureRequest
 ) -> None:
     name = name_of(request)

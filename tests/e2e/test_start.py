@@ -24,7 +24,7 @@ from tests.support.secure_cluster import Office, Papers
         (("-config", "/nonexistent.hcl"), "cannot read the configuration /nonexistent.hcl"),
     ],
 )
-def test_a_start_that_cannot_work_says_why(
+def test_failed_start_names_the_reason(
     shared_dev: DevServer, tmp_path: Path, arguments: tuple[str, ...], said: str
 ) -> None:
     given = ("dev", "-no-demo", "-port", "0", "-data-dir", str(tmp_path / "data"), *arguments)
@@ -34,7 +34,7 @@ def test_a_start_that_cannot_work_says_why(
     assert "Traceback" not in done.err
 
 
-def test_a_port_or_directory_in_use_is_named(shared_dev: DevServer, tmp_path: Path) -> None:
+def test_port_or_directory_in_use_is_refused_by_name(shared_dev: DevServer, tmp_path: Path) -> None:
     port = shared_dev.address.rsplit(":", 1)[1]
     taken = shared_dev.cli("dev", "-no-demo", "-port", port, "-data-dir", str(tmp_path / "data"))
     assert taken.code == 1
@@ -80,7 +80,7 @@ def test_dev_server_over_https_runs_the_demo(tmp_path: Path) -> None:
         end_tasks(tmp_path / "data")
 
 
-def test_a_certificate_that_names_another_host_is_named(
+def test_certificate_for_another_host_is_refused_by_name(
     shared_dev: DevServer, tmp_path: Path
 ) -> None:
     files = Authority(tmp_path / "office").issue(tmp_path / "ours", "10.0.0.1")

@@ -19,7 +19,7 @@ def seen_by_person(repository: Repository, *words: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def test_commit_subject_cannot_steer_the_terminal_and_tables_keep_ids(
+def test_commit_subject_is_escaped_and_tables_show_whole_ids(
     repository: Repository,
 ) -> None:
     repository.write("r.nomad.hcl", sleeper(repository.name))

@@ -54,7 +54,7 @@ def test_variable_commands_put_get_list_and_purge(server: DevServer) -> None:
     assert server.cli("var", "get", "app/db").code == 1
 
 
-def test_a_command_runs_under_a_lock(server: DevServer) -> None:
+def test_command_runs_under_a_lock(server: DevServer) -> None:
     read = f"{sys.executable} -m orchgit var list -address {server.address} locks/"
     done = server.cli("var", "lock", "locks/one", "/bin/sh", "-c", f"{read}; exit 7")
     assert done.code == 7, done.text
@@ -64,7 +64,7 @@ def test_a_command_runs_under_a_lock(server: DevServer) -> None:
     assert "cannot run '/nowhere'" in missing.err
 
 
-def test_the_keyring_is_listed_and_rotated(server: DevServer) -> None:
+def test_keyring_is_listed_and_rotated(server: DevServer) -> None:
     put_secret(server, "kept/one", "before")
     [old] = server.cli_json("operator", "root", "keyring", "list")
     assert server.cli("operator", "root", "keyring", "rotate", "-full").code == 0

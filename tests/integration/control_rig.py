@@ -214,7 +214,7 @@ async def connected(rig: Rig, node: Node) -> AsyncIterator[StreamAgent]:
 
 def directory_of(state: ReplicatedState) -> ServerDirectory:
     """Of a server that is alone."""
-    record = ServerRecord(address=state.address, rpc_address="127.0.0.1:0")
+    record = ServerRecord(address=state.cluster.address, rpc_address="127.0.0.1:0")
     return ServerDirectory(state, SystemClock(), lambda: record)
 
 

@@ -81,7 +81,7 @@ def output(agent: Agent, alloc: Allocation, stream: str = "stdout", task: str = 
     return (agent.config.alloc_root / alloc.id / f"alloc/logs/{task}.{stream}.0").read_text()
 
 
-def test_a_task_runs_with_its_environment(run: Callable[[Scenario], None]) -> None:
+def test_task_runs_with_its_environment(run: Callable[[Scenario], None]) -> None:
     async def scenario(server: StubServer, agent: Agent) -> None:
         script = 'echo "$NOMAD_ALLOC_ID $NOMAD_TASK_NAME $WORD"; pwd'
         alloc, job = allocation(
@@ -97,7 +97,7 @@ def test_a_task_runs_with_its_environment(run: Callable[[Scenario], None]) -> No
     run(scenario)
 
 
-def test_the_first_frames_are_hello_and_a_full_report(run: Callable[[Scenario], None]) -> None:
+def test_agent_first_sends_hello_and_a_full_report(run: Callable[[Scenario], None]) -> None:
     async def scenario(server: StubServer, agent: Agent) -> None:
         await server.until(lambda: len(server.frames) >= 2)
         assert [type(frame).__name__ for frame in server.frames[:2]] == [
@@ -109,7 +109,7 @@ def test_the_first_frames_are_hello_and_a_full_report(run: Callable[[Scenario], 
     run(scenario)
 
 
-def test_a_stop_ends_the_process(run: Callable[[Scenario], None]) -> None:
+def test_stopped_allocation_ends_its_process(run: Callable[[Scenario], None]) -> None:
     async def scenario(server: StubServer, agent: Agent) -> None:
         alloc, job = allocation(agent, raw_task("exec sleep 300"))
         await agent.connected.wait()
@@ -125,7 +125,7 @@ def test_a_stop_ends_the_process(run: Callable[[Scenario], None]) -> None:
     run(scenario)
 
 
-def test_a_restarted_agent_finds_its_tasks(tmp_path: Path) -> None:
+def test_restarted_agent_recovers_its_tasks(tmp_path: Path) -> None:
     async def whole() -> None:
         server = StubServer()
         await server.start()

@@ -20,7 +20,7 @@ from tests.support.stub_server import StubServer
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="mounting a disk needs root")
 
 
-def test_tasks_held_up_by_a_full_disk_start_when_there_is_room(tmp_path: Path) -> None:
+def test_tasks_that_wait_for_a_full_disk_start_when_there_is_room(tmp_path: Path) -> None:
     async def whole() -> None:
         server = StubServer()
         await server.start()

@@ -147,7 +147,7 @@ def test_path_outside_the_allocation_is_refused(
         ("logs/{}?task=web&type=stdout&offset=%C2%B2", 400),
     ],
 )
-def test_positions_far_beyond_a_file_are_answered_without_failure(
+def test_read_at_an_offset_far_beyond_the_file_succeeds(
     run: Callable[[Scenario], None], query: str, status: int
 ) -> None:
     async def scenario(node: Node) -> None:
@@ -158,7 +158,7 @@ def test_positions_far_beyond_a_file_are_answered_without_failure(
     run(scenario)
 
 
-def test_logs_plain_and_framed(run: Callable[[Scenario], None]) -> None:
+def test_logs_are_answered_plain_and_framed(run: Callable[[Scenario], None]) -> None:
     async def scenario(node: Node) -> None:
         alloc = await node.run("echo out; echo err >&2", "complete")
         base = f"/v1/client/fs/logs/{alloc.id}"
@@ -193,7 +193,7 @@ def test_logs_with_wrong_parameters_are_refused(
     run(scenario)
 
 
-def test_followed_logs_come_as_they_are_written(run: Callable[[Scenario], None]) -> None:
+def test_followed_logs_are_streamed_as_they_are_written(run: Callable[[Scenario], None]) -> None:
     async def scenario(node: Node) -> None:
         script = "echo first; while [ ! -e local/go ]; do sleep 0.02; done; echo second"
         alloc = await node.run(script)
@@ -211,7 +211,9 @@ def test_followed_logs_come_as_they_are_written(run: Callable[[Scenario], None])
     run(scenario)
 
 
-def test_restart_signal_and_stats(run: Callable[[Scenario], None]) -> None:
+def test_task_is_restarted_and_signaled_and_its_stats_are_read(
+    run: Callable[[Scenario], None],
+) -> None:
     async def scenario(node: Node) -> None:
         script = "trap 'echo got >> local/s' USR1; echo up >> local/s; while :; do sleep 0.05; done"
         alloc = await node.run(script)
@@ -238,7 +240,7 @@ def test_restart_signal_and_stats(run: Callable[[Scenario], None]) -> None:
     run(scenario)
 
 
-def test_unknown_allocations_are_404(run: Callable[[Scenario], None]) -> None:
+def test_unknown_allocation_is_answered_with_404(run: Callable[[Scenario], None]) -> None:
     async def scenario(node: Node) -> None:
         for path in ("allocation/x/stats", "fs/ls/x?path=/", "allocation/x/gc"):
             answer = await node.http.get(f"/v1/client/{path}")
@@ -247,7 +249,7 @@ def test_unknown_allocations_are_404(run: Callable[[Scenario], None]) -> None:
     run(scenario)
 
 
-def test_node_stats_and_metadata(run: Callable[[Scenario], None]) -> None:
+def test_node_stats_are_read_and_metadata_is_changed(run: Callable[[Scenario], None]) -> None:
     async def scenario(node: Node) -> None:
         stats = (await node.http.get("/v1/client/stats")).json()
         assert stats["Memory"]["Total"] > 0

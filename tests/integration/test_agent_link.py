@@ -151,7 +151,7 @@ def test_agent_reconnects_to_a_server_that_comes_back() -> None:
     run(scenario)
 
 
-def test_agent_asks_the_next_server_when_one_is_unreachable() -> None:
+def test_agent_tries_the_next_server_when_one_is_unreachable() -> None:
     async def scenario(server: StubServer) -> None:
         other = StubServer()
         await other.start()
@@ -167,7 +167,7 @@ def test_agent_asks_the_next_server_when_one_is_unreachable() -> None:
     run(scenario)
 
 
-def test_heartbeats_at_half_the_ttl_and_the_servers_they_bring() -> None:
+def test_heartbeats_are_sent_at_half_the_ttl_and_return_the_servers() -> None:
     async def scenario(server: StubServer) -> None:
         server.servers = ["127.0.0.1:1", server.address]
         clock = FakeClock()
@@ -206,7 +206,7 @@ def test_agent_ends_its_session_with_a_silent_server() -> None:
     run(scenario)
 
 
-def test_refused_session_begins_again() -> None:
+def test_agent_opens_a_new_session_after_a_refused_one() -> None:
     async def scenario(server: StubServer) -> None:
         rig = Rig(server)
         rig.link.start()
@@ -234,7 +234,7 @@ def test_delivered_allocation_reaches_the_node() -> None:
 
 
 @pytest.mark.parametrize("failures", [0, 1, 5, 100])
-def test_the_backoff_has_a_limit_and_differs_by_node(failures: int) -> None:
+def test_backoff_is_limited_and_differs_by_node(failures: int) -> None:
     delays = {reconnect_delay_s(failures, seed) for seed in "abcdef"}
     assert len(delays) > 1
     assert all(0.02 < delay <= 5.0 for delay in delays)

@@ -11,7 +11,7 @@ from tests.support.factories import make_allocation
 from tests.support.stub_server import StubServer
 
 
-def test_allocations_run_end_and_fail() -> None:
+def test_simulated_allocations_run_end_and_fail() -> None:
     async def whole() -> None:
         server = StubServer()
         await server.start()
@@ -42,7 +42,7 @@ def test_allocations_run_end_and_fail() -> None:
     asyncio.run(whole())
 
 
-def test_many_nodes_share_connections() -> None:
+def test_simulated_nodes_share_connections() -> None:
     async def whole() -> None:
         server = StubServer()
         await server.start()

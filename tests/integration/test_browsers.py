@@ -48,7 +48,7 @@ def _runs(found: Any) -> bool:
 
 
 @pytest.mark.parametrize(("method", "path", "headers"), BROWSER_REQUESTS)
-def test_server_refuses_what_a_foreign_page_sends(
+def test_server_refuses_requests_of_a_foreign_page(
     rig: ServerRig, method: str, path: str, headers: dict[str, str]
 ) -> None:
     assert rig.http.request(method, path, headers=headers).status_code == 403
@@ -58,7 +58,7 @@ def test_server_refuses_what_a_foreign_page_sends(
     ("path", "done", "refused"),
     [("/v1/client/gc", 200, 403), ("/v1/client/allocation/none/gc", 404, 404)],
 )
-def test_garbage_is_collected_by_get_for_programs_only(
+def test_garbage_collection_by_get_is_refused_to_browsers(
     rig: ServerRig, path: str, done: int, refused: int
 ) -> None:
     program = rig.http.get(path, headers={"User-Agent": "Go-http-client/1.1"})
@@ -69,7 +69,7 @@ def test_garbage_is_collected_by_get_for_programs_only(
     assert rig.http.put(path, headers=page).status_code == done
 
 
-def test_agent_refuses_what_a_foreign_page_sends(rig: ServerRig) -> None:
+def test_agent_refuses_requests_of_a_foreign_page(rig: ServerRig) -> None:
     async def scenario() -> list[str]:
         server = HttpServer(client_app(rig.agent), "127.0.0.1:0")
         await server.start()
@@ -107,7 +107,7 @@ def test_foreign_page_opens_no_shell(rig: ServerRig) -> None:
     assert " 101 " in asyncio.run(first_line(f"http://{rig.server.http_address}"))
 
 
-def test_client_under_any_address_of_the_machine_is_answered(rig: ServerRig) -> None:
+def test_client_is_answered_under_any_address_of_the_machine(rig: ServerRig) -> None:
     async def ask() -> int:
         host, _, port = rig.server.http_address.rpartition(":")
         connection = await RawConnection.open((host, int(port)))

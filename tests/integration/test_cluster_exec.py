@@ -43,7 +43,7 @@ def executed(member: MemberServer, alloc_id: str, *say: dict[str, Any]) -> tuple
     return asyncio.run(asyncio.wait_for(websocket(port, target, list(say)), 30))
 
 
-def test_a_command_can_be_run_by_way_of_every_server(cluster: ServerCluster) -> None:
+def test_command_is_run_through_every_server(cluster: ServerCluster) -> None:
     stdin = {"stdin": {"data": base64.b64encode(b"hello\n").decode()}}
     for alloc in running(cluster.members[0], "web"):
         for member in cluster.members:
@@ -55,7 +55,7 @@ def test_a_command_can_be_run_by_way_of_every_server(cluster: ServerCluster) -> 
             assert code == 1000
 
 
-def test_what_the_agent_refuses_is_told_by_every_server(cluster: ServerCluster) -> None:
+def test_agents_refusal_is_forwarded_by_every_server(cluster: ServerCluster) -> None:
     alloc_id = running(cluster.members[0], "web")[0]["ID"]
     for member in cluster.members:
         port = int(member.url.rpartition(":")[2])
@@ -63,6 +63,6 @@ def test_what_the_agent_refuses_is_told_by_every_server(cluster: ServerCluster) 
         assert asyncio.run(websocket(port, path, [])) == ([], 1008)
 
 
-def test_an_unknown_allocation_is_refused_with_a_reason(cluster: ServerCluster) -> None:
+def test_unknown_allocation_is_refused_with_a_reason(cluster: ServerCluster) -> None:
     for member in cluster.members:
         assert executed(member, "00000000-0000-4000-8000-000000000009") == ([], 1011)

@@ -73,7 +73,7 @@ def running(member: MemberServer, job_id: str) -> list[dict[str, Any]]:
     return [each for each in allocs if each["ClientStatus"] == "running"]
 
 
-def test_the_agent_and_the_workers_find_the_next_leader(cluster: ServerCluster) -> None:
+def test_agent_and_workers_find_the_next_leader(cluster: ServerCluster) -> None:
     leader = cluster.leader()
     killed_s = time.monotonic()
     leader.kill()

@@ -183,7 +183,7 @@ def test_cluster_survives_the_kill_of_all_servers(tmp_path: Path) -> None:
     run(through(tmp_path, fault, seed=8))
 
 
-def test_agents_go_on_with_another_leader(tmp_path: Path) -> None:
+def test_agents_continue_with_another_leader(tmp_path: Path) -> None:
     """Tasks run on, their ends are told to the new leader, new ones are started; each once."""
 
     async def scenario() -> None:
@@ -218,7 +218,7 @@ async def registered(history: History, jobs: int) -> None:
     await until(reached, 40.0, f"there are {len(history.jobs)} jobs, not {wanted}")
 
 
-def test_pushes_survive_their_leader(tmp_path: Path) -> None:
+def test_pushes_survive_the_loss_of_the_leader(tmp_path: Path) -> None:
     """What was pushed can be cloned from the others while it is dead, and pushes go on."""
 
     async def scenario() -> None:

@@ -59,7 +59,7 @@ def others(servers: list[JoiningServer], leader: JoiningServer) -> list[JoiningS
     return [one for one in servers[:3] if one is not leader]
 
 
-def test_one_cluster_was_formed(servers: list[JoiningServer]) -> None:
+def test_starting_servers_form_one_cluster(servers: list[JoiningServer]) -> None:
     formed = [one.name for one in servers[:3] if "forming a cluster of 3" in one.log]
     assert len(formed) == 1
     ids = {one.http.get("/v1/agent/self").json()["member"]["Tags"]["id"] for one in servers[:3]}
@@ -68,7 +68,7 @@ def test_one_cluster_was_formed(servers: list[JoiningServer]) -> None:
         one.wait_for_log("member of the cluster")
 
 
-def test_members_are_shown_by_all(servers: list[JoiningServer]) -> None:
+def test_every_server_shows_all_members(servers: list[JoiningServer]) -> None:
     leader = leader_of(servers)
     for one in servers[:3]:
         shown = one.cli("server", "members")
@@ -99,7 +99,7 @@ def test_leadership_is_transferred_by_address_and_by_id(servers: list[JoiningSer
     assert "is not a member of the cluster" in unknown
 
 
-def test_autopilot_is_set_and_tells_how_the_servers_do(servers: list[JoiningServer]) -> None:
+def test_autopilot_is_configured_and_reports_server_health(servers: list[JoiningServer]) -> None:
     one = others(servers, leader_of(servers))[0]
     until_blocking(lambda: one.http.get("/v1/operator/autopilot/health").status_code == 200 or None)
     health = one.http.get("/v1/operator/autopilot/health").json()
@@ -120,7 +120,7 @@ def test_autopilot_is_set_and_tells_how_the_servers_do(servers: list[JoiningServ
     assert wrong.status_code == 400
 
 
-def test_a_fourth_server_joins_and_a_dead_one_gives_way_to_it(
+def test_fourth_server_joins_and_replaces_a_dead_one(
     servers: list[JoiningServer],
 ) -> None:
     """Joined by hand: its configuration names nobody."""
@@ -142,7 +142,7 @@ def test_a_fourth_server_joins_and_a_dead_one_gives_way_to_it(
     assert "s4" not in leader.cli("server", "members")
 
 
-def test_living_server_is_not_forced_to_leave_and_its_name_is_not_given_away(
+def test_living_server_cannot_be_forced_to_leave_and_its_name_is_reserved(
     servers: list[JoiningServer], tmp_path: Path
 ) -> None:
     leader = leader_of(servers)
@@ -162,7 +162,7 @@ def test_living_server_is_not_forced_to_leave_and_its_name_is_not_given_away(
     leader.wait_for_peers(**VOTERS)
 
 
-def test_a_server_that_was_taken_out_while_it_was_away_comes_back(
+def test_server_removed_while_it_was_down_joins_again(
     servers: list[JoiningServer],
 ) -> None:
     leader = leader_of(servers)
@@ -178,7 +178,7 @@ def test_a_server_that_was_taken_out_while_it_was_away_comes_back(
 
 
 @pytest.mark.parametrize("leads", [False, True], ids=["follower", "leader"])
-def test_a_server_that_lost_its_disk_comes_back_by_itself(
+def test_server_that_lost_its_disk_rejoins_without_help(
     servers: list[JoiningServer], leads: bool
 ) -> None:
     leader = leader_of(servers)
@@ -203,7 +203,7 @@ def names_at(server: JoiningServer) -> list[str]:
     return [one["Name"] for one in server.http.get("/v1/namespaces?stale").json()]
 
 
-def test_cluster_with_two_of_three_disks_lost_takes_no_writes(tmp_path: Path) -> None:
+def test_cluster_with_two_of_three_disks_lost_refuses_writes(tmp_path: Path) -> None:
     with joining_servers(tmp_path, 3, bootstrap_expect=3) as found:
         for one in found:
             one.start()
@@ -246,7 +246,7 @@ def test_leader_that_leaves_transfers_leadership_first(servers: list[JoiningServ
     leader.settings["leave_on_terminate"] = False
 
 
-def test_a_follower_leaves_when_it_is_interrupted(servers: list[JoiningServer]) -> None:
+def test_interrupted_follower_leaves_the_cluster(servers: list[JoiningServer]) -> None:
     leader = leader_of(servers)
     follower = others(servers, leader)[0]
     follower.settings["leave_on_interrupt"] = True
@@ -261,7 +261,7 @@ def test_a_follower_leaves_when_it_is_interrupted(servers: list[JoiningServer]) 
     follower.settings["leave_on_interrupt"] = False
 
 
-def test_a_snapshot_is_restored_by_a_follower_onto_all(
+def test_snapshot_restored_through_a_follower_reaches_all_servers(
     servers: list[JoiningServer], tmp_path: Path
 ) -> None:
     leader = leader_of(servers)
@@ -279,7 +279,7 @@ def test_a_snapshot_is_restored_by_a_follower_onto_all(
         assert len(one.http.get("/v1/agent/members").json()["Members"]) == 3
 
 
-def test_all_stopped_and_started_they_are_the_same_cluster(servers: list[JoiningServer]) -> None:
+def test_killed_servers_restart_as_the_same_cluster(servers: list[JoiningServer]) -> None:
     leader_of(servers).cli("namespace", "apply", "stays")
     for one in servers[:3]:
         one.end(signal.SIGKILL)
@@ -290,7 +290,7 @@ def test_all_stopped_and_started_they_are_the_same_cluster(servers: list[Joining
     assert sum(one.log.count("forming a cluster of 3") for one in servers[:3]) == 1
 
 
-def test_another_cluster_s_server_and_another_key_are_refused(
+def test_server_of_another_cluster_or_with_another_key_is_refused(
     servers: list[JoiningServer], tmp_path: Path
 ) -> None:
     leader = leader_of(servers)

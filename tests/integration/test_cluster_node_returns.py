@@ -29,7 +29,7 @@ async def assert_right(cluster: RealCluster, network: FaultyNetwork) -> None:
     assert census.is_right, census
 
 
-def test_nodes_that_return_run_what_is_wanted_and_nothing_else(tmp_path: Path) -> None:
+def test_returning_nodes_run_only_the_desired_allocations(tmp_path: Path) -> None:
     async def whole() -> None:
         async with faulty_cluster(tmp_path, servers=1, agents=2, server_options=HEARTBEATS) as (
             cluster,

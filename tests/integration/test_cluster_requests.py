@@ -25,7 +25,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerCluster]
         yield running
 
 
-def test_all_servers_answer_alike_about_the_cluster(cluster: ServerCluster) -> None:
+def test_all_servers_give_the_same_cluster_answers(cluster: ServerCluster) -> None:
     leader = cluster.leader()
     for member in cluster.members:
         assert member.get("/v1/status/leader") == leader.rpc
@@ -39,7 +39,7 @@ def test_all_servers_answer_alike_about_the_cluster(cluster: ServerCluster) -> N
         assert member.get("/v1/agent/self")["member"]["Name"] == f"server-{member.number}.global"
 
 
-def test_a_write_by_a_follower_is_read_by_default_everywhere(cluster: ServerCluster) -> None:
+def test_write_through_a_follower_is_read_on_every_server(cluster: ServerCluster) -> None:
     for member in cluster.members:
         namespace = {"Name": f"by-{member.number}"}
         member.put("/v1/namespace", namespace)
@@ -60,7 +60,7 @@ def test_reads_carry_their_index_and_last_contact(cluster: ServerCluster, mode: 
         assert int(answer.headers["X-Nomad-LastContact"]) < 1000
 
 
-def test_a_blocking_query_by_a_follower_is_woken_by_a_write(cluster: ServerCluster) -> None:
+def test_blocking_query_on_a_follower_is_woken_by_a_write(cluster: ServerCluster) -> None:
     follower, other = cluster.followers()
     index = int(follower.http.get("/v1/namespaces").headers["X-Nomad-Index"])
     answers: list[httpx.Response] = []
@@ -78,7 +78,7 @@ def test_a_blocking_query_by_a_follower_is_woken_by_a_write(cluster: ServerClust
     assert int(answers[0].headers["X-Nomad-Index"]) > index
 
 
-def test_an_event_stream_by_a_follower_is_live(cluster: ServerCluster) -> None:
+def test_event_stream_of_a_follower_is_live(cluster: ServerCluster) -> None:
     follower, other = cluster.followers()
     with follower.http.stream("GET", "/v1/event/stream?topic=Job") as stream:
         assert stream.status_code == 200
@@ -90,7 +90,7 @@ def test_an_event_stream_by_a_follower_is_live(cluster: ServerCluster) -> None:
             pytest.fail("the stream ended")
 
 
-def test_a_conflict_of_variables_holds_the_current_one(cluster: ServerCluster) -> None:
+def test_variable_conflict_returns_the_current_variable(cluster: ServerCluster) -> None:
     for member in cluster.members:
         path = f"/v1/var/conflict/{member.number}"
         stored = member.put(path, {"Items": {"n": "1"}}, cas=0)
@@ -98,7 +98,7 @@ def test_a_conflict_of_variables_holds_the_current_one(cluster: ServerCluster) -
         assert (refused.status_code, refused.json()) == (409, stored)
 
 
-def test_errors_of_the_leader_arrive_as_they_are(cluster: ServerCluster) -> None:
+def test_leader_errors_are_forwarded_unchanged(cluster: ServerCluster) -> None:
     for member in cluster.members:
         missing = member.http.get("/v1/job/nothing-here")
         assert (missing.status_code, missing.text) == (404, "job not found")
@@ -107,7 +107,7 @@ def test_errors_of_the_leader_arrive_as_they_are(cluster: ServerCluster) -> None
         assert member.http.patch("/v1/jobs").status_code == 405
 
 
-def test_a_large_body_goes_both_ways(cluster: ServerCluster) -> None:
+def test_large_body_is_forwarded_in_both_directions(cluster: ServerCluster) -> None:
     [follower, _] = cluster.followers()
     job = a_job("large")
     job["Meta"] = {f"k{n}": "x" * 1000 for n in range(5000)}
@@ -123,7 +123,7 @@ def test_a_large_body_goes_both_ways(cluster: ServerCluster) -> None:
     assert found["Meta"] == job["Meta"]
 
 
-def test_requests_about_one_server_are_answered_by_that_server(cluster: ServerCluster) -> None:
+def test_requests_about_a_server_are_answered_by_that_server(cluster: ServerCluster) -> None:
     for member in cluster.members:
         assert member.get("/v1/agent/self")["config"]["NodeName"] == f"server-{member.number}"
         assert member.get("/v1/agent/health")["server"]["ok"]
@@ -131,7 +131,7 @@ def test_requests_about_one_server_are_answered_by_that_server(cluster: ServerCl
         assert raft["state"] == ("Leader" if member is cluster.leader() else "Follower")
 
 
-def test_a_client_that_leaves_ends_its_query_at_the_leader(cluster: ServerCluster) -> None:
+def test_disconnected_client_ends_its_query_at_the_leader(cluster: ServerCluster) -> None:
     leader, follower = cluster.leader(), cluster.followers()[0]
 
     def waiting() -> int:
@@ -164,7 +164,7 @@ def a_job(job_id: str) -> dict[str, Any]:
     }
 
 
-def test_a_push_and_a_clone_by_a_follower(cluster: ServerCluster, tmp_path: Path) -> None:
+def test_push_and_clone_through_a_follower_succeed(cluster: ServerCluster, tmp_path: Path) -> None:
     follower, other = cluster.followers()
     follower.put("/v1/gitops/source/demo", {"Name": "demo", "Kind": "builtin"})
     work = WorkTree(tmp_path / "work")

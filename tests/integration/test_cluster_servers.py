@@ -17,7 +17,7 @@ def cluster(tmp_path: Path) -> Iterator[ServerCluster]:
         yield running
 
 
-def test_a_server_with_another_cluster_key_does_not_start_again(
+def test_restart_with_another_cluster_key_is_refused(
     cluster: ServerCluster, tmp_path: Path
 ) -> None:
     strange = cluster.followers()[0]
@@ -31,7 +31,7 @@ def test_a_server_with_another_cluster_key_does_not_start_again(
     assert str(other_key.read_bytes()) not in strange.log
 
 
-def test_a_new_server_with_another_cluster_key_is_refused_and_ends(tmp_path: Path) -> None:
+def test_new_server_with_another_cluster_key_is_refused_and_ends(tmp_path: Path) -> None:
     with server_cluster(tmp_path, late=1) as cluster:
         strange = cluster.members[2]
         other_key = tmp_path / "other.key"
@@ -44,7 +44,7 @@ def test_a_new_server_with_another_cluster_key_is_refused_and_ends(tmp_path: Pat
         assert len(found) == 2
 
 
-def test_without_a_majority_only_stale_reads_are_answered(cluster: ServerCluster) -> None:
+def test_server_without_a_majority_answers_only_stale_reads(cluster: ServerCluster) -> None:
     leader = cluster.leader()
     last, killed = cluster.followers()
     last.put("/v1/namespace", {"Name": "kept"})

@@ -203,7 +203,7 @@ def test_new_leader_finishes_a_rolling_deployment(begun: Begun) -> None:
     assert len(begun.running("rolling")) == 4
 
 
-def test_new_leader_places_blocked_work_when_there_is_capacity(begun: Begun) -> None:
+def test_new_leader_places_blocked_allocations_when_capacity_appears(begun: Begun) -> None:
     until_blocking(lambda: begun.running("waiting") or release(begun))
 
 
@@ -216,7 +216,7 @@ def test_new_leader_delivers_a_delayed_evaluation_in_time(begun: Begun) -> None:
     until_blocking(lambda: len(begun.allocs("again")) > before or None)
 
 
-def test_new_leader_takes_no_node_for_lost(begun: Begun) -> None:
+def test_new_leader_marks_no_living_node_as_lost(begun: Begun) -> None:
     until_blocking(lambda: time.monotonic() - begun.killed_s > 6.0 or None)
     assert len(nodes(begun, "ready")) == NODES
     for node in begun.http.get("/v1/nodes"):
@@ -250,7 +250,7 @@ def renewal(begun: Begun) -> int:
     return answer.status_code
 
 
-def test_a_lock_can_be_renewed_and_ends_when_it_is_not(begun: Begun) -> None:
+def test_new_leader_renews_a_lock_and_expires_it_without_renewal(begun: Begun) -> None:
     assert begun.renewed == 200
     until_blocking(lambda: "Lock" not in begun.http.get("/v1/var/lock") or None, 30.0)
     assert time.monotonic() - begun.killed_s > 9.0

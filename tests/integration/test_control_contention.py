@@ -38,7 +38,7 @@ async def ready_node(rig: Rig, **fields: object) -> str:
     return node.id
 
 
-def test_workers_that_plan_at_once_never_over_commit_and_all_evaluations_end(
+def test_concurrent_workers_never_over_commit_and_finish_every_evaluation(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -60,7 +60,7 @@ def test_workers_that_plan_at_once_never_over_commit_and_all_evaluations_end(
     asyncio.run(run())
 
 
-def test_plans_for_one_node_at_once_are_committed_until_it_is_full(tmp_path: Path) -> None:
+def test_concurrent_plans_for_one_node_are_committed_until_it_is_full(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             node_id = await ready_node(rig, cpu_shares=250)
@@ -142,7 +142,7 @@ def test_node_with_many_rejected_plans_becomes_ineligible(tmp_path: Path) -> Non
     asyncio.run(run())
 
 
-def test_a_plan_of_an_evaluation_that_is_not_held_is_refused(tmp_path: Path) -> None:
+def test_plan_of_an_evaluation_that_is_not_held_is_refused(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             plan = await hold(rig)
@@ -156,7 +156,7 @@ def test_a_plan_of_an_evaluation_that_is_not_held_is_refused(tmp_path: Path) -> 
     asyncio.run(run())
 
 
-def test_plan_of_a_job_that_was_purged_and_registered_again_is_decided_again_at_once(
+def test_plan_of_a_purged_and_reregistered_job_is_made_again_at_once(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:

@@ -49,7 +49,7 @@ async def end_stopped(rig: Rig, agent: StreamAgent) -> None:
     )
 
 
-def test_a_draining_node_is_emptied_at_the_jobs_pace(tmp_path: Path) -> None:
+def test_draining_node_is_emptied_max_parallel_at_a_time(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker():
             old, new = agent_node(), agent_node()
@@ -94,14 +94,14 @@ async def _move_one(
         *(AllocReport(alloc_id=e.id, client_status=ClientStatus.COMPLETE) for e in stopped)
     )
     await report_health(taking, None, *new)  # it runs, but nobody knows yet how well
-    await rig.state.barrier()
+    await rig.state.writer.barrier()
     with rig.store.snapshot() as snapshot:
         left = snapshot.allocations.of_node(leaving.node.id, terminal=False)
         assert not any(each.desired_transition.migrate for each in left)
     await report_health(taking, True, *new)
 
 
-def test_nodes_that_are_drained_together_take_no_more_of_a_group_away_than_one(
+def test_nodes_drained_together_respect_max_parallel_of_a_group(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -138,7 +138,7 @@ async def _one_more(rig: Rig, job_id: str, taking: StreamAgent, moved: int, old:
     await report_health(taking, True, *await rig.until("allocations", read=arrived))
 
 
-def test_a_node_that_dies_while_it_drains_is_drained(tmp_path: Path) -> None:
+def test_node_that_dies_during_its_drain_is_drained(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig, rig.worker():
@@ -193,7 +193,7 @@ def test_drain_keeps_the_operators_message_and_metadata(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_drain_past_its_deadline_is_recorded_as_such(tmp_path: Path) -> None:
+def test_drain_past_its_deadline_records_that_it_was_reached(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig, rig.worker():
@@ -205,7 +205,7 @@ def test_drain_past_its_deadline_is_recorded_as_such(tmp_path: Path) -> None:
                 strategy = DrainStrategy(deadline_ns=5 * SECOND_NS)
                 await drain_node(context_of(rig), node.id, strategy)
                 await clock.advance(4)
-                await rig.state.barrier()
+                await rig.state.writer.barrier()
                 with rig.store.snapshot() as snapshot:
                     (held,) = snapshot.allocations.of_node(node.id)
                 assert not held.is_server_terminal

@@ -82,7 +82,7 @@ def changed(job: Job, command: str) -> Job:
     return msgspec.structs.replace(job, task_groups=[group])
 
 
-def test_a_deployment_goes_on_as_allocations_get_healthy_and_makes_its_version_stable(
+def test_deployment_continues_with_healthy_allocations_and_ends_stable(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -101,7 +101,7 @@ def test_a_deployment_goes_on_as_allocations_get_healthy_and_makes_its_version_s
     asyncio.run(run())
 
 
-def test_a_version_that_never_gets_healthy_fails_and_the_stable_one_runs_again(
+def test_unhealthy_version_fails_and_the_stable_version_runs_again(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -127,7 +127,7 @@ def test_a_version_that_never_gets_healthy_fails_and_the_stable_one_runs_again(
     asyncio.run(run())
 
 
-def test_healthy_canaries_are_promoted_by_themselves(tmp_path: Path) -> None:
+def test_healthy_canaries_are_promoted_automatically(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
             strategy = msgspec.structs.replace(ROLLING, canary=1, auto_promote=True)
@@ -149,7 +149,7 @@ def test_healthy_canaries_are_promoted_by_themselves(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_canaries_of_several_groups_are_promoted_together_and_the_others_roll(
+def test_canary_groups_are_promoted_together_while_other_groups_roll(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -169,7 +169,7 @@ def test_canaries_of_several_groups_are_promoted_together_and_the_others_roll(
             first = await placed(rig, job, 3, version=1)
             one = next(held for held in first if held.task_group == "a")
             await report_health(agent, True, one)
-            await rig.state.barrier()
+            await rig.state.writer.barrier()
             with rig.store.snapshot() as snapshot:
                 states = snapshot.deployments.get(one.deployment_id).task_groups
             assert not any(state.promoted for state in states.values())
@@ -180,7 +180,7 @@ def test_canaries_of_several_groups_are_promoted_together_and_the_others_roll(
     asyncio.run(run())
 
 
-def test_a_deployment_is_not_late_while_it_is_paused(tmp_path: Path) -> None:
+def test_paused_deployment_does_not_miss_its_deadline(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         config = ControlConfig(heartbeats=HeartbeatLimits(grace_s=10_000))
@@ -193,7 +193,7 @@ def test_a_deployment_is_not_late_while_it_is_paused(tmp_path: Path) -> None:
                 await pause_deployment(context, held.deployment_id, True)
                 await clock.advance(3600)
                 await pause_deployment(context, held.deployment_id, False)
-                await rig.state.barrier()
+                await rig.state.writer.barrier()
                 await clock.advance(599)
                 with rig.store.snapshot() as snapshot:
                     deployment = snapshot.deployments.get(held.deployment_id)
@@ -205,7 +205,7 @@ def test_a_deployment_is_not_late_while_it_is_paused(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_the_deployment_of_a_job_that_is_purged_is_canceled_and_forgotten(tmp_path: Path) -> None:
+def test_deployment_of_a_purged_job_is_canceled_and_deleted(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
             job = make_job(update=ROLLING)
@@ -227,7 +227,7 @@ def test_the_deployment_of_a_job_that_is_purged_is_canceled_and_forgotten(tmp_pa
     asyncio.run(run())
 
 
-def test_forced_collection_deletes_what_is_over_at_once(tmp_path: Path) -> None:
+def test_forced_collection_deletes_all_garbage_at_once(tmp_path: Path) -> None:
     async def run() -> None:
         async with (
             leader(tmp_path, FakeClock()) as rig,
@@ -252,7 +252,7 @@ def test_forced_collection_deletes_what_is_over_at_once(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_an_evaluation_that_always_fails_is_recorded_and_followed_up(tmp_path: Path) -> None:
+def test_evaluation_past_its_delivery_limit_fails_and_gets_a_follow_up(tmp_path: Path) -> None:
     async def run() -> None:
         config = ControlConfig(broker=BrokerLimits(delivery_limit=1))
         async with leader(tmp_path, config=config) as rig:
@@ -269,7 +269,7 @@ def test_an_evaluation_that_always_fails_is_recorded_and_followed_up(tmp_path: P
     asyncio.run(run())
 
 
-def test_needless_evaluations_are_canceled_after_an_ack(tmp_path: Path) -> None:
+def test_superseded_evaluations_are_canceled_after_an_ack(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             job = make_job()
@@ -286,7 +286,7 @@ def test_needless_evaluations_are_canceled_after_an_ack(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_node_that_is_down_with_nothing_on_it_is_garbage(tmp_path: Path) -> None:
+def test_node_that_is_down_without_allocations_is_collected(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig:

@@ -52,7 +52,7 @@ def test_allocations_of_a_purged_job_on_a_lost_node_are_lost(tmp_path: Path) -> 
     asyncio.run(run())
 
 
-def test_node_that_is_gone_is_collected_while_its_service_runs_elsewhere(
+def test_lost_node_is_collected_while_its_service_runs_elsewhere(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -78,7 +78,7 @@ def test_node_that_is_gone_is_collected_while_its_service_runs_elsewhere(
     asyncio.run(run())
 
 
-def test_a_node_out_of_touch_is_down_when_nothing_on_it_may_wait_any_longer(
+def test_disconnected_node_goes_down_when_no_allocation_may_wait_longer(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -111,7 +111,7 @@ def test_a_node_out_of_touch_is_down_when_nothing_on_it_may_wait_any_longer(
             assert len(of_node) == 1
             for _ in range(30):  # each look of the heartbeats waits for what they recorded before
                 await clock.advance(30)
-                await rig.state.barrier()
+                await rig.state.writer.barrier()
             await rig.until("nodes", read=lambda s: s.nodes.get(node.id).status == NodeStatus.DOWN)
             await rig.until(
                 "allocations",

@@ -38,7 +38,7 @@ def big_job(cpu: int = 3000, **fields: object) -> object:
     return make_job(task_groups=[make_group(tasks=[task])], **fields)
 
 
-def test_a_registered_job_reaches_its_node(tmp_path: Path) -> None:
+def test_registered_job_reaches_its_node(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
             job = make_job(count=2)
@@ -53,7 +53,7 @@ def test_a_registered_job_reaches_its_node(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_stopped_job_is_stopped_at_its_node(tmp_path: Path) -> None:
+def test_stopped_job_is_stopped_at_its_node(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
             job = make_job()
@@ -69,7 +69,7 @@ def test_a_stopped_job_is_stopped_at_its_node(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_job_that_fits_nowhere_is_placed_when_a_node_comes(tmp_path: Path) -> None:
+def test_blocked_job_is_placed_when_a_node_registers(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker():
             ended = await rig.evaluation_ends((await rig.register(make_job())).id)
@@ -82,7 +82,7 @@ def test_a_job_that_fits_nowhere_is_placed_when_a_node_comes(tmp_path: Path) -> 
     asyncio.run(run())
 
 
-def test_a_job_that_fits_nowhere_is_placed_when_another_ends(tmp_path: Path) -> None:
+def test_blocked_job_is_placed_when_another_job_ends(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker(), connected(rig, agent_node()) as agent:
             await rig.register(big_job(type="batch"))
@@ -96,7 +96,7 @@ def test_a_job_that_fits_nowhere_is_placed_when_another_ends(tmp_path: Path) -> 
     asyncio.run(run())
 
 
-def test_a_new_leader_goes_on_with_what_is_pending_and_blocked(tmp_path: Path) -> None:
+def test_new_leader_continues_pending_and_blocked_evaluations(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             async with rig.worker():
@@ -110,7 +110,7 @@ def test_a_new_leader_goes_on_with_what_is_pending_and_blocked(tmp_path: Path) -
     asyncio.run(run())
 
 
-def test_a_server_that_does_not_lead_says_so(tmp_path: Path) -> None:
+def test_server_that_is_not_leader_raises_not_leader(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             idle = Control(rig.state, SystemClock(), RandomIds())
@@ -130,7 +130,7 @@ def node_status(rig: Rig, node_id: str) -> str:
     return node.status
 
 
-def test_a_silent_node_goes_down_and_comes_back_when_it_has_reported(tmp_path: Path) -> None:
+def test_silent_node_goes_down_and_is_ready_again_after_its_report(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig, rig.worker():
@@ -178,7 +178,7 @@ def test_heartbeats_keep_a_node_ready(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_newer_stream_ends_the_older(tmp_path: Path) -> None:
+def test_newer_stream_of_a_node_ends_the_older(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             node = agent_node()
@@ -190,7 +190,7 @@ def test_a_newer_stream_ends_the_older(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_stream_that_does_not_begin_with_hello_is_refused(tmp_path: Path) -> None:
+def test_stream_that_does_not_begin_with_hello_is_refused(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             agent = StreamAgent(rig, agent_node())
@@ -202,7 +202,7 @@ def test_a_stream_that_does_not_begin_with_hello_is_refused(tmp_path: Path) -> N
     asyncio.run(run())
 
 
-def test_an_unusable_node_update_is_refused_and_the_stream_goes_on(tmp_path: Path) -> None:
+def test_invalid_node_update_is_refused_and_the_stream_continues(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             node = agent_node()
@@ -215,7 +215,7 @@ def test_an_unusable_node_update_is_refused_and_the_stream_goes_on(tmp_path: Pat
     asyncio.run(run())
 
 
-def test_a_node_of_another_cluster_is_only_told_which_this_is(tmp_path: Path) -> None:
+def test_node_of_another_cluster_only_receives_this_clusters_id(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig:
             agent = StreamAgent(rig, agent_node())

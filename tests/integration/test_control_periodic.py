@@ -60,7 +60,7 @@ async def launch_recorded(rig: Rig, due_s: int) -> None:
     await rig.clock.advance(0)  # type: ignore[attr-defined]
 
 
-def test_a_periodic_job_is_launched_when_it_is_due(tmp_path: Path) -> None:
+def test_periodic_job_is_launched_when_it_is_due(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig:
@@ -79,7 +79,7 @@ def test_a_periodic_job_is_launched_when_it_is_due(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_launch_that_is_due_is_not_put_off_by_a_change_of_its_job(tmp_path: Path) -> None:
+def test_due_launch_is_not_delayed_by_a_change_of_its_job(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with running_state(tmp_path, clock) as state:
@@ -104,7 +104,7 @@ def test_a_launch_that_is_due_is_not_put_off_by_a_change_of_its_job(tmp_path: Pa
     asyncio.run(run())
 
 
-def test_a_launch_is_skipped_while_the_last_one_runs_if_overlap_is_prohibited(
+def test_launch_is_skipped_while_the_last_one_runs_if_overlap_is_prohibited(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -115,13 +115,13 @@ def test_a_launch_is_skipped_while_the_last_one_runs_if_overlap_is_prohibited(
             await children(rig, 1)
             await launch_recorded(rig, clock.now_ns() // (3600 * SECOND_NS) * 3600)
             await clock.advance(7200)
-            await rig.state.barrier()
+            await rig.state.writer.barrier()
             assert len(await children(rig, 1)) == 1
 
     asyncio.run(run())
 
 
-def test_a_launch_missed_while_nobody_led_is_made_up_once(tmp_path: Path) -> None:
+def test_launch_missed_without_a_leader_is_made_once(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig:
@@ -136,13 +136,13 @@ def test_a_launch_missed_while_nobody_led_is_made_up_once(tmp_path: Path) -> Non
             await rig.restart_control()
             assert len(await children(rig, 1)) == 1
             await rig.restart_control()
-            await rig.state.barrier()
+            await rig.state.writer.barrier()
             assert len(await children(rig, 1)) == 1
 
     asyncio.run(run())
 
 
-def test_the_first_launch_of_a_job_may_be_missed_too(tmp_path: Path) -> None:
+def test_first_launch_missed_without_a_leader_is_made_once(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig:
@@ -154,7 +154,7 @@ def test_the_first_launch_of_a_job_may_be_missed_too(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_launch_that_a_leader_made_and_did_not_record_is_not_made_again(tmp_path: Path) -> None:
+def test_unrecorded_launch_of_a_former_leader_is_not_repeated(tmp_path: Path) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig:
@@ -165,7 +165,7 @@ def test_a_launch_that_a_leader_made_and_did_not_record_is_not_made_again(tmp_pa
             child = child_of(parent, launched_id(parent, due_ns), clock.now_ns())
             await rig.register(child)
             await rig.restart_control()
-            await rig.state.barrier()
+            await rig.state.writer.barrier()
             assert [each.id for each in await children(rig, 1)] == [child.id]
 
     asyncio.run(run())
@@ -186,7 +186,7 @@ class Unrecorded:
         return await self._state.propose(command)
 
 
-def test_a_launch_that_could_not_be_recorded_is_recorded_later_and_made_once(
+def test_launch_whose_record_failed_is_recorded_later_and_not_repeated(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -204,7 +204,7 @@ def test_a_launch_that_could_not_be_recorded_is_recorded_later_and_made_once(
             await children(rig, 1)
             for _ in range(3):
                 await clock.advance(5)
-                await state.barrier()
+                await state.writer.barrier()
             await rig.until(
                 "periodic_launches",
                 read=lambda s: s.periodic_launches.get("default", "report") == due_ns,

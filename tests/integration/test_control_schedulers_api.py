@@ -18,7 +18,7 @@ def _workers(rig: ServerRig) -> list[dict[str, Any]]:
     return found
 
 
-def test_workers_are_started_stopped_and_given_other_types_live(tmp_path: Path) -> None:
+def test_number_and_types_of_workers_change_live(tmp_path: Path) -> None:
     with server_rig(tmp_path, with_agent=False) as rig:
         before = rig.http.get(CONFIG).json()
         assert before["num_schedulers"] == 1
@@ -51,7 +51,7 @@ def test_workers_pause_and_resume_live(tmp_path: Path) -> None:
         assert workloads <= {"WaitingToDequeue", "Scheduling", "SubmittingPlan", "WaitingForRaft"}
 
 
-def test_an_evaluation_waits_for_a_worker_of_its_type(tmp_path: Path) -> None:
+def test_evaluation_waits_for_a_worker_of_its_type(tmp_path: Path) -> None:
     with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
         job = {"ID": "j", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "exec"}]}]}
         registered = rig.http.put("/v1/jobs", json={"Job": job}).json()
@@ -75,14 +75,14 @@ def test_an_evaluation_waits_for_a_worker_of_its_type(tmp_path: Path) -> None:
         {"paused": "yes"},
     ],
 )
-def test_a_wrong_setting_changes_nothing(tmp_path: Path, body: dict[str, Any]) -> None:
+def test_invalid_scheduler_setting_changes_nothing(tmp_path: Path, body: dict[str, Any]) -> None:
     with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
         before = rig.http.get(CONFIG).json()
         assert rig.http.put(CONFIG, json=body).status_code == 400
         assert rig.http.get(CONFIG).json() == before
 
 
-def test_a_new_cluster_begins_with_the_schedulers_of_its_config(tmp_path: Path) -> None:
+def test_new_cluster_starts_with_the_configured_schedulers(tmp_path: Path) -> None:
     path = "/v1/operator/scheduler/configuration"
     wanted = SchedulerConfig(scheduler_algorithm="spread")
     with server_rig(tmp_path, with_agent=False, scheduler_config=wanted) as rig:

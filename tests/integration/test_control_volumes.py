@@ -52,7 +52,7 @@ def writing_job(sticky: bool = False) -> Job:
     return make_job(task_groups=[make_group(volumes={"data": request})])
 
 
-def test_a_volume_for_one_writer_is_free_when_its_writer_has_ended(tmp_path: Path) -> None:
+def test_single_writer_volume_is_free_when_its_writer_ended(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker():
             await node_with_volume(rig)
@@ -68,7 +68,7 @@ def test_a_volume_for_one_writer_is_free_when_its_writer_has_ended(tmp_path: Pat
     asyncio.run(run())
 
 
-def test_a_job_waits_until_its_volume_is_ready(tmp_path: Path) -> None:
+def test_job_waits_until_its_volume_is_ready(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker():
             _, volume = await node_with_volume(rig, state="pending")
@@ -82,7 +82,7 @@ def test_a_job_waits_until_its_volume_is_ready(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_group_that_is_bound_to_a_lost_volume_goes_on_when_its_claim_is_deleted(
+def test_group_claiming_a_lost_volume_is_placed_when_the_claim_is_deleted(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -119,7 +119,7 @@ async def volume_is(rig: Rig, volume: HostVolume, state: str) -> None:
     await rig.until("host_volumes", read=lambda s: s.host_volumes.get(volume.id).state == state)
 
 
-def test_a_volume_is_unavailable_while_its_node_is_down_and_who_waits_gets_it_after(
+def test_volume_of_a_down_node_is_unavailable_and_usable_when_it_returns(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -149,7 +149,7 @@ def test_new_leader_updates_volumes_that_changed_without_a_leader(tmp_path: Path
     asyncio.run(run())
 
 
-def test_a_volume_that_is_mounted_is_not_deleted(tmp_path: Path) -> None:
+def test_deletion_of_a_mounted_volume_is_refused(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, rig.worker():
             context = UseCaseContext(rig.state, rig.clock, RandomIds())

@@ -43,7 +43,7 @@ async def schedules(rig: Rig) -> None:
     assert ended.status == EvalStatus.COMPLETE
 
 
-def test_a_worker_process_schedules_and_another_takes_over_when_it_is_killed(
+def test_killed_worker_process_is_replaced_by_another_that_schedules(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -58,7 +58,7 @@ def test_a_worker_process_schedules_and_another_takes_over_when_it_is_killed(
     asyncio.run(run())
 
 
-def test_a_batch_that_a_killed_worker_held_is_delivered_again(tmp_path: Path) -> None:
+def test_evaluations_held_by_a_killed_worker_are_delivered_again(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, connected(rig, agent_node()), pool_of(rig) as pool:
             await schedules(rig)
@@ -75,7 +75,7 @@ def test_a_batch_that_a_killed_worker_held_is_delivered_again(tmp_path: Path) ->
     asyncio.run(run())
 
 
-def test_evaluation_past_its_deadline_at_each_delivery_fails_and_others_go_on(
+def test_evaluation_that_always_times_out_fails_and_others_continue(
     tmp_path: Path,
 ) -> None:
     quick = BrokerLimits(first_nack_delay_ns=10**7, later_nack_delay_ns=10**7, delivery_limit=2)
@@ -114,7 +114,7 @@ def test_workers_end_when_the_pool_stops(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_paused_worker_takes_nothing_until_it_is_resumed(tmp_path: Path) -> None:
+def test_paused_worker_takes_no_evaluation_until_it_is_resumed(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, connected(rig, agent_node()), pool_of(rig) as pool:
             await schedules(rig)
@@ -130,7 +130,7 @@ def test_a_paused_worker_takes_nothing_until_it_is_resumed(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_number_and_types_change_live(tmp_path: Path) -> None:
+def test_number_and_types_of_workers_change_live(tmp_path: Path) -> None:
     async def run() -> None:
         async with leader(tmp_path) as rig, connected(rig, agent_node()), pool_of(rig, 0) as pool:
             waiting = await rig.register(make_batch_job())

@@ -51,7 +51,7 @@ async def until_ready(task: TaskConfig) -> None:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_the_exit_code_is_reported_to_every_waiter(name: str, tmp_path: Path, code: int) -> None:
+def test_exit_code_is_reported_to_every_waiter(name: str, tmp_path: Path, code: int) -> None:
     async def scenario(driver, rig, configure):
         handle = await driver.start_task(configure(rig.exits(code)))
         results = await asyncio.gather(*(driver.wait_task(handle) for _ in range(3)))
@@ -73,7 +73,7 @@ def test_healthy_driver_is_fingerprinted_as_healthy(name: str, tmp_path: Path) -
     run(name, tmp_path, scenario)
 
 
-def test_a_repeated_start_starts_nothing(name: str, tmp_path: Path) -> None:
+def test_repeated_start_starts_no_second_task(name: str, tmp_path: Path) -> None:
     async def scenario(driver, rig, configure):
         task = configure(rig.prints("once"))
         first, second = await asyncio.gather(driver.start_task(task), driver.start_task(task))
@@ -126,9 +126,7 @@ def test_destroyed_task_ends_and_is_forgotten(name: str, tmp_path: Path) -> None
     run(name, tmp_path, scenario)
 
 
-def test_a_start_whose_handle_was_lost_can_be_destroyed_by_its_key(
-    name: str, tmp_path: Path
-) -> None:
+def test_task_whose_handle_was_lost_is_destroyed_by_its_key(name: str, tmp_path: Path) -> None:
     async def scenario(driver, rig, configure):
         task = configure(rig.runs())
         handle = await driver.start_task(task)
@@ -138,7 +136,7 @@ def test_a_start_whose_handle_was_lost_can_be_destroyed_by_its_key(
     run(name, tmp_path, scenario)
 
 
-def test_a_wrong_key_is_named_with_the_nearest(name: str, tmp_path: Path) -> None:
+def test_unknown_key_is_refused_naming_the_nearest(name: str, tmp_path: Path) -> None:
     wrong = {"mock_driver": ("exit_cod", "exit_code")}.get(name, ("comand", "command"))
 
     async def scenario(driver, rig, configure):
@@ -149,7 +147,7 @@ def test_a_wrong_key_is_named_with_the_nearest(name: str, tmp_path: Path) -> Non
     run(name, tmp_path, scenario)
 
 
-def test_a_failed_start_leaves_nothing(name: str, tmp_path: Path) -> None:
+def test_failed_start_leaves_no_task(name: str, tmp_path: Path) -> None:
     async def scenario(driver, rig, configure):
         task = configure(rig.cannot_start())
         for _ in range(2):
@@ -163,7 +161,7 @@ def test_a_failed_start_leaves_nothing(name: str, tmp_path: Path) -> None:
     run(name, tmp_path, scenario)
 
 
-def test_signals_have_known_names_and_a_running_task(name: str, tmp_path: Path) -> None:
+def test_signal_needs_a_known_name_and_a_running_task(name: str, tmp_path: Path) -> None:
     async def scenario(driver, rig, configure):
         with pytest.raises(DriverError, match="SIGNONE"):
             await driver.start_task(configure(rig.runs(), kill_signal="SIGNONE"))
@@ -176,7 +174,7 @@ def test_signals_have_known_names_and_a_running_task(name: str, tmp_path: Path) 
     run(name, tmp_path, scenario)
 
 
-def test_a_command_runs_beside_the_task(name: str, tmp_path: Path) -> None:
+def test_exec_runs_a_command_beside_the_task(name: str, tmp_path: Path) -> None:
     async def scenario(driver, rig, configure):
         task = configure(rig.runs())
         handle = await driver.start_task(task)
@@ -190,7 +188,7 @@ def test_a_command_runs_beside_the_task(name: str, tmp_path: Path) -> None:
     run(name, tmp_path, scenario)
 
 
-def test_a_new_agent_finds_the_task_again(name: str, tmp_path: Path) -> None:
+def test_new_agent_recovers_the_task(name: str, tmp_path: Path) -> None:
     tested = rig(name)
 
     async def body() -> None:

@@ -107,7 +107,7 @@ def test_container_option_that_the_node_does_not_allow_is_refused(
     run(tmp_path, scenario)
 
 
-def test_an_image_that_cannot_be_pulled_may_be_tried_again(tmp_path: Path) -> None:
+def test_failed_image_pull_is_a_recoverable_error(tmp_path: Path) -> None:
     async def scenario(made: DockerDriver) -> None:
         with pytest.raises(DriverError, match=r"cannot pull image 127\.0\.0\.1:9/none:1") as raised:
             await made.start_task(make(tmp_path, config("true", image="127.0.0.1:9/none:1")))
@@ -129,7 +129,7 @@ def test_container_beyond_its_memory_limit_is_reported_out_of_memory(tmp_path: P
     run(tmp_path, scenario)
 
 
-def test_output_of_both_streams_is_in_its_files(tmp_path: Path) -> None:
+def test_stdout_and_stderr_are_written_to_their_files(tmp_path: Path) -> None:
     task = make(
         tmp_path, config("i=0; while [ $i -lt 300 ]; do echo o$i; echo e$i >&2; i=$((i+1)); done")
     )
@@ -138,13 +138,13 @@ def test_output_of_both_streams_is_in_its_files(tmp_path: Path) -> None:
     assert log_text(task, "stderr").split() == [f"e{number}" for number in range(300)]
 
 
-def test_logs_may_be_switched_off(tmp_path: Path) -> None:
+def test_disabled_logs_write_no_file(tmp_path: Path) -> None:
     task = make(tmp_path, config("echo x"), logs=LogConfig(disabled=True))
     assert run_once(tmp_path, task) == ""
     assert os.listdir(task.task_dir.log_dir) == []
 
 
-def test_a_terminal_has_one_stream(tmp_path: Path) -> None:
+def test_task_with_a_tty_has_one_output_stream(tmp_path: Path) -> None:
     task = make(tmp_path, config("echo one; echo two >&2", tty=True))
     assert run_once(tmp_path, task).split() == ["one", "two"]
 
@@ -167,7 +167,7 @@ def test_container_has_labels_of_its_allocation(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_removed_container_is_an_end_with_a_reason(tmp_path: Path) -> None:
+def test_removed_container_is_reported_as_failed(tmp_path: Path) -> None:
     async def scenario(made: DockerDriver) -> None:
         handle = await made.start_task(make(tmp_path, config("sleep 100")))
         waiting = asyncio.create_task(made.wait_task(handle))
@@ -200,7 +200,7 @@ def test_shell_opens_in_a_running_container(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+def test_command_past_its_timeout_is_ended(tmp_path: Path) -> None:
     async def scenario(made: DockerDriver) -> None:
         handle = await made.start_task(make(tmp_path, config("sleep 100")))
         ended = await made.exec_task(handle, ["/bin/sh", "-c", "echo begun; sleep 77"], 0.5)
@@ -211,7 +211,7 @@ def test_a_command_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_without_an_engine_it_is_not_detected_and_nothing_is_imported(tmp_path: Path) -> None:
+def test_driver_without_an_engine_is_undetected_and_imports_no_client(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys, pathlib\n"
         "from agent.drivers.docker.driver import DockerDriver, DockerOptions\n"
@@ -226,7 +226,7 @@ def test_without_an_engine_it_is_not_detected_and_nothing_is_imported(tmp_path: 
     assert done.stdout == "False False False\n", done.stderr
 
 
-def test_a_restarted_agent_goes_on_copying_exactly_where_it_was(tmp_path: Path) -> None:
+def test_restarted_agent_continues_copying_logs_where_it_stopped(tmp_path: Path) -> None:
     text = "i=0; while [ $i -lt 200 ]; do echo $i; i=$((i+1)); sleep 0.001; done"
     task = make(tmp_path, config(text))
     handles: list[TaskHandle] = []
@@ -247,7 +247,7 @@ def test_a_restarted_agent_goes_on_copying_exactly_where_it_was(tmp_path: Path) 
     assert [int(line) for line in log_text(task).split()] == list(range(200))
 
 
-def test_the_agents_death_loses_no_output(tmp_path: Path) -> None:
+def test_death_of_the_agent_loses_no_output(tmp_path: Path) -> None:
     """Killed while it copies; the next agent goes on where it was (a line may come twice)."""
     program = (
         "import asyncio, sys, pathlib, msgspec\n"

@@ -61,7 +61,7 @@ def run_once(directory: Path, task: TaskConfig, **options: object) -> tuple[Exit
     return results[0], log_text(task)
 
 
-def test_task_sees_its_own_directories_and_the_hosts_programs_only(tmp_path: Path) -> None:
+def test_task_sees_only_its_own_directories_and_the_hosts_programs(tmp_path: Path) -> None:
     text = "ls / | tr '\\n' ' '; echo; for f in /usr/x /x; do touch $f || echo no; done; echo $$"
     _, output = run_once(tmp_path, make(tmp_path, script(text)))
     names, *refused, pid = output.splitlines()
@@ -107,7 +107,7 @@ def test_task_with_the_hosts_pid_namespace_sees_its_processes(tmp_path: Path) ->
     assert output == "seen\n"
 
 
-def test_capabilities_may_be_dropped(tmp_path: Path) -> None:
+def test_dropped_capabilities_are_missing_in_the_task(tmp_path: Path) -> None:
     text = "grep CapBnd /proc/self/status"
     _, all_of_them = run_once(tmp_path, make(tmp_path, script(text)))
     config = {**script(text), "cap_drop": ["all"], "cap_add": ["chown"]}
@@ -125,7 +125,7 @@ def test_task_shares_the_allocations_directory(tmp_path: Path) -> None:
     assert (Path(task.task_dir.task_dir) / "tmp" / "c").read_text() == "z\n"
 
 
-def test_volumes_are_mounted_and_read_only_ones_stay_so(tmp_path: Path) -> None:
+def test_volumes_are_mounted_and_read_only_volumes_refuse_writes(tmp_path: Path) -> None:
     host = tmp_path / "volume"
     host.mkdir()
     (host / "greeting").write_text("hello\n")
@@ -137,7 +137,7 @@ def test_volumes_are_mounted_and_read_only_ones_stay_so(tmp_path: Path) -> None:
     assert (host / "made").read_text() == "new\n"
 
 
-def test_task_has_no_environment_of_the_agent(tmp_path: Path) -> None:
+def test_task_does_not_inherit_the_agents_environment(tmp_path: Path) -> None:
     task = make(tmp_path, script("/usr/bin/env"), env={"PATH": "/bin:/usr/bin", "A": "b c"})
     _, output = run_once(tmp_path, task)
     names = {line.split("=")[0] for line in output.splitlines()}
@@ -164,7 +164,7 @@ def test_memory_max_raises_the_limit(tmp_path: Path) -> None:
     assert (output, result.oom_killed) == ("survived\n", False)
 
 
-def test_destroyed_task_leaves_no_process_and_no_trace(tmp_path: Path) -> None:
+def test_destroyed_task_leaves_no_process_mount_or_control_group(tmp_path: Path) -> None:
     task = make(tmp_path, script("setsid sleep 1000 & echo up; read x < /alloc/fifo"))
     os.mkfifo(Path(task.task_dir.alloc_dir) / "fifo")
     os.chmod(Path(task.task_dir.alloc_dir) / "fifo", 0o666)
@@ -204,7 +204,7 @@ def _traces(handle: TaskHandle) -> list[Path]:
     ]
 
 
-def test_stats_are_of_the_tasks_control_group(tmp_path: Path) -> None:
+def test_stats_are_read_from_the_tasks_control_group(tmp_path: Path) -> None:
     task = make(tmp_path, script("x=$(head -c 8000000 /dev/zero | tr '\\0' x); echo up; sleep 100"))
 
     async def scenario(driver: ExecDriver) -> None:
@@ -243,7 +243,7 @@ def test_shell_opens_in_a_running_task(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_task_is_on_the_hosts_network(tmp_path: Path) -> None:
+def test_task_uses_the_hosts_network(tmp_path: Path) -> None:
     """A port given to the group can be bound in the task."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

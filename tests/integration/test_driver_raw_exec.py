@@ -53,7 +53,7 @@ def run_once(directory: Path, task: TaskConfig) -> str:
     return log_text(task)
 
 
-def test_a_command_is_looked_for_in_the_task_first(tmp_path: Path) -> None:
+def test_command_is_looked_up_in_the_task_directory_first(tmp_path: Path) -> None:
     task = make(tmp_path, {"command": "sh", "args": ["x"]})
     program = Path(task.task_dir.local_dir) / "sh"
     program.write_text("#!/bin/sh\necho mine $1 in $PWD\n")
@@ -76,14 +76,14 @@ def test_work_dir_is_below_the_tasks_directory(tmp_path: Path) -> None:
 
 
 @_ROOT
-def test_task_runs_as_the_jobs_user_who_may_reopen_its_output(tmp_path: Path) -> None:
+def test_task_runs_as_the_jobs_user_and_may_reopen_its_output(tmp_path: Path) -> None:
     for directory in (tmp_path, *tmp_path.parents[:2]):
         directory.chmod(0o755)
     task = make(tmp_path, shell("id -u; id -g; echo reopened > /dev/stdout"), user="nobody")
     assert run_once(tmp_path, task) == "65534\n65534\nreopened\n"
 
 
-def test_a_volume_is_a_link_in_the_tasks_directory(tmp_path: Path) -> None:
+def test_volume_is_a_link_in_the_tasks_directory(tmp_path: Path) -> None:
     volume = tmp_path / "volume"
     volume.mkdir()
     mounts = (Mount(str(volume), "/data/deep"),)
@@ -106,13 +106,13 @@ def test_volume_that_raw_exec_cannot_mount_is_refused(
     run(tmp_path, scenario)
 
 
-def test_logs_may_be_switched_off(tmp_path: Path) -> None:
+def test_disabled_logs_write_no_file(tmp_path: Path) -> None:
     task = make(tmp_path, shell("echo x"), logs=LogConfig(disabled=True))
     assert run_once(tmp_path, task) == ""
     assert os.listdir(task.task_dir.log_dir) == []
 
 
-def test_commands_beside_it_have_its_environment_and_end_in_time(tmp_path: Path) -> None:
+def test_exec_has_the_tasks_environment_and_ends_at_its_timeout(tmp_path: Path) -> None:
     async def scenario(driver: RawExecDriver) -> None:
         env = {"PATH": "/usr/bin:/bin", "SECRET": "s3cret"}
         handle = await driver.start_task(make(tmp_path, shell("sleep 1000; true"), env=env))
@@ -151,7 +151,7 @@ def test_terminal_session_is_resized_and_returns_the_exit_code(tmp_path: Path) -
     run(tmp_path, scenario)
 
 
-def test_a_session_dies_with_its_task_or_its_closing(tmp_path: Path) -> None:
+def test_exec_session_ends_with_its_task_or_when_closed(tmp_path: Path) -> None:
     async def scenario(driver: RawExecDriver) -> None:
         handle = await driver.start_task(make(tmp_path, shell("sleep 1000; true")))
         closed = await driver.exec_stream(handle, ["sleep", "1000"], tty=False)
@@ -167,7 +167,7 @@ def test_a_session_dies_with_its_task_or_its_closing(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_stats_count_every_process(tmp_path: Path) -> None:
+def test_stats_include_every_process_of_the_task(tmp_path: Path) -> None:
     async def scenario(driver: RawExecDriver) -> None:
         task = make(tmp_path, shell("sleep 1000 & echo up; sleep 1000; true"))
         handle = await driver.start_task(task)

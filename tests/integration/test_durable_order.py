@@ -47,7 +47,7 @@ class TracingDisk(Disk):
         self.done.append(("sync_dir", path.name))
 
 
-def test_the_log_is_cut_only_behind_a_snapshot_that_is_on_disk(tmp_path: Path) -> None:
+def test_log_is_truncated_only_behind_a_durable_snapshot(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = TracingDisk()
         sizes: dict[str, Any] = {"snapshot_log_bytes": 20_000, "segment_bytes": 10_000}

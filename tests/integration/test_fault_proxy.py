@@ -52,7 +52,7 @@ async def said_back(streams: Streams, data: bytes) -> bytes:
     return await reader.readexactly(len(data))
 
 
-def test_everything_comes_through_in_order() -> None:
+def test_lossy_link_delivers_all_bytes_in_order() -> None:
     async def scenario() -> None:
         async with linked() as (link, address):
             link.there.set(Faults(jitter_s=0.002, loss=0.2, resend_s=0.01))
@@ -64,7 +64,7 @@ def test_everything_comes_through_in_order() -> None:
     asyncio.run(scenario())
 
 
-def test_delay_counts_both_ways() -> None:
+def test_delay_applies_in_both_directions() -> None:
     async def scenario() -> None:
         async with linked() as (link, address):
             streams = await asyncio.open_connection(*address)
@@ -81,7 +81,7 @@ def test_delay_counts_both_ways() -> None:
 
 
 @pytest.mark.parametrize("way", ["there", "back"])
-def test_blocked_way_holds_what_it_is_given(way: str) -> None:
+def test_blocked_direction_holds_bytes_until_it_is_unblocked(way: str) -> None:
     async def scenario() -> None:
         async with linked() as (link, address):
             streams = await asyncio.open_connection(*address)
@@ -115,7 +115,7 @@ def test_cut_link_resets_open_and_new_connections() -> None:
     asyncio.run(scenario())
 
 
-def test_end_of_one_side_is_the_end_of_the_other() -> None:
+def test_end_of_one_side_ends_the_other() -> None:
     """A sender that never reads must find out by sending."""
 
     async def scenario() -> None:

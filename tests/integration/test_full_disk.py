@@ -55,7 +55,7 @@ async def running(directory: Path, **options: Any) -> AsyncIterator[ReplicatedSt
     await state.start()
     try:
         yield state
-        assert state.failure is None
+        assert state.failure.error is None
         with state.store.snapshot() as snapshot:
             check_invariants(snapshot)
     finally:
@@ -79,7 +79,7 @@ async def written(state: ReplicatedState, name: str) -> None:
     await until(lambda: state.propose(register(name)), retried=(DiskFullError,))
 
 
-def test_a_full_log_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
+def test_full_log_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = FillableDisk()
         async with running(tmp_path, disk=disk, segment_bytes=SMALL) as state:
@@ -95,8 +95,8 @@ def test_a_full_log_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
             )
             assert {type(one) for one in refused} == {DiskFullError}
             assert job_ids(state) == ["before", *done]
-            assert await state.read_index() >= 0
-            assert state.is_leader
+            assert await state.reads.read_index() >= 0
+            assert state.cluster.is_leader
             disk.is_full = False
             await written(state, "later")
             expected = sorted(["before", *done, "later"])
@@ -114,7 +114,7 @@ def test_server_on_a_full_disk_starts_and_answers_reads(tmp_path: Path) -> None:
         disk.is_full = True
         async with running(tmp_path, disk=disk, segment_bytes=SMALL) as state:
             assert job_ids(state) == ["a"]
-            assert not state.is_leader
+            assert not state.cluster.is_leader
             with pytest.raises(UnavailableError):
                 await state.propose(Noop())
             disk.is_full = False
@@ -136,7 +136,7 @@ def test_new_server_on_a_full_disk_fails_with_the_reason(tmp_path: Path) -> None
     run(scenario())
 
 
-def test_entries_wait_while_the_state_cannot_grow_and_none_is_lost(tmp_path: Path) -> None:
+def test_committed_entries_wait_while_the_state_cannot_grow(tmp_path: Path) -> None:
     """What is committed is in the log; it is applied when there is room, each entry once."""
 
     async def scenario() -> None:
@@ -147,7 +147,7 @@ def test_entries_wait_while_the_state_cannot_grow_and_none_is_lost(tmp_path: Pat
             waiting = [
                 asyncio.create_task(state.propose(register(f"job-{n:02}", 9000))) for n in range(20)
             ]
-            await until(lambda: state.lacks_room)
+            await until(lambda: not state.space.suffices_all)
             with pytest.raises(DiskFullError, match=f"{tmp_path}/state is full"):
                 await state.propose(Noop())
             assert "before" in job_ids(state)
@@ -168,7 +168,7 @@ def test_server_stops_while_the_state_cannot_grow(tmp_path: Path) -> None:
             pages = state.store._writer.execute("PRAGMA page_count").fetchone()[0]
             state.store._writer.execute(f"PRAGMA max_page_count = {pages}")
             waiting = asyncio.create_task(state.propose(register("a", 200_000)))
-            await until(lambda: state.lacks_room)
+            await until(lambda: not state.space.suffices_all)
         with pytest.raises(UnavailableError, match="cannot tell whether"):
             await waiting
         async with running(tmp_path) as state:
@@ -177,7 +177,7 @@ def test_server_stops_while_the_state_cannot_grow(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_snapshot_without_room_is_put_off(tmp_path: Path) -> None:
+def test_snapshot_without_room_is_postponed(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = FillableDisk()
         async with running(tmp_path, disk=disk) as state:
@@ -196,7 +196,7 @@ def test_a_snapshot_without_room_is_put_off(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_broken_disk_ends_writing_for_good(tmp_path: Path) -> None:
+def test_writes_stay_refused_after_a_disk_error(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = FillableDisk()
         config = ReplicationConfig(tmp_path, "server-1", disk=disk)
@@ -206,7 +206,7 @@ def test_a_broken_disk_ends_writing_for_good(tmp_path: Path) -> None:
         disk.is_broken = True
         with pytest.raises(UnavailableError, match="Input/output error"):
             await state.propose(register("b"))
-        await state.ended()
+        await state.failure.happened()
         disk.is_broken = False
         with pytest.raises(UnavailableError, match="look at the disk"):
             await state.propose(register("c"))

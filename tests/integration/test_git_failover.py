@@ -43,7 +43,7 @@ def rolled_out(member: MemberServer, commit: str) -> None:
     until_blocking(healthy)
 
 
-def test_clone_revert_and_push_go_on_after_the_leader_is_lost(tmp_path: Path) -> None:
+def test_clone_revert_and_push_work_after_the_leader_is_lost(tmp_path: Path) -> None:
     settings = {"num_schedulers": 1, "heartbeat_s": 2, "failover_s": 4}
     with server_cluster(tmp_path / "cluster", agents=True, **settings) as cluster:
         leader = cluster.leader()
@@ -91,7 +91,7 @@ def test_clone_revert_and_push_go_on_after_the_leader_is_lost(tmp_path: Path) ->
         until_blocking(lambda: other.get("/v1/job/c")["Status"] == "dead" or None)
 
 
-def test_a_server_that_joins_brings_its_mirrors_up_to_date(tmp_path: Path) -> None:
+def test_joining_server_brings_its_mirrors_up_to_date(tmp_path: Path) -> None:
     with joining_servers(tmp_path, 3, bootstrap_expect=2) as servers:
         first, second, joined = servers
         first.start()

@@ -113,7 +113,7 @@ def test_commit_text_in_any_encoding_is_applied_readably(tmp_path: Path, head: b
     asyncio.run(run())
 
 
-def test_latin_1_commit_message_is_read_as_its_header_says(tmp_path: Path) -> None:
+def test_latin_1_commit_message_is_decoded_by_its_encoding_header(tmp_path: Path) -> None:
     async def run() -> None:
         async with gitops_rig(tmp_path / "data") as rig:
             await rig.add_source()
@@ -129,7 +129,7 @@ def test_latin_1_commit_message_is_read_as_its_header_says(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_file_beside_the_jobs_may_have_any_name(tmp_path: Path) -> None:
+def test_other_file_in_the_tree_may_have_any_name(tmp_path: Path) -> None:
     async def run() -> None:
         async with gitops_rig(tmp_path / "data") as rig:
             await rig.add_source()
@@ -176,7 +176,7 @@ class BrokenPool(CountingParser):
         raise ZeroDivisionError("a bug")
 
 
-def test_internal_error_of_a_round_reaches_push_and_status_and_the_loop_goes_on(
+def test_internal_error_of_a_round_is_reported_and_the_loop_continues(
     tmp_path: Path,
 ) -> None:
     async def run() -> None:
@@ -197,17 +197,18 @@ def test_internal_error_of_a_round_reaches_push_and_status_and_the_loop_goes_on(
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_last_check_moves_with_each_check_failed_or_not(tmp_path: Path, broken: bool) -> None:
+def test_each_check_updates_last_check_though_it_failed(tmp_path: Path, broken: bool) -> None:
     async def run() -> None:
         async with gitops_rig(tmp_path / "data") as rig:
             work = WorkTree(tmp_path / "work")
             work.commit({"a.hcl": batch_job("a", extra="}" if broken else "")})
             assert bool(await polled(rig, work)) == broken
             await rig.until(lambda: all(each.is_terminal for each in rig.rollouts("polled")))
-            first_ns, index = rig.gitops.last_checked_ns("polled"), rig.state.applied_index
+            first_ns = rig.gitops.last_checked_ns("polled")
+            index = rig.state.store.watch.applied_index
             await rig.gitops.sync("polled")
             assert rig.gitops.last_checked_ns("polled") > first_ns > 0
             if not broken:
-                assert rig.state.applied_index == index
+                assert rig.state.store.watch.applied_index == index
 
     asyncio.run(run())

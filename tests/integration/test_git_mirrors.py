@@ -104,7 +104,7 @@ def test_push_without_a_majority_is_refused_naming_the_missing_servers(tmp_path:
     with_cluster(tmp_path, body, config=SHORT)
 
 
-def test_server_that_was_away_catches_up(tmp_path: Path) -> None:
+def test_server_that_was_down_catches_up(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         away = (await cluster.followers())[0]
@@ -133,7 +133,7 @@ def test_server_that_was_away_catches_up(tmp_path: Path) -> None:
     with_cluster(tmp_path, body)
 
 
-def test_polled_source_goes_on_without_its_host_and_the_former_leader(tmp_path: Path) -> None:
+def test_polled_source_is_reverted_without_its_remote_and_the_former_leader(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, host: WorkTree) -> None:
         leader = await cluster.leader()
         host.commit({"web.hcl": batch_job("web")}, "One")
@@ -166,7 +166,7 @@ def test_polled_source_goes_on_without_its_host_and_the_former_leader(tmp_path: 
     with_cluster(tmp_path, body)
 
 
-def test_a_leader_that_lacks_objects_waits_for_them_and_deletes_nothing(tmp_path: Path) -> None:
+def test_leader_that_lacks_objects_waits_for_them_and_deletes_nothing(tmp_path: Path) -> None:
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
         leader = await cluster.leader()
         behind, other = await cluster.followers()
@@ -176,8 +176,8 @@ def test_a_leader_that_lacks_objects_waits_for_them_and_deletes_nothing(tmp_path
             behind.peers.addresses[raft] = "127.0.0.1:1"
         commit = work.commit({"web.hcl": batch_job("web")})
         assert (await work.push(leader.rig.url("demo"))).returncode == 0
-        await leader.rig.state.transfer_leadership(behind.raft)
-        await behind.until(lambda: behind.rig.state.is_leader)
+        await leader.rig.state.cluster.transfer_leadership(behind.raft)
+        await behind.until(lambda: behind.rig.state.cluster.is_leader)
         await behind.rig.gitops.sync("demo")
         error = behind.rig.source().status.last_error
         assert f"lacks commit {commit[:12]} and is fetching it" in error
@@ -221,7 +221,7 @@ def test_server_that_lost_its_mirrors_fetches_them(tmp_path: Path) -> None:
     with_cluster(tmp_path, body)
 
 
-def test_one_server_that_has_the_objects_is_enough(tmp_path: Path) -> None:
+def test_mirror_is_restored_from_one_server_with_the_objects(tmp_path: Path) -> None:
     """Two of three come back without their mirrors: each also asks one that has nothing."""
 
     async def body(cluster: GitopsCluster, work: WorkTree) -> None:
@@ -241,7 +241,7 @@ def test_one_server_that_has_the_objects_is_enough(tmp_path: Path) -> None:
     with_cluster(tmp_path, body)
 
 
-def test_objects_that_every_server_lost_are_logged_once_and_asked_for_rarely(
+def test_objects_lost_by_every_server_are_logged_once_and_rarely_requested(
     tmp_path: Path,
 ) -> None:
     """It comes back with a push of the history, to every server, long before it is asked for."""

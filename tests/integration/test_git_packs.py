@@ -193,7 +193,7 @@ def test_broken_or_forged_pack_leaves_no_object(
 
 
 @pytest.mark.parametrize("kept", ["all but a blob", "another commit"])
-def test_a_pack_without_all_that_was_asked_for_is_refused(tmp_path: Path, kept: str) -> None:
+def test_pack_without_every_requested_object_is_refused(tmp_path: Path, kept: str) -> None:
     """The commit must not look as if it were here."""
     home, _ = home_with(tmp_path)
     work = WorkTree(tmp_path / "work")
@@ -285,7 +285,7 @@ def test_process_killed_during_a_fetch_leaves_no_half_pack(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_refs_that_a_crash_of_the_machine_left_empty_are_dropped(tmp_path: Path) -> None:
+def test_refs_left_empty_by_a_machine_crash_are_dropped(tmp_path: Path) -> None:
     home, tag = home_with(tmp_path)
     for name in ("refs/heads/main", "refs/orchgit/keep/x"):
         file = home.mirror.path / name

@@ -43,7 +43,7 @@ def lines(output: str) -> list[str]:
     ]
 
 
-def test_a_push_deploys_shows_its_plan_and_its_rollout(tmp_path: Path) -> None:
+def test_push_deploys_and_shows_its_plan_and_rollout(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         commit = work.commit({"web.hcl": batch_job("web"), "d/b.hcl": batch_job("b")}, "Say hello")
         answer = await work.push(rig.url("demo"))
@@ -65,7 +65,7 @@ def test_a_push_deploys_shows_its_plan_and_its_rollout(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_only_changed_files_are_parsed_and_touched(tmp_path: Path) -> None:
+def test_push_parses_and_updates_only_changed_files(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({f"j{n}.hcl": batch_job(f"j{n}") for n in range(12)})
         await work.push(rig.url("demo"))
@@ -84,7 +84,7 @@ def test_only_changed_files_are_parsed_and_touched(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_push_with_problems_shows_all_and_changes_nothing(tmp_path: Path) -> None:
+def test_push_with_problems_shows_them_all_and_changes_nothing(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         good = work.commit({"web.hcl": batch_job("web")})
         await work.push(rig.url("demo"))
@@ -150,7 +150,7 @@ def test_detach_returns_while_the_rollout_goes_on(tmp_path: Path) -> None:
     with_rig(tmp_path, body, evaluate=False)
 
 
-def test_removing_a_file_stops_its_job_after_the_others_are_there(tmp_path: Path) -> None:
+def test_job_of_a_removed_file_stops_after_other_jobs_run(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"a.hcl": batch_job("a"), "b.hcl": batch_job("b")})
         await work.push(rig.url("demo"))
@@ -170,7 +170,7 @@ def test_removing_a_file_stops_its_job_after_the_others_are_there(tmp_path: Path
     with_rig(tmp_path, body)
 
 
-def test_clone_and_fetch_see_branches_and_tags(tmp_path: Path) -> None:
+def test_clone_and_fetch_return_branches_and_tags(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         commit = work.commit({"web.hcl": batch_job("web")})
         await work.push(rig.url("demo"))
@@ -197,7 +197,7 @@ def test_clone_and_fetch_see_branches_and_tags(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_history_that_was_rewritten_is_refused_unless_allowed(tmp_path: Path) -> None:
+def test_rewritten_history_is_refused_unless_allowed(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})
         await work.push(rig.url("demo"))
@@ -212,7 +212,7 @@ def test_history_that_was_rewritten_is_refused_unless_allowed(tmp_path: Path) ->
     with_rig(tmp_path, body)
 
 
-def test_of_two_pushes_at_once_one_is_applied(tmp_path: Path) -> None:
+def test_one_of_two_concurrent_pushes_is_applied(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})
         await work.push(rig.url("demo"))
@@ -273,7 +273,7 @@ def test_links_and_submodules_are_not_followed(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_a_malformed_object_is_refused(tmp_path: Path) -> None:
+def test_malformed_object_is_refused(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})
         tree = work.git("rev-parse", "HEAD^{tree}")
@@ -312,7 +312,7 @@ def test_malformed_push_requests_are_refused(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_a_paused_source_takes_the_commit_and_applies_it_when_resumed(tmp_path: Path) -> None:
+def test_paused_source_accepts_a_push_and_applies_it_when_resumed(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await rig.add_source("demo", paused=True)
         work.commit({"web.hcl": batch_job("web")})
@@ -325,7 +325,7 @@ def test_a_paused_source_takes_the_commit_and_applies_it_when_resumed(tmp_path: 
     with_rig(tmp_path, body)
 
 
-def test_a_crash_between_the_log_entry_and_the_ref_is_repaired(tmp_path: Path) -> None:
+def test_crash_between_log_entry_and_ref_update_is_repaired(tmp_path: Path) -> None:
     async def run() -> None:
         work = WorkTree(tmp_path / "work")
         async with gitops_rig(tmp_path / "data") as rig:
@@ -345,7 +345,7 @@ def test_a_crash_between_the_log_entry_and_the_ref_is_repaired(tmp_path: Path) -
     asyncio.run(run())
 
 
-def test_refs_from_before_they_were_in_the_log_are_entered(tmp_path: Path) -> None:
+def test_local_refs_missing_in_the_log_are_added_to_it(tmp_path: Path) -> None:
     async def run() -> None:
         work = WorkTree(tmp_path / "work")
         async with gitops_rig(tmp_path / "data") as rig:
@@ -368,7 +368,7 @@ def test_refs_from_before_they_were_in_the_log_are_entered(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_a_history_that_no_server_has_any_more_is_pushed_again(tmp_path: Path) -> None:
+def test_history_lost_by_every_server_can_be_pushed_again(tmp_path: Path) -> None:
     async def run() -> None:
         work = WorkTree(tmp_path / "work")
         async with gitops_rig(tmp_path / "data") as rig:
@@ -422,7 +422,7 @@ def test_many_refs_move_in_one_push(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_an_interrupted_rollout_goes_on_after_a_restart(tmp_path: Path) -> None:
+def test_interrupted_rollout_continues_after_a_restart(tmp_path: Path) -> None:
     async def run() -> None:
         work = WorkTree(tmp_path / "work")
         async with gitops_rig(tmp_path / "data", evaluate=False) as rig:
@@ -459,7 +459,7 @@ def test_job_changed_by_hand_is_shown_and_updated_by_the_next_push(tmp_path: Pat
     with_rig(tmp_path, body)
 
 
-def test_a_job_registered_by_hand_is_taken_over_as_it_is(tmp_path: Path) -> None:
+def test_job_registered_by_hand_is_adopted_unchanged(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await rig.add_source("other")
         work.commit({"web.hcl": batch_job("web"), "keep.hcl": batch_job("keep")})
@@ -485,7 +485,7 @@ def test_a_job_registered_by_hand_is_taken_over_as_it_is(tmp_path: Path) -> None
     with_rig(tmp_path, body)
 
 
-def test_a_push_that_is_followed_ends_when_the_server_stops_following(tmp_path: Path) -> None:
+def test_followed_push_ends_when_the_server_stops_following(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})
         pushing = asyncio.create_task(work.push(rig.url("demo")))
@@ -553,7 +553,7 @@ def test_demo_repository_is_seeded_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("base", [False, True])
-def test_preview_shows_what_files_would_change(tmp_path: Path, base: bool) -> None:
+def test_preview_shows_the_changes_of_unpushed_files(tmp_path: Path, base: bool) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"a.hcl": batch_job("a"), "b.hcl": batch_job("b")})
         await work.push(rig.url("demo"))

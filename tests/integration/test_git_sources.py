@@ -43,7 +43,7 @@ async def follow(rig: GitopsRig, url: object, **settings: object) -> None:
     await rig.gitops.sync("demo")
 
 
-def test_a_file_url_is_followed_and_an_unchanged_one_costs_nothing(tmp_path: Path) -> None:
+def test_file_url_is_followed_and_an_unchanged_commit_is_not_applied_again(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         first = work.commit({"web.hcl": batch_job("web")}, "One")
         await follow(rig, f"file://{work.path}")
@@ -100,7 +100,7 @@ def test_tag_commit_and_other_branch_can_be_followed(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_outage_of_the_remote_deletes_nothing_and_ends(tmp_path: Path) -> None:
+def test_outage_or_empty_tree_of_the_remote_stops_no_job(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})
         await follow(rig, work.path)
@@ -123,7 +123,7 @@ def test_outage_of_the_remote_deletes_nothing_and_ends(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def test_a_refused_commit_is_recorded_once_and_healed_by_the_next(tmp_path: Path) -> None:
+def test_refused_commit_is_recorded_once_and_the_next_one_is_applied(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})
         await follow(rig, work.path)
@@ -213,7 +213,7 @@ def test_revert_while_the_source_fails_keeps_quarantine_and_error(
 
 
 @pytest.mark.parametrize("over", ["file", "http"])
-def test_a_branch_that_looks_like_an_option_runs_nothing(tmp_path: Path, over: str) -> None:
+def test_branch_that_looks_like_an_option_runs_no_command(tmp_path: Path, over: str) -> None:
     trap = tmp_path / "trap"
     branch = f"--upload-pack=touch${{IFS}}{trap};x"
 
@@ -253,7 +253,7 @@ def test_push_to_a_branch_that_looks_like_an_option_is_refused(tmp_path: Path) -
     with_rig(tmp_path, body)
 
 
-def test_a_hostile_configuration_of_a_local_repository_runs_nothing(tmp_path: Path) -> None:
+def test_hostile_configuration_of_a_local_repository_runs_no_command(tmp_path: Path) -> None:
     trap = tmp_path / "trap"
 
     async def body(rig: GitopsRig, work: WorkTree) -> None:
@@ -314,7 +314,7 @@ def test_slow_remote_ends_in_a_timeout_error(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_webhook_wakes_its_source(tmp_path: Path) -> None:
+def test_webhook_wakes_its_source(tmp_path: Path) -> None:
     secret = "s3cret"
 
     def signed(body: bytes, delivery: str) -> dict[str, str]:
@@ -356,7 +356,7 @@ def test_a_webhook_wakes_its_source(tmp_path: Path) -> None:
     with_rig(tmp_path, body, GitopsConfig(webhook_secrets={"hook": secret}))
 
 
-def test_a_local_path_is_watched(tmp_path: Path) -> None:
+def test_commit_in_a_watched_local_path_is_applied(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})
         await follow(rig, work.path, kind="local")

@@ -213,7 +213,7 @@ FIRST_PARTS = sorted({path.split("/")[2] for path, _, _ in endpoints()})
 
 
 @pytest.mark.parametrize("part", FIRST_PARTS)
-def test_no_value_in_any_place_of_a_request_makes_a_server_fail(rig: Rig, part: str) -> None:
+def test_hostile_value_in_any_request_parameter_fails_no_server(rig: Rig, part: str) -> None:
     for path, methods, module in endpoints():
         if path.split("/")[2] == part:
             reading = [method for method in methods if method != "DELETE"]
@@ -223,16 +223,16 @@ def test_no_value_in_any_place_of_a_request_makes_a_server_fail(rig: Rig, part: 
 
 
 @pytest.mark.parametrize("path", [b"/v1/jobs", b"/v1/job/spoiled/plan", b"/v1/validate/job"])
-def test_no_value_in_a_job_makes_a_server_fail(rig: Rig, path: bytes) -> None:
+def test_hostile_value_in_a_job_fails_no_server(rig: Rig, path: bytes) -> None:
     rig.no_failures(rig.server.front, (("PUT", path, b"", body) for body in spoiled_jobs()))
 
 
-def test_no_value_in_any_place_of_a_request_makes_git_or_webhooks_fail(rig: Rig) -> None:
+def test_hostile_value_in_any_git_or_webhook_request_fails_no_server(rig: Rig) -> None:
     for route in routes_of(rig.server.gitops.routes):
         rig.no_failures(rig.server.front, hostile(*route, rig.known))
 
 
-def test_no_value_in_any_place_of_a_request_makes_an_agent_fail(rig: Rig) -> None:
+def test_hostile_value_in_any_request_parameter_fails_no_agent(rig: Rig) -> None:
     app = client_app(rig.agent)
     for route in routes_of(client_routes(rig.agent)):
         rig.no_failures(app, hostile(*route, {**rig.known, "path": "alloc"}))

@@ -50,7 +50,7 @@ def job(job_id: str, **fields: Any) -> dict[str, Any]:
     return {"ID": job_id, "Type": "batch", "TaskGroups": [{"Name": "g", "Tasks": [task]}], **fields}
 
 
-def test_a_registered_job_reads_back_with_its_indexes(rig: ServerRig, http: httpx.Client) -> None:
+def test_registered_job_is_read_with_its_indexes(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id()
     done = rig.register(job(job_id))
     answer = http.get(f"/v1/job/{job_id}")
@@ -71,7 +71,7 @@ def test_keys_of_a_job_are_read_in_any_case(http: httpx.Client) -> None:
     assert found["Meta"] == {"Key": "v"}
 
 
-def test_a_caller_cannot_say_where_a_job_came_from(rig: ServerRig, http: httpx.Client) -> None:
+def test_origin_of_a_job_given_by_the_caller_is_ignored(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id()
     rig.register(job(job_id, Origin={"Source": "demo", "CommitID": "f" * 40}))
     assert "Origin" not in http.get(f"/v1/job/{job_id}").json()
@@ -86,7 +86,7 @@ def test_job_ids_may_hold_slashes(rig: ServerRig, http: httpx.Client) -> None:
         assert len(http.get(f"/v1/job/{path}/evaluations").json()) == 1
 
 
-def test_the_namespace_of_the_query_beats_the_bodys(http: httpx.Client) -> None:
+def test_namespace_of_the_query_overrides_that_of_the_body(http: httpx.Client) -> None:
     name = new_id("ns")
     assert http.put("/v1/namespace", json={"Name": name}).status_code == 200
     job_id = new_id()
@@ -117,9 +117,7 @@ class Waiting:
         return answer.status, int(answer.headers["X-Nomad-Index"]), json.loads(body)
 
 
-def test_a_blocking_read_answers_when_its_object_changes(
-    rig: ServerRig, http: httpx.Client
-) -> None:
+def test_blocking_read_answers_when_its_object_changes(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id()
     rig.register(job(job_id))
     index = http.get(f"/v1/job/{job_id}").headers["x-nomad-index"]
@@ -131,7 +129,7 @@ def test_a_blocking_read_answers_when_its_object_changes(
     assert moved > int(index)
 
 
-def test_a_blocking_list_answers_when_its_table_changes(rig: ServerRig, http: httpx.Client) -> None:
+def test_blocking_list_answers_when_its_table_changes(rig: ServerRig, http: httpx.Client) -> None:
     prefix = new_id("block")
     index = http.get("/v1/jobs").headers["x-nomad-index"]
     waiting = Waiting(rig, f"/v1/jobs?prefix={prefix}&index={index}&wait=20s")
@@ -141,7 +139,7 @@ def test_a_blocking_list_answers_when_its_table_changes(rig: ServerRig, http: ht
     assert moved > int(index)
 
 
-def test_a_blocking_read_ends_with_its_wait(http: httpx.Client) -> None:
+def test_blocking_read_ends_at_its_wait_time(http: httpx.Client) -> None:
     index = http.get("/v1/deployments").headers["x-nomad-index"]
     began_s = time.monotonic()
     answer = http.get("/v1/deployments", params={"index": index, "wait": "150ms"})
@@ -149,9 +147,7 @@ def test_a_blocking_read_ends_with_its_wait(http: httpx.Client) -> None:
     assert answer.headers["x-nomad-index"] == index
 
 
-def test_a_blocking_read_of_what_is_not_there_waits_for_it(
-    rig: ServerRig, http: httpx.Client
-) -> None:
+def test_blocking_read_of_a_missing_object_waits_for_it(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id()
     missing = http.get(f"/v1/job/{job_id}")
     assert missing.status_code == 404
@@ -161,7 +157,7 @@ def test_a_blocking_read_of_what_is_not_there_waits_for_it(
     assert waiting.answer()[0] == 200
 
 
-def test_pages_hold_every_job_once(rig: ServerRig, http: httpx.Client) -> None:
+def test_pages_of_jobs_hold_every_one_once(rig: ServerRig, http: httpx.Client) -> None:
     prefix = new_id("page")
     wanted = [f"{prefix}-{number}" for number in range(7)]
     for job_id in wanted:
@@ -210,14 +206,16 @@ def test_answers_are_compressed_and_indented_on_request(rig: ServerRig, http: ht
         ("GET", "/v1/event/stream?index=x", 400),
     ],
 )
-def test_refusals_are_plain_text(http: httpx.Client, method: str, path: str, status: int) -> None:
+def test_errors_are_answered_in_plain_text(
+    http: httpx.Client, method: str, path: str, status: int
+) -> None:
     answer = http.request(method, path)
     assert answer.status_code == status
     if answer.content:
         assert answer.headers["content-type"].startswith("text/plain")
 
 
-def test_a_page_of_another_site_cannot_change_anything(http: httpx.Client) -> None:
+def test_page_of_another_site_cannot_change_anything(http: httpx.Client) -> None:
     body = {"Job": job(new_id())}
     foreign = http.put("/v1/jobs", json=body, headers={"origin": "http://evil.example"})
     assert foreign.status_code == 403
@@ -226,13 +224,13 @@ def test_a_page_of_another_site_cannot_change_anything(http: httpx.Client) -> No
     assert http.get("/v1/jobs", headers={"origin": "http://evil.example"}).status_code == 200
 
 
-def test_options_tells_the_methods(http: httpx.Client) -> None:
+def test_options_request_returns_the_allowed_methods(http: httpx.Client) -> None:
     answer = http.options("/v1/jobs")
     assert answer.status_code == 204
     assert {"GET", "PUT", "POST", "OPTIONS"} <= set(answer.headers["allow"].split(", "))
 
 
-def test_a_body_beyond_the_limit_is_refused_before_it_is_read(rig: ServerRig) -> None:
+def test_body_beyond_the_limit_is_refused_before_it_is_read(rig: ServerRig) -> None:
     host, _, port = rig.server.http_address.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=10) as sock:
         head = "PUT /v1/jobs HTTP/1.1\r\nHost: localhost\r\n"
@@ -241,7 +239,7 @@ def test_a_body_beyond_the_limit_is_refused_before_it_is_read(rig: ServerRig) ->
         assert b" 413 " in sock.recv(4096).partition(b"\r\n")[0]
 
 
-def test_a_chunked_body_beyond_the_limit_is_refused(rig: ServerRig) -> None:
+def test_chunked_body_beyond_the_limit_is_refused(rig: ServerRig) -> None:
     host, _, port = rig.server.http_address.rpartition(":")
     chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
     with socket.create_connection((host, int(port)), timeout=10) as sock:
@@ -271,13 +269,13 @@ def test_a_chunked_body_beyond_the_limit_is_refused(rig: ServerRig) -> None:
         b'{"Job": {"ID": "x", "Meta": ' + b'{"a":' * 300 + b"1" + b"}" * 302,
     ],
 )
-def test_a_malformed_job_is_a_clear_refusal(http: httpx.Client, body: bytes) -> None:
+def test_malformed_job_is_refused_naming_the_problem(http: httpx.Client, body: bytes) -> None:
     answer = http.put("/v1/jobs", content=body)
     assert answer.status_code == 400
     assert "the server failed" not in answer.text
 
 
-def test_event_stream_sends_what_happens(rig: ServerRig, http: httpx.Client) -> None:
+def test_event_stream_sends_new_events(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id()
     params = {"topic": f"Job:{job_id}"}
     with http.stream("GET", "/v1/event/stream", params=params) as stream:
@@ -292,7 +290,7 @@ def test_event_stream_sends_what_happens(rig: ServerRig, http: httpx.Client) -> 
     assert event["Payload"]["Job"]["ID"] == job_id
 
 
-def test_the_event_stream_can_begin_in_the_past(rig: ServerRig, http: httpx.Client) -> None:
+def test_event_stream_begins_at_a_past_index(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id()
     done = rig.register(job(job_id))
     params = {"topic": f"Job:{job_id}", "index": done["Index"]}
@@ -302,7 +300,7 @@ def test_the_event_stream_can_begin_in_the_past(rig: ServerRig, http: httpx.Clie
         assert json.loads(next(lines))["Events"][0]["Key"] == job_id
 
 
-def test_metrics_are_answered_as_json_and_for_prometheus(http: httpx.Client) -> None:
+def test_metrics_are_answered_as_json_and_prometheus_text(http: httpx.Client) -> None:
     http.get("/v1/jobs")
     found = http.get("/v1/metrics").json()
     assert any(each["Name"] == "nomad.raft.applied_index" for each in found["Gauges"])
@@ -311,7 +309,9 @@ def test_metrics_are_answered_as_json_and_for_prometheus(http: httpx.Client) -> 
     assert 'nomad_http_request_seconds_bucket{le="+Inf",method="GET",path="/v1/jobs"}' in text
 
 
-def test_the_logs_syncs_are_counted_in_both_forms(rig: ServerRig, http: httpx.Client) -> None:
+def test_raft_log_syncs_are_counted_in_both_metric_formats(
+    rig: ServerRig, http: httpx.Client
+) -> None:
     """As docs/operations.md names them."""
 
     def counted() -> dict[str, float]:
@@ -319,7 +319,7 @@ def test_the_logs_syncs_are_counted_in_both_forms(rig: ServerRig, http: httpx.Cl
         return {one["Name"]: one["Sum"] for one in found}
 
     before = counted()
-    rig.run(rig.server.state.barrier())
+    rig.run(rig.server.state.writer.barrier())
     after = counted()
     assert after["nomad.raft.log_syncs"] > before["nomad.raft.log_syncs"]
     assert after["nomad.raft.log_synced_bytes"] > before["nomad.raft.log_synced_bytes"]
@@ -329,7 +329,7 @@ def test_the_logs_syncs_are_counted_in_both_forms(rig: ServerRig, http: httpx.Cl
     assert "orchgit_disk_full 0.0" in text
 
 
-def test_every_metric_that_is_answered_is_documented(http: httpx.Client) -> None:
+def test_every_answered_metric_is_documented(http: httpx.Client) -> None:
     documented = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
     found = http.get("/v1/metrics").json()
     names = {each["Name"] for kind in ("Gauges", "Counters", "Samples") for each in found[kind]}
@@ -340,9 +340,7 @@ def test_every_metric_that_is_answered_is_documented(http: httpx.Client) -> None
     assert [form for form in forms if f"`{form}" not in documented] == []
 
 
-def test_a_full_disk_is_answered_with_503_and_the_reason(
-    rig: ServerRig, http: httpx.Client
-) -> None:
+def test_full_disk_is_answered_with_503_and_the_reason(rig: ServerRig, http: httpx.Client) -> None:
     space, body = rig.server.state.space, {"Job": job(new_id())}
     space.lacks(STATE, DiskFullError("cannot write: the disk of /data is full (3 MB free)"))
     refused = http.put("/v1/jobs", json=body)
@@ -356,7 +354,7 @@ def test_a_full_disk_is_answered_with_503_and_the_reason(
     assert http.put("/v1/jobs", json=body).status_code == 200
 
 
-def test_no_answer_holds_a_nodes_secret(rig: ServerRig, http: httpx.Client) -> None:
+def test_no_answer_contains_a_nodes_secret(rig: ServerRig, http: httpx.Client) -> None:
     node = make_node(secret_id="5ec7e700-0000-4000-8000-000000000001")
     rig.run(register_node(rig.server.services.context, node))
     for path in ("/v1/nodes?resources=true", f"/v1/node/{node.id}", "/v1/metrics"):

@@ -27,7 +27,9 @@ def near(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRig]:
         yield rig
 
 
-def test_a_request_for_a_far_node_is_answered_by_its_agent(far: ServerRig, near: ServerRig) -> None:
+def test_request_for_a_remote_node_is_answered_by_its_agent(
+    far: ServerRig, near: ServerRig
+) -> None:
     node = make_node(id=far.agent.node_id, http_addr=far.server.http_address)
     near.run(register_node(near.server.services.context, node))
     path = f"/v1/client/stats?node_id={node.id}"
@@ -41,7 +43,7 @@ def test_a_request_for_a_far_node_is_answered_by_its_agent(far: ServerRig, near:
     assert far.http.get(f"/v1/client/metadata?node_id={node.id}").json()["Dynamic"] == {"a": "b"}
 
 
-def test_a_far_node_that_does_not_answer_is_unavailable(near: ServerRig) -> None:
+def test_request_for_a_silent_remote_node_is_unavailable(near: ServerRig) -> None:
     node = make_node(http_addr="127.0.0.1:1")
     near.run(register_node(near.server.services.context, node))
     answer = near.http.get(f"/v1/client/stats?node_id={node.id}")
@@ -49,5 +51,5 @@ def test_a_far_node_that_does_not_answer_is_unavailable(near: ServerRig) -> None
     assert node.id in answer.text
 
 
-def test_without_an_agent_a_request_must_name_its_node(near: ServerRig) -> None:
+def test_request_to_a_server_without_an_agent_must_name_its_node(near: ServerRig) -> None:
     assert near.http.get("/v1/client/stats").status_code == 404

@@ -65,7 +65,7 @@ async def status(reader: asyncio.StreamReader) -> int:
 
 
 @pytest.mark.parametrize("request_", RAW_REQUESTS, ids=lambda each: each.name)
-def test_hostile_request_is_refused_and_delays_nobody(request_: RawRequest) -> None:
+def test_hostile_request_is_refused_without_delaying_others(request_: RawRequest) -> None:
     async def scenario() -> None:
         async with served() as server:
             streams = await connect(server)
@@ -90,7 +90,7 @@ def test_hostile_request_is_refused_and_delays_nobody(request_: RawRequest) -> N
     on_uvloop(scenario)
 
 
-def test_head_of_the_largest_size_is_taken() -> None:
+def test_request_head_of_the_largest_size_is_accepted() -> None:
     async def scenario() -> None:
         async with served() as server:
             for size in (100, 20_000, 65_000):
@@ -124,7 +124,7 @@ def test_large_and_chunked_and_pipelined_bodies_arrive() -> None:
     on_uvloop(scenario)
 
 
-def test_slow_but_steady_body_and_a_waiting_answer_are_left_alone() -> None:
+def test_slow_body_and_blocking_answer_are_not_cut_off() -> None:
     async def scenario() -> None:
         async with served() as server:
             slow, waiting = await connect(server), await connect(server)
@@ -163,7 +163,7 @@ def test_connections_of_one_address_beyond_the_limit_are_refused() -> None:
     on_uvloop(scenario)
 
 
-def test_limit_of_connections_counts_handshakes_and_certificates(tmp_path: Path) -> None:
+def test_connection_limit_counts_handshakes_and_clients_with_certificates(tmp_path: Path) -> None:
     files = make_tls_files(tmp_path)
     limits = Limits(http_max_conns_per_client=2)
 
@@ -181,7 +181,7 @@ def test_limit_of_connections_counts_handshakes_and_certificates(tmp_path: Path)
     on_uvloop(scenario)
 
 
-def test_handshake_that_is_not_made_in_time_is_ended(tmp_path: Path) -> None:
+def test_handshake_past_its_timeout_is_closed(tmp_path: Path) -> None:
     files = make_tls_files(tmp_path)
     limits = Limits(https_handshake_timeout_s=0.2)
 

@@ -23,7 +23,7 @@ JOB = {
 }
 
 
-def test_acknowledged_write_is_there_after_a_restart(tmp_path: Path) -> None:
+def test_acknowledged_write_survives_a_restart(tmp_path: Path) -> None:
     with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
         done = rig.register(JOB)
         server_id = rig.server.facts.server_id
@@ -32,7 +32,7 @@ def test_acknowledged_write_is_there_after_a_restart(tmp_path: Path) -> None:
         assert rig.server.facts.server_id == server_id
 
 
-def test_stopping_does_not_wait_for_blocking_readers_and_streams(tmp_path: Path) -> None:
+def test_stop_does_not_wait_for_blocking_readers_and_streams(tmp_path: Path) -> None:
     with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
         index = rig.http.get("/v1/jobs").headers["x-nomad-index"]
         base = f"http://{rig.server.http_address}"
@@ -60,7 +60,7 @@ def test_stopping_does_not_wait_for_blocking_readers_and_streams(tmp_path: Path)
         assert not reader.is_alive()
 
 
-def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+def test_port_in_use_is_refused_by_name(tmp_path: Path) -> None:
     with server_rig(tmp_path / "one", with_agent=False, num_schedulers=0) as rig:
         config = ServerConfig(data_dir=tmp_path / "two", http_bind=rig.server.http_address)
         with pytest.raises(InvalidInputError, match=rig.server.http_address):
@@ -88,8 +88,6 @@ def test_two_servers_cannot_share_a_data_directory(tmp_path: Path) -> None:
         ({"enabled_schedulers": ("magic",)}, "magic"),
     ],
 )
-def test_a_config_that_cannot_work_is_refused(
-    tmp_path: Path, change: dict[str, object], problem: str
-) -> None:
+def test_invalid_config_is_refused(tmp_path: Path, change: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem):
         ServerConfig(data_dir=tmp_path, **change)  # type: ignore[arg-type]

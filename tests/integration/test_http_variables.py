@@ -42,7 +42,7 @@ def items(**values: str) -> dict[str, dict[str, str]]:
     return {"Items": values}
 
 
-def test_a_variable_reads_back_with_its_indexes(http: httpx.Client, path: str) -> None:
+def test_variable_is_read_with_its_indexes(http: httpx.Client, path: str) -> None:
     stored = http.put(path, json={"items": {"User": "ada"}})
     found = http.get(path)
     assert found.json() == stored.json()
@@ -51,7 +51,9 @@ def test_a_variable_reads_back_with_its_indexes(http: httpx.Client, path: str) -
     assert int(found.headers["x-nomad-index"]) == found.json()["ModifyIndex"]
 
 
-def test_a_conflict_is_409_with_the_current_variable(http: httpx.Client, path: str) -> None:
+def test_conflict_is_answered_with_409_and_the_current_variable(
+    http: httpx.Client, path: str
+) -> None:
     first = http.put(f"{path}?cas=0", json=items(n="1")).json()
     refused = http.put(f"{path}?cas=0", json=items(n="2"))
     assert (refused.status_code, refused.json()) == (409, first)
@@ -79,7 +81,7 @@ def test_concurrent_check_and_sets_lose_no_increment(http: httpx.Client, path: s
     assert http.get(path).json()["Items"] == {"n": "40"}
 
 
-def test_a_lock_is_known_to_its_holder(http: httpx.Client, path: str) -> None:
+def test_lock_id_is_shown_to_its_holder_only(http: httpx.Client, path: str) -> None:
     wanted = {**items(a="b"), "Lock": {"TTL": "20s", "LockDelay": "0s"}}
     held = http.put(f"{path}?lock-acquire", json=wanted).json()
     assert held["Lock"]["TTL"] == "20s"
@@ -111,7 +113,7 @@ def test_a_lock_is_known_to_its_holder(http: httpx.Client, path: str) -> None:
         ("", {"Items": {}}, "missing required Items"),
     ],
 )
-def test_invalid_variable_request_is_400(
+def test_invalid_variable_request_is_answered_with_400(
     http: httpx.Client, path: str, query: str, body: object, text: str
 ) -> None:
     answer = http.put(path + query, json=body)
@@ -119,7 +121,7 @@ def test_invalid_variable_request_is_400(
     assert text in answer.text
 
 
-def test_lists_are_of_a_namespace_in_pages_and_filtered(http: httpx.Client) -> None:
+def test_variables_are_listed_by_namespace_page_and_filter(http: httpx.Client) -> None:
     http.put("/v1/namespace", json={"Name": "list-a"})
     for name in ("p/1", "p/2", "p/3", "q/1"):
         http.put(f"/v1/var/{name}", params={"namespace": "list-a"}, json=items(a="b"))
@@ -135,7 +137,7 @@ def test_lists_are_of_a_namespace_in_pages_and_filtered(http: httpx.Client) -> N
     assert http.get("/v1/var/p/1").status_code == 404
 
 
-def test_a_reader_waits_for_its_variable_only(rig: ServerRig, path: str) -> None:
+def test_blocking_read_is_woken_by_its_own_variable_only(rig: ServerRig, path: str) -> None:
     http = rig.http
     index = http.put(path, json=items(a="b")).json()["ModifyIndex"]
     asked = {"index": str(index), "wait": "20s"}
@@ -153,7 +155,7 @@ def test_a_reader_waits_for_its_variable_only(rig: ServerRig, path: str) -> None
     assert answers[0].json()["Items"] == {"a": "c"}
 
 
-def test_a_rotated_key_seals_what_is_written_after(http: httpx.Client, path: str) -> None:
+def test_rotated_key_encrypts_later_writes(http: httpx.Client, path: str) -> None:
     http.put(path, json=items(a="b"))
     [active] = [
         each for each in http.get("/v1/operator/keyring/keys").json() if each["State"] == "active"
@@ -230,7 +232,7 @@ def _events(rig: ServerRig) -> list[Event]:
     return [event for batch in rig.server.events.after(0) for event in batch.events]
 
 
-def test_files_of_the_keyring_are_for_the_server_only(rig: ServerRig) -> None:
+def test_keyring_files_are_readable_by_the_server_only(rig: ServerRig) -> None:
     keyring = rig.data_dir / "server" / "server" / "keyring"
     assert keyring.stat().st_mode & 0o077 == 0
     [file] = keyring.iterdir()

@@ -67,7 +67,7 @@ def test_body_sent_over_https_arrives(tmp_path: Path) -> None:
     on_uvloop(scenario)
 
 
-def test_a_certificate_is_only_wanted_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_client_certificate_is_required_only_when_configured(tmp_path: Path) -> None:
     files = make_tls_files(tmp_path)
     nobody = ssl.create_default_context(cafile=files.ca)
 
@@ -127,7 +127,7 @@ def test_silent_or_malformed_connections_do_not_block_others(tmp_path: Path) -> 
     on_uvloop(scenario)
 
 
-def test_https_at_a_plain_port_fails_with_the_reason() -> None:
+def test_https_at_the_plain_port_fails_with_the_reason() -> None:
     async def scenario() -> None:
         async with served(None) as server:
             words = ["job", "status", "-address", f"https://{server.address}"]

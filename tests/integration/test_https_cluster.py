@@ -133,7 +133,7 @@ def own_names(papers: Papers) -> dict[str, str]:
     return {name.replace("NOMAD_", "ORCHGIT_"): value for name, value in found.items()}
 
 
-def test_options_say_what_variables_say(cluster: SecureCluster) -> None:
+def test_tls_options_equal_the_environment_variables(cluster: SecureCluster) -> None:
     papers, url = cluster.papers, cluster.servers[0].url
     own = ("-client-cert", str(papers.cert), "-client-key", str(papers.key))
     by_name = ("-ca-cert", str(papers.ca), "-tls-server-name", "server.global.orchgit")
@@ -164,7 +164,9 @@ def test_clients_without_a_certificate_are_refused_with_the_reason(
         assert (answer.status_code, "speaks HTTPS" in answer.text) == (400, True)
 
 
-def test_the_command_line_says_what_to_do(cluster: SecureCluster, tmp_path: Path) -> None:
+def test_command_line_names_the_remedy_for_each_tls_failure(
+    cluster: SecureCluster, tmp_path: Path
+) -> None:
     other, papers = Office(tmp_path / "other").issue("cli"), cluster.papers
     url = cluster.servers[0].url
     said = refusal(url, {})
@@ -181,7 +183,7 @@ def test_the_command_line_says_what_to_do(cluster: SecureCluster, tmp_path: Path
     assert "write https://" in refusal(url.replace("https", "http"), {})
 
 
-def test_a_push_and_its_job_by_way_of_a_follower(
+def test_push_through_a_follower_deploys_its_job(
     cluster: SecureCluster, alloc_id: str, tmp_path: Path
 ) -> None:
     (node,) = listed(cluster, "/v1/nodes")
@@ -192,7 +194,7 @@ def test_a_push_and_its_job_by_way_of_a_follower(
         assert "Node" in next(line for line in events.iter_lines() if len(line) > 2)
 
 
-def test_a_log_is_followed_by_way_of_a_follower(cluster: SecureCluster, alloc_id: str) -> None:
+def test_log_is_followed_through_a_follower(cluster: SecureCluster, alloc_id: str) -> None:
     command = cluster.command(follower(cluster), "alloc", "logs", "-f", alloc_id)
     try:
         assert command.stdout is not None
@@ -202,7 +204,7 @@ def test_a_log_is_followed_by_way_of_a_follower(cluster: SecureCluster, alloc_id
         command.communicate(timeout=20)
 
 
-def test_a_command_is_run_by_way_of_every_server(cluster: SecureCluster, alloc_id: str) -> None:
+def test_command_is_run_through_every_server(cluster: SecureCluster, alloc_id: str) -> None:
     words = json.dumps(["/bin/sh", "-c", "read x; echo $x-back; exit 3"])
     path = f"/v1/client/allocation/{alloc_id}/exec"
     target = str(httpx.URL(path, params={"command": words, "task": "t"}))
@@ -216,7 +218,7 @@ def test_a_command_is_run_by_way_of_every_server(cluster: SecureCluster, alloc_i
         assert code == 1000
 
 
-def test_reads_wait_at_every_server(cluster: SecureCluster) -> None:
+def test_blocking_reads_wait_at_every_server(cluster: SecureCluster) -> None:
     for one in cluster.servers:
         index = one.http.get("/v1/namespaces").headers["x-nomad-index"]
         one.http.put("/v1/namespace/later", json={"Name": "later", "Description": one.name})

@@ -70,7 +70,9 @@ def wanted(server: DevServer) -> dict[str, dict[str, Any]]:
     }
 
 
-def test_every_job_is_written_and_reads_as_the_same_job(server: DevServer, tmp_path: Path) -> None:
+def test_import_writes_every_job_to_a_file_that_parses_to_the_same_job(
+    server: DevServer, tmp_path: Path
+) -> None:
     done = server.cli("import", "-address", server.address, "-out", str(tmp_path / "repo"))
     assert done.code == 0, done.text
     jobs = wanted(server)
@@ -83,7 +85,7 @@ def test_every_job_is_written_and_reads_as_the_same_job(server: DevServer, tmp_p
     assert "orchgit diff" in done.out
 
 
-def test_nothing_is_overwritten_without_force(server: DevServer, tmp_path: Path) -> None:
+def test_import_overwrites_files_only_with_force(server: DevServer, tmp_path: Path) -> None:
     target = tmp_path / "paper.nomad.hcl"
     target.write_text("mine")
     done = server.cli("import", "-out", str(tmp_path), "-prefix", "paper")
@@ -94,7 +96,7 @@ def test_nothing_is_overwritten_without_force(server: DevServer, tmp_path: Path)
     assert target.read_text().startswith('job "paper" {')
 
 
-def test_children_and_stopped_jobs_are_left_out(server: DevServer, tmp_path: Path) -> None:
+def test_import_leaves_out_child_and_stopped_jobs(server: DevServer, tmp_path: Path) -> None:
     stopped = {**parse_job(DISPATCHED.encode(), filename="x").spec, "ID": "ended", "Name": "ended"}
     assert put(server, stopped)
     assert server.cli("job", "stop", "-yes", "-detach", "ended").code == 0
@@ -115,7 +117,7 @@ def test_export_prints_one_job(server: DevServer) -> None:
     assert server.cli("job", "export", "no-such-job").code == 1
 
 
-def test_pushing_them_back_changes_no_job(server: DevServer, tmp_path: Path) -> None:
+def test_push_of_imported_jobs_changes_no_job(server: DevServer, tmp_path: Path) -> None:
     assert server.cli("source", "add", "owner").code == 0
     git(tmp_path, "clone", f"{server.address}/git/owner.git", "clone")
     clone = tmp_path / "clone"

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.server_rig import server_rig
 
 
-def test_join_with_the_address_a_member_shows_is_answered(tmp_path: Path) -> None:
+def test_join_by_the_shown_member_address_succeeds(tmp_path: Path) -> None:
     with server_rig(tmp_path, with_agent=False, raft_bind="127.0.0.1:0") as rig:
         (member,) = rig.http.get("/v1/agent/members").json()["Members"]
         address = f"{member['Addr']}:{member['Port']}"
@@ -15,7 +15,7 @@ def test_join_with_the_address_a_member_shows_is_answered(tmp_path: Path) -> Non
     assert answer.json() == {"num_joined": 1, "error": "", "warning": ""}
 
 
-def test_join_with_an_address_nobody_listens_on_says_so(tmp_path: Path) -> None:
+def test_join_by_an_address_without_listener_reports_no_answer(tmp_path: Path) -> None:
     with server_rig(tmp_path, with_agent=False) as rig:
         answer = rig.http.put("/v1/agent/join", params={"address": "127.0.0.1:1"})
     assert answer.status_code == 200

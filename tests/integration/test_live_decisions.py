@@ -50,7 +50,7 @@ def _by_name(allocations: list[Json]) -> dict[str, Json]:
     return {each["Name"].split(".")[1]: each for each in allocations}
 
 
-def test_a_lower_count_stops_what_failed_and_keeps_what_runs(rig: ServerRig) -> None:
+def test_lower_count_stops_failed_allocations_and_keeps_running_ones(rig: ServerRig) -> None:
     script = 'test "$NOMAD_ALLOC_INDEX" = 0 || exit 1; exec sleep 600'
     policy = {"Delay": 3600 * _SECOND, "DelayFunction": "constant", "Unlimited": True}
     job = _job("down", "service", script, Count=2, ReschedulePolicy=policy)
@@ -74,7 +74,7 @@ def test_a_lower_count_stops_what_failed_and_keeps_what_runs(rig: ServerRig) -> 
     assert found["web[0]"]["ClientStatus"] == "running"
 
 
-def test_the_deployment_of_a_system_job_that_is_updated_in_place_ends(rig: ServerRig) -> None:
+def test_deployment_of_a_system_job_updated_in_place_ends(rig: ServerRig) -> None:
     update = {
         "MaxParallel": 1,
         "HealthCheck": "task_states",

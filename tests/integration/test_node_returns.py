@@ -174,7 +174,7 @@ def settled(rig: Rig, job: Job) -> object:
     ("absence", "long"),
     [("killed", True), ("cut off", True), ("stopped", True), ("killed", False)],
 )
-def test_node_that_returns_runs_what_is_wanted(
+def test_returning_node_runs_the_desired_allocations(
     tmp_path: Path, meanwhile: str, absence: str, long: bool
 ) -> None:
     async def run() -> None:
@@ -220,9 +220,7 @@ def test_node_that_returns_runs_what_is_wanted(
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "stopped", "purged"])
-def test_node_that_was_disconnected_keeps_what_is_still_wanted(
-    tmp_path: Path, meanwhile: str
-) -> None:
+def test_reconnected_node_keeps_the_desired_allocations(tmp_path: Path, meanwhile: str) -> None:
     async def run() -> None:
         clock = FakeClock()
         async with leader(tmp_path, clock) as rig, rig.worker():

@@ -115,9 +115,7 @@ def test_job_of_an_empty_namespace_is_in_the_default_one(rig: ServerRig) -> None
 # -- jobs --------------------------------------------------------------------------------------
 
 
-def test_job_registered_as_it_was_read_is_no_new_version(
-    rig: ServerRig, http: httpx.Client
-) -> None:
+def test_job_registered_as_read_makes_no_new_version(rig: ServerRig, http: httpx.Client) -> None:
     network = {"DynamicPorts": [{"Label": "http"}], "ReservedPorts": []}
     service = {"Name": "again", "Provider": "nomad", "PortLabel": "http"}
     job = task_job(
@@ -134,7 +132,7 @@ def test_job_registered_as_it_was_read_is_no_new_version(
     [{"Periodic": {"Specs": ["0 0 1 1 *"], "Enabled": True}}, {"ParameterizedJob": {}}],
     ids=["periodic", "parameterized"],
 )
-def test_plan_of_a_job_that_launches_others_tells_what_one_launch_places(
+def test_plan_of_a_job_with_children_shows_placements_of_one_launch(
     rig: ServerRig, http: httpx.Client, fields: dict[str, Any]
 ) -> None:
     job = task_job("true", Type="batch", **fields)
@@ -147,7 +145,7 @@ def test_plan_of_a_job_that_launches_others_tells_what_one_launch_places(
         rig.register(job)
 
 
-def test_number_in_a_body_that_is_none_is_refused_by_its_key(http: httpx.Client) -> None:
+def test_invalid_number_in_a_body_is_refused_naming_its_key(http: httpx.Client) -> None:
     body = {"Job": task_job(), "EnforceIndex": True, "JobModifyIndex": "7"}
     answer = http.put("/v1/jobs", json=body)
     assert answer.status_code == 400
@@ -185,7 +183,7 @@ def test_readat_with_a_limit_of_minus_one_reads_to_the_end(
         ({"origin": "end", "offset": "3"}, "wo\n"),
     ],
 )
-def test_followed_log_begins_with_what_is_there(
+def test_followed_log_begins_with_existing_lines(
     http: httpx.Client, web: dict[str, Any], query: dict[str, str], first: str
 ) -> None:
     params = {"task": "t", "type": "stdout", "follow": "true", **query}
@@ -219,7 +217,7 @@ def test_event_stream_without_an_index_begins_with_the_oldest_event(rig: ServerR
     assert first_batch(rig.http)["Index"] <= batch["Index"]
 
 
-def test_event_stream_with_an_index_leaves_out_what_was_before(rig: ServerRig) -> None:
+def test_event_stream_with_an_index_leaves_out_earlier_events(rig: ServerRig) -> None:
     job = task_job("true", Type="batch")
     rig.register(job)
     later = rig.register({**job, "Meta": {"v": "2"}})
@@ -227,7 +225,7 @@ def test_event_stream_with_an_index_leaves_out_what_was_before(rig: ServerRig) -
     assert batch["Events"][0]["Payload"]["Job"]["Version"] == 1
 
 
-def test_evaluation_of_an_event_looks_as_it_does_in_answers(rig: ServerRig) -> None:
+def test_evaluation_in_an_event_equals_the_answered_one(rig: ServerRig) -> None:
     job = task_job("true", Type="batch")
     done = rig.register(job)
     batch = first_batch(rig.http, topic=f"Evaluation:{done['EvalID']}")
@@ -336,6 +334,6 @@ def test_deleting_evaluations_by_both_or_neither_is_refused(http: httpx.Client) 
 
 
 @pytest.mark.usefixtures("paused")
-def test_deleting_evaluations_by_a_filter_that_is_none_says_so(http: httpx.Client) -> None:
+def test_deleting_evaluations_by_an_invalid_filter_is_refused(http: httpx.Client) -> None:
     answer = http.request("DELETE", "/v1/evaluations", json={"Filter": "JobID = 1"})
     assert answer.status_code == 400

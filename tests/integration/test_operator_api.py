@@ -31,7 +31,7 @@ def own(http: httpx.Client) -> dict[str, object]:
     return dict(server)
 
 
-def test_the_only_member_leads_and_votes(http: httpx.Client) -> None:
+def test_only_member_is_leader_and_voter(http: httpx.Client) -> None:
     server = own(http)
     assert (server["Leader"], server["Voter"]) == (True, True)
     health = http.get("/v1/operator/autopilot/health")
@@ -53,7 +53,9 @@ def test_only_member_cannot_be_removed_or_made_leader_again(http: httpx.Client) 
     ("method", "path"),
     [("DELETE", f"{RAFT}/peer"), ("PUT", f"{RAFT}/transfer-leadership")],
 )
-def test_a_server_has_to_be_named_by_one_thing(http: httpx.Client, method: str, path: str) -> None:
+def test_server_must_be_named_by_either_id_or_address(
+    http: httpx.Client, method: str, path: str
+) -> None:
     for query in ("", "?id=a&address=b"):
         answer = http.request(method, path + query)
         assert answer.status_code == 400
@@ -63,7 +65,7 @@ def test_a_server_has_to_be_named_by_one_thing(http: httpx.Client, method: str, 
     assert "cannot find server 10.0.0.1:4648" in unknown.text
 
 
-def test_joining_and_leaving_name_somebody(http: httpx.Client) -> None:
+def test_join_and_force_leave_need_a_known_server(http: httpx.Client) -> None:
     assert http.put("/v1/agent/join").status_code == 400
     assert http.put("/v1/agent/join?address=provider=aws").status_code == 400
     silent = http.put("/v1/agent/join?address=127.0.0.1:1").json()

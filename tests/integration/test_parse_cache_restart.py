@@ -13,7 +13,7 @@ from tests.support.gitops_rig import gitops_rig
 MANY = 200
 
 
-def test_the_first_commit_after_a_restart_parses_one_file(tmp_path: Path) -> None:
+def test_first_commit_after_a_restart_parses_only_the_changed_file(tmp_path: Path) -> None:
     work = WorkTree(tmp_path / "work")
 
     async def first() -> None:
@@ -38,7 +38,7 @@ def test_the_first_commit_after_a_restart_parses_one_file(tmp_path: Path) -> Non
     asyncio.run(second())
 
 
-def test_after_a_restart_only_changed_jobs_are_admitted_again(tmp_path: Path) -> None:
+def test_only_changed_jobs_are_admitted_again_after_a_restart(tmp_path: Path) -> None:
     """A job changed by hand is noticed; those that stand as wanted need no second admission."""
     work = WorkTree(tmp_path / "work")
 

@@ -13,7 +13,7 @@ from tests.support.real_cluster import RealCluster
 _READERS = 30
 
 
-def test_read_of_a_leader_that_was_paused_sees_what_was_written_meanwhile(tmp_path: Path) -> None:
+def test_read_of_a_resumed_leader_returns_writes_made_during_its_pause(tmp_path: Path) -> None:
     async def scenario() -> None:
         place = Loopback()
         cluster = RealCluster(place, tmp_path, 3)

@@ -138,7 +138,7 @@ def test_rpc_port_survives_malformed_messages(rig: ServerRig) -> None:
         attack = chance.choice((noise, huge, lambda _: TLS_HELLO))
         sent(address, chance.choice((b"", HTTP2_PREFACE)) + attack(chance))
     rig.run(_call_with_garbage(address, chance))
-    rig.run(rig.server.state.barrier())
+    rig.run(rig.server.state.writer.barrier())
     assert rig.http.get("/v1/status/leader").status_code == 200
     assert rig.http.get("/v1/jobs").json() == [], "something was run"
     assert _memory() - before < MAX_GROWTH_BYTES

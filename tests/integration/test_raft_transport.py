@@ -113,7 +113,7 @@ def is_closed(channel: socket.socket) -> bool:
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "tls"])
-def test_messages_arrive_with_their_sender_and_in_any_size(tmp_path: Path, secured: bool) -> None:
+def test_messages_of_any_size_arrive_with_their_sender(tmp_path: Path, secured: bool) -> None:
     tls = make_tls_files(tmp_path) if secured else None
     with pair(tls, tls) as both:
         assert both.send_until_it_arrives(TimeoutNow(7)) == (both.names[0], TimeoutNow(7))
@@ -125,7 +125,7 @@ def test_messages_arrive_with_their_sender_and_in_any_size(tmp_path: Path, secur
         assert received == (both.names[0], big)
 
 
-def test_a_certificate_of_another_authority_does_not_get_in(tmp_path: Path) -> None:
+def test_certificate_of_another_authority_is_refused(tmp_path: Path) -> None:
     ours, theirs = make_tls_files(tmp_path / "ours"), make_tls_files(tmp_path / "theirs")
     with pair(ours, ours) as both:
         host, port = both.names[1].split(":")
@@ -156,7 +156,7 @@ def test_agent_certificate_is_refused_at_the_raft_port(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["protocol", "cluster", "sender", "receiver"])
-def test_a_wrong_greeting_ends_the_connection(wrong: str) -> None:
+def test_wrong_greeting_closes_the_connection(wrong: str) -> None:
     with pair() as both:
         right = Greeting(PROTOCOL, "global", *both.names)
         others: dict[str, object] = {"protocol": PROTOCOL + 1, "sender": "10.0.0.9:9"}
@@ -169,7 +169,7 @@ def test_a_wrong_greeting_ends_the_connection(wrong: str) -> None:
         assert both.inbox.empty()
 
 
-def test_garbage_ends_its_own_connection_only() -> None:
+def test_malformed_bytes_close_their_own_connection_only() -> None:
     chance = random.Random(5)
     greeted = Greeting(PROTOCOL, "global", "", "")
     with pair() as both:
@@ -211,7 +211,7 @@ def test_frame_announced_beyond_the_limit_closes_the_connection() -> None:
         ((), "10.0.0.1", False),
     ],
 )
-def test_certificate_names_are_matched_against_the_host(
+def test_certificate_must_name_the_host(
     names: tuple[tuple[str, str], ...], host: str, fits: bool
 ) -> None:
     assert names_host({"subjectAltName": names}, host) is fits

@@ -6,7 +6,9 @@ import asyncio
 import errno
 import shutil
 import sqlite3
-from collections.abc import Coroutine
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +54,10 @@ async def job_ids(state: ReplicatedState) -> list[str]:
         return [job.id for job in snapshot.jobs.all()]
 
 
-def test_a_write_is_readable_when_it_returns(tmp_path: Path) -> None:
+def test_acknowledged_write_is_readable_at_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path, ids=SequentialIds("0000c1d0")) as state:
-            assert state.is_leader
+            assert state.cluster.is_leader
             applied = await state.propose(register("a"))
             assert applied.result.job_modify_index == applied.index
             with state.store.snapshot() as snapshot:
@@ -66,7 +68,7 @@ def test_a_write_is_readable_when_it_returns(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_refused_entry_raises_and_leaves_the_log_going(tmp_path: Path) -> None:
+def test_refused_entry_raises_and_later_entries_are_applied(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             await state.propose(register("a"))
@@ -78,7 +80,7 @@ def test_a_refused_entry_raises_and_leaves_the_log_going(tmp_path: Path) -> None
     run(scenario())
 
 
-def test_the_clock_stamps_entries(tmp_path: Path) -> None:
+def test_entries_have_the_time_of_the_clock(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock = FakeClock(now_ns=77_000_000_000)
         async with running_state(tmp_path, clock=clock) as state:
@@ -92,7 +94,7 @@ def test_the_clock_stamps_entries(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_many_writes_share_a_sync(tmp_path: Path) -> None:
+def test_concurrent_writes_share_a_sync(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             before = state.log_syncs
@@ -103,7 +105,7 @@ def test_many_writes_share_a_sync(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_no_wake_up_is_lost_between_many_clients(tmp_path: Path) -> None:
+def test_every_proposal_of_many_clients_wakes_the_raft_thread(tmp_path: Path) -> None:
     """A lone member sleeps for a minute when nobody wakes it, longer than a proposal waits."""
 
     async def scenario() -> None:
@@ -131,7 +133,7 @@ def test_state_stops_at_once_while_proposals_wait(tmp_path: Path) -> None:
     run(asyncio.wait_for(scenario(), timeout=30))
 
 
-def test_followers_get_every_batch_in_order(tmp_path: Path) -> None:
+def test_subscriber_receives_every_batch_in_order(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             feed = state.subscribe()
@@ -155,7 +157,7 @@ def test_followers_get_every_batch_in_order(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_slow_follower_gets_merged_batches(tmp_path: Path) -> None:
+def test_slow_subscriber_receives_merged_batches(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             feed = state.subscribe()
@@ -170,7 +172,7 @@ def test_a_slow_follower_gets_merged_batches(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_events_of_placements_are_read_when_asked_for(tmp_path: Path) -> None:
+def test_events_of_placements_are_read_on_demand(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             job, node = make_job(), make_node()
@@ -197,18 +199,18 @@ def test_events_of_placements_are_read_when_asked_for(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_restarted_state_continues_at_its_last_index(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             await state.propose(register("a"))
             await asyncio.gather(*(state.propose(Noop()) for _ in range(50)))
-            index, term = state.store.watch.applied_index, state.term
+            index, term = state.store.watch.applied_index, state.cluster.term
             with state.store.snapshot() as snapshot:
                 assert snapshot.index == index
         async with running_state(tmp_path) as state:
             assert await job_ids(state) == ["a"]
             assert state.store.watch.applied_index == index + 1, "one entry for the new term"
-            assert state.term == term + 1
+            assert state.cluster.term == term + 1
             assert (await state.propose(register("b"))).index == index + 2
 
     run(scenario())
@@ -224,7 +226,7 @@ def _as_after_power_loss(directory: Path) -> None:
 
 
 @pytest.mark.parametrize("snapshot_log_bytes", [128 << 20, 20_000], ids=["log", "snapshot"])
-def test_a_store_that_may_have_lost_writes_is_rebuilt(
+def test_store_that_may_have_lost_writes_is_rebuilt(
     tmp_path: Path, snapshot_log_bytes: int
 ) -> None:
     async def scenario() -> None:
@@ -242,7 +244,7 @@ def test_a_store_that_may_have_lost_writes_is_rebuilt(
 
 
 @pytest.mark.parametrize("damage", ["zeros", "text", "short"])
-def test_a_damaged_store_is_rebuilt(tmp_path: Path, damage: str) -> None:
+def test_damaged_store_is_rebuilt(tmp_path: Path, damage: str) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             await _fill(state, 50)
@@ -261,13 +263,13 @@ def test_a_damaged_store_is_rebuilt(tmp_path: Path, damage: str) -> None:
     run(scenario())
 
 
-def test_the_log_is_cut_behind_snapshots_and_the_rest_replayed(tmp_path: Path) -> None:
+def test_log_is_truncated_behind_a_snapshot_and_the_rest_is_replayed(tmp_path: Path) -> None:
     async def scenario() -> None:
         options = {"snapshot_log_bytes": 20_000, "segment_bytes": 20_000}
         async with running_state(tmp_path, **options) as state:
             await _fill(state, 300)
             while len(list((tmp_path / "raft").glob("*.segment"))) > 1:
-                await state.barrier()
+                await state.writer.barrier()
         (tmp_path / "state" / "state.db").unlink()
         async with running_state(tmp_path, **options) as state:
             assert len(await job_ids(state)) == 300
@@ -275,7 +277,7 @@ def test_the_log_is_cut_behind_snapshots_and_the_rest_replayed(tmp_path: Path) -
     run(scenario())
 
 
-def test_a_snapshot_says_what_is_in_it(tmp_path: Path) -> None:
+def test_snapshot_describes_its_content(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             await _fill(state, 10)
@@ -306,7 +308,7 @@ def test_open_reader_does_not_delay_a_clean_stop(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_log_that_does_not_reach_the_state_is_refused(tmp_path: Path) -> None:
+def test_log_that_ends_before_the_state_is_refused(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running_state(tmp_path) as state:
             await _fill(state, 5)
@@ -318,7 +320,7 @@ def test_a_log_that_does_not_reach_the_state_is_refused(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_leadership_feed_tells_gained_and_lost(tmp_path: Path) -> None:
+def test_leadership_feed_reports_gained_and_lost_leadership(tmp_path: Path) -> None:
     async def scenario() -> None:
         config = ReplicationConfig(tmp_path, "s", bind="127.0.0.1:7777")
         state = ReplicatedState(config, SystemClock(), RandomIds())
@@ -331,12 +333,12 @@ def test_leadership_feed_tells_gained_and_lost(tmp_path: Path) -> None:
         listening = asyncio.create_task(listen())
         await asyncio.sleep(0)
         await state.start()
-        assert state.leader_address == "127.0.0.1:7777"
+        assert state.cluster.leader_address == "127.0.0.1:7777"
         await state.leadership.gained()
         await state.stop()
         await listening
         assert told == [False, True]
-        assert not state.is_leader
+        assert not state.cluster.is_leader
         with pytest.raises(UnavailableError, match="stopping"):
             await state.propose(Noop())
 
@@ -345,16 +347,38 @@ def test_leadership_feed_tells_gained_and_lost(tmp_path: Path) -> None:
 
 def test_proposal_without_an_answer_in_time_raises_timed_out(tmp_path: Path) -> None:
     async def scenario() -> None:
-        async with running_state(tmp_path) as state:
-            with pytest.raises(TimedOutError, match="cannot tell whether RegisterJob was applied"):
+        disk = HoldingDisk()
+        async with running_state(tmp_path, disk=disk) as state:
+            refusal = "cannot tell whether RegisterJob was applied"
+            with disk.held_syncs(), pytest.raises(TimedOutError, match=refusal):
                 await state.propose(register("a"), timeout_s=0)
-            await state.barrier()
+            await state.writer.barrier()
             assert await job_ids(state) == ["a"]
 
     run(scenario())
 
 
-def test_a_failing_disk_stops_writes_and_lets_reads_go_on(tmp_path: Path) -> None:
+class HoldingDisk(Disk):
+    """Syncs wait inside `held_syncs`: no entry can be committed there."""
+
+    def __init__(self) -> None:
+        self._may_sync = threading.Event()
+        self._may_sync.set()
+
+    @contextmanager
+    def held_syncs(self) -> Iterator[None]:
+        self._may_sync.clear()
+        try:
+            yield
+        finally:
+            self._may_sync.set()
+
+    def sync(self, fd: int) -> None:
+        self._may_sync.wait()
+        super().sync(fd)
+
+
+def test_failing_disk_stops_writes_and_allows_reads(tmp_path: Path) -> None:
     async def scenario() -> None:
         disk = FailingDisk()
         config = ReplicationConfig(tmp_path, "s", disk=disk)
@@ -364,8 +388,8 @@ def test_a_failing_disk_stops_writes_and_lets_reads_go_on(tmp_path: Path) -> Non
         disk.fails = True
         with pytest.raises(UnavailableError, match="No space left"):
             await state.propose(register("b"))
-        await state.ended()
-        assert isinstance(state.failure, OSError)
+        await state.failure.happened()
+        assert isinstance(state.failure.error, OSError)
         with pytest.raises(UnavailableError, match="look at the disk"):
             await state.propose(register("c"))
         assert await job_ids(state) == ["a"]
@@ -385,7 +409,7 @@ class FailingDisk(Disk):
         super().sync(fd)
 
 
-def test_peers_are_refused_with_a_reason(tmp_path: Path) -> None:
+def test_peers_without_certificates_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RefusedError, match="without certificates"):
         ReplicatedState(
             ReplicationConfig(tmp_path, "s", bind="127.0.0.1:1", peers=("other:1",)),

@@ -62,7 +62,7 @@ async def followers(cluster: ProcessCluster) -> tuple[MemberProcess, list[Member
 
 
 @pytest.mark.parametrize("secured", [False, True], ids=["plain", "tls"])
-def test_a_write_by_any_member_is_on_all(tmp_path: Path, secured: bool) -> None:
+def test_write_through_any_member_reaches_all(tmp_path: Path, secured: bool) -> None:
     async def scenario() -> None:
         tls = make_tls_files(tmp_path / "tls") if secured else None
         async with process_cluster(tmp_path, tls) as cluster:
@@ -133,7 +133,7 @@ def test_cluster_keeps_acknowledged_writes_when_all_are_killed(tmp_path: Path) -
     run(scenario())
 
 
-def test_a_stopped_leader_wakes_up_as_a_follower(tmp_path: Path) -> None:
+def test_resumed_leader_becomes_a_follower_and_gives_no_stale_read(tmp_path: Path) -> None:
     """SIGSTOP, another is elected and writes; a current read of the old one is never the past."""
 
     async def scenario() -> None:
@@ -175,7 +175,7 @@ def test_leadership_transfer_loses_no_write(tmp_path: Path) -> None:
     run(scenario())
 
 
-def test_a_large_entry_does_not_cost_the_leadership(tmp_path: Path) -> None:
+def test_large_entry_causes_no_election(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with process_cluster(tmp_path) as cluster:
             leader, others = await followers(cluster)
@@ -192,7 +192,7 @@ async def _has_large(member: MemberProcess) -> bool:
     return "large" in await member.ask("jobs")
 
 
-def test_a_member_that_is_far_behind_gets_a_snapshot(tmp_path: Path) -> None:
+def test_member_far_behind_receives_a_snapshot(tmp_path: Path) -> None:
     """Its log was compacted away on the others, which go on writing meanwhile."""
 
     async def scenario() -> None:

@@ -32,14 +32,14 @@ def killed(directory: Path, trials: int, seed: int) -> dict[str, int]:
 
 
 @pytest.mark.timeout(300)
-def test_nothing_acknowledged_is_lost_by_kill_9(tmp_path: Path) -> None:
+def test_acknowledged_writes_survive_kill_9(tmp_path: Path) -> None:
     found = killed(tmp_path, TRIALS, seed=20_260_101)
     assert found["acknowledged"] > 10 * TRIALS
     assert found["commits"] > TRIALS
     assert found["snapshot_made"], "kills hit the making of snapshots too"
 
 
-def test_kill_9_leaves_a_directory_that_two_servers_cannot_share(tmp_path: Path) -> None:
+def test_data_directory_after_kill_9_opens_for_one_server_only(tmp_path: Path) -> None:
     killed(tmp_path, 1, seed=1)
 
     async def scenario() -> None:

@@ -65,7 +65,7 @@ async def call(impl: Impl, request: DequeueRequest) -> DequeueReply:
         await server.stop()
 
 
-def test_a_call_brings_back_the_reply() -> None:
+def test_call_returns_the_reply() -> None:
     reply = asyncio.run(call(answer, DequeueRequest(types=["batch", "service"])))
     assert (reply.token, reply.wait_index, reply.evaluation) == ("batch,service", 7, None)
 
@@ -87,7 +87,7 @@ def test_a_call_brings_back_the_reply() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_an_error_arrives_as_its_own_class_with_its_data(error: errors.OrchgitError) -> None:
+def test_error_arrives_with_its_class_and_data(error: errors.OrchgitError) -> None:
     with pytest.raises(type(error)) as caught:
         asyncio.run(call(raising(error), DequeueRequest()))
     assert type(caught.value) is type(error)
@@ -95,14 +95,14 @@ def test_an_error_arrives_as_its_own_class_with_its_data(error: errors.OrchgitEr
     assert vars(caught.value) == vars(error)
 
 
-def test_a_bug_of_the_server_says_only_its_type() -> None:
+def test_unexpected_server_error_reveals_only_its_type() -> None:
     with pytest.raises(errors.RefusedError) as caught:
         asyncio.run(call(raising(ZeroDivisionError("secret")), DequeueRequest()))
     assert "ZeroDivisionError" in str(caught.value)
     assert "secret" not in str(caught.value)
 
 
-def test_a_message_beyond_the_limit_is_not_sent() -> None:
+def test_message_beyond_the_limit_is_not_sent() -> None:
     with pytest.raises(errors.TooLargeError):
         codec.encode("x" * (codec.MAX_MESSAGE_BYTES + 1))
 
@@ -112,7 +112,7 @@ def test_malformed_message_is_refused() -> None:
         codec.decode(DequeueRequest, b"\xc1")
 
 
-def test_an_unreachable_server_is_unavailable() -> None:
+def test_unreachable_server_raises_unavailable() -> None:
     async def run() -> None:
         channel = Channel("127.0.0.1:1")
         with pytest.raises(errors.UnavailableError):
@@ -122,7 +122,7 @@ def test_an_unreachable_server_is_unavailable() -> None:
     asyncio.run(run())
 
 
-def test_the_leader_is_found_by_the_hint() -> None:
+def test_client_finds_the_leader_by_the_hint() -> None:
     async def run() -> None:
         leader = await serve(answer)
         other = await serve(raising(errors.NotLeaderError("cannot: ask it", leader.address)))
@@ -135,7 +135,7 @@ def test_the_leader_is_found_by_the_hint() -> None:
     asyncio.run(run())
 
 
-def test_the_next_server_is_asked_after_an_unreachable_one() -> None:
+def test_client_tries_the_next_server_after_an_unreachable_one() -> None:
     async def run() -> None:
         leader = await serve(answer)
         channel = LeaderChannel(["127.0.0.1:1", leader.address])
@@ -153,7 +153,7 @@ async def _beats(count: int) -> AsyncIterator[AgentFrame]:
         yield AgentHeartbeat(status=str(number))
 
 
-def test_a_stream_answers_frame_by_frame_and_ends_with_its_sender() -> None:
+def test_stream_answers_each_frame_and_ends_with_its_sender() -> None:
     async def run() -> list[str]:
         server = await serve(answer)
         channel = Channel(server.address)
@@ -176,7 +176,7 @@ async def _until_closed(closed: asyncio.Event) -> AsyncIterator[AgentFrame]:
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["left", "cut off"])
-def test_a_stream_that_ends_leaves_nothing_under_way(cut: bool) -> None:
+def test_ended_stream_leaves_no_running_task(cut: bool) -> None:
     """Whoever ends it: else the frames are found by the collector while a task runs in them."""
 
     async def run() -> set[str]:
@@ -200,7 +200,7 @@ def test_a_stream_that_ends_leaves_nothing_under_way(cut: bool) -> None:
     assert asyncio.run(run()) == set()
 
 
-def test_with_tls_only_certificates_of_the_authority_are_served(tmp_path: Path) -> None:
+def test_tls_server_serves_only_certificates_of_its_authority(tmp_path: Path) -> None:
     async def run() -> None:
         ours, strangers = make_tls_files(tmp_path / "a"), make_tls_files(tmp_path / "b")
         server = await serve(answer, ours)
@@ -220,7 +220,7 @@ def test_with_tls_only_certificates_of_the_authority_are_served(tmp_path: Path) 
     asyncio.run(run())
 
 
-def test_an_agent_s_certificate_calls_what_agents_call_and_no_more(tmp_path: Path) -> None:
+def test_agent_certificate_may_call_agent_methods_only(tmp_path: Path) -> None:
     async def beats() -> AsyncIterator[AgentFrame]:
         yield AgentHeartbeat(status="ready")
 
@@ -241,7 +241,7 @@ def test_an_agent_s_certificate_calls_what_agents_call_and_no_more(tmp_path: Pat
     asyncio.run(run())
 
 
-def test_without_tls_only_loopback_is_served() -> None:
+def test_server_without_tls_serves_only_loopback() -> None:
     with pytest.raises(errors.InvalidInputError, match="TLS"):
         GrpcServer("0.0.0.0:0")
 
@@ -272,7 +272,7 @@ def test_rpc_connections_of_one_address_beyond_the_limit_are_refused() -> None:
     asyncio.run(run())
 
 
-def test_connection_that_makes_no_handshake_in_time_is_closed() -> None:
+def test_rpc_connection_without_a_timely_handshake_is_closed() -> None:
     async def run() -> None:
         server = await serve(answer, limits=Limits(rpc_handshake_timeout_s=0.2))
         host, _, port = server.address.rpartition(":")

@@ -85,7 +85,7 @@ def names(content: bytes) -> list[str]:
         return tar.getnames()
 
 
-def test_a_new_cluster_has_the_repositories_on_every_server(
+def test_restored_cluster_has_the_repositories_on_every_server(
     saved: Saved, cluster: ServerCluster, tmp_path: Path
 ) -> None:
     restore(cluster.followers()[0], saved.file.read_bytes())
@@ -114,7 +114,7 @@ def test_a_new_cluster_has_the_repositories_on_every_server(
     assert clone.git("rev-parse", "HEAD^{tree}") == tree
 
 
-def test_repositories_of_a_backup_are_listed_and_can_be_left_out(saved: Saved) -> None:
+def test_repositories_of_a_backup_are_listed_and_may_be_left_out(saved: Saved) -> None:
     content = saved.file.read_bytes()
     assert "git/demo.pack" in names(content)
     assert names(saved.without_git) == ["meta.json", "state.bin", "SHA256SUMS"], "for Nomad's tools"
@@ -138,9 +138,7 @@ def test_command_line_saves_a_backup_without_repositories(
         assert ("git/demo.pack" in names(file.read_bytes())) is has_git
 
 
-def test_a_pack_that_is_damaged_or_lacks_objects_changes_nothing(
-    saved: Saved, cluster: ServerCluster
-) -> None:
+def test_damaged_or_incomplete_pack_changes_nothing(saved: Saved, cluster: ServerCluster) -> None:
     leader = cluster.leader()
     content = saved.file.read_bytes()
     damaged = repacked(content, lambda pack: pack[:-30] + bytes(30), right_sums=False)

@@ -76,7 +76,7 @@ def fresh(tmp_path: Path, key_file: Path) -> Iterator[ServerRig]:
         yield rig
 
 
-def test_the_answer_is_what_nomad_s_client_checks(saved: httpx.Response) -> None:
+def test_saved_snapshot_has_the_digest_that_nomads_client_checks(saved: httpx.Response) -> None:
     digest = base64.b64encode(hashlib.sha256(saved.content).digest()).decode()
     assert saved.headers["digest"] == f"sha-256={digest}"
     assert saved.headers["content-type"] == "application/x-gzip"
@@ -84,7 +84,7 @@ def test_the_answer_is_what_nomad_s_client_checks(saved: httpx.Response) -> None
     assert saved.headers["x-nomad-knownleader"] == "true"
 
 
-def test_a_new_cluster_goes_on_with_the_restored_state(
+def test_new_cluster_continues_with_the_restored_state(
     tmp_path: Path, key_file: Path, saved: httpx.Response
 ) -> None:
     """Its own agent registers again and gets work; what waits for a change is woken. (The node of
@@ -117,7 +117,9 @@ def test_a_new_cluster_goes_on_with_the_restored_state(
         assert later["ModifyIndex"] > int(saved.headers["x-nomad-index"])
 
 
-def test_pending_work_of_a_restored_snapshot_is_done(tmp_path: Path, key_file: Path) -> None:
+def test_pending_evaluations_of_a_restored_snapshot_are_processed(
+    tmp_path: Path, key_file: Path
+) -> None:
     """The leader's queues are filled anew: nothing else tells them of restored evaluations."""
     settings = {"num_schedulers": 0, "cluster_key_file": key_file}
     with server_rig(tmp_path / "old", with_agent=False, **settings) as old:
@@ -129,7 +131,7 @@ def test_pending_work_of_a_restored_snapshot_is_done(tmp_path: Path, key_file: P
         rig.wait_for("/v1/job/waiting/allocations", _runs)
 
 
-def test_the_restored_state_is_there_after_a_restart(
+def test_restored_state_survives_a_restart(
     tmp_path: Path, key_file: Path, saved: httpx.Response
 ) -> None:
     settings = {"with_agent": False, "num_schedulers": 0, "cluster_key_file": key_file}
@@ -163,7 +165,7 @@ def test_damaged_snapshot_is_refused_and_changes_nothing(
     assert not [path.name for path in directory.iterdir() if "operator" in path.name]
 
 
-def test_another_cluster_s_key_is_refused_unless_forced(
+def test_snapshot_of_another_cluster_key_is_refused_unless_forced(
     tmp_path: Path, saved: httpx.Response
 ) -> None:
     with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
@@ -178,7 +180,7 @@ def test_another_cluster_s_key_is_refused_unless_forced(
         assert rig.http.put("/v1/var/new", json={"Items": {"a": "b"}}).status_code == 200
 
 
-def test_the_command_line_saves_inspects_and_restores(
+def test_command_line_saves_inspects_and_restores_a_snapshot(
     fresh: ServerRig, saved: httpx.Response, tmp_path: Path
 ) -> None:
     def run(*words: str, code: int = 0) -> str:
@@ -239,7 +241,7 @@ class Members:
 
     async def leader(self) -> UseCaseContext:
         async def found() -> ReplicatedState | None:
-            return next((one for one in self.states.values() if one.is_leader), None)
+            return next((one for one in self.states.values() if one.cluster.is_leader), None)
 
         return UseCaseContext(await until(found), SystemClock(), RandomIds())
 
@@ -250,7 +252,7 @@ class Members:
             indexes = {one.store.watch.applied_index for one in self.states.values()}
             return len(indexes) == 1
 
-        await (await self.leader()).state.barrier()
+        await (await self.leader()).state.writer.barrier()
         await until(same)
         one, *others = (dump(state.store) for state in self.states.values())
         assert all(one == other for other in others)
@@ -279,13 +281,15 @@ async def restore(context: UseCaseContext, archive: bytes) -> int:
     return (await restore_snapshot(context, keyring, io.BytesIO(archive), force=True)).index
 
 
-def test_every_server_ends_with_the_same_bytes(tmp_path: Path, saved: httpx.Response) -> None:
+def test_every_server_has_the_same_state_after_a_restore(
+    tmp_path: Path, saved: httpx.Response
+) -> None:
     """Those that were away too: one gets the entries later, one a snapshot of the state."""
 
     async def scenario() -> None:
         async with three_members(tmp_path) as members:
             leader = await members.leader()
-            away = next(one for one, state in members.states.items() if not state.is_leader)
+            away = next(one for one, state in members.states.items() if not state.cluster.is_leader)
             await members.stop(away)
             index = await restore(leader, saved.content)
             assert index > int(saved.headers["x-nomad-index"])
@@ -302,20 +306,20 @@ def test_every_server_ends_with_the_same_bytes(tmp_path: Path, saved: httpx.Resp
             for name in members.names:
                 await members.start(name)
             await members.equal()
-            again = await (await members.leader()).state.barrier()
+            again = await (await members.leader()).state.writer.barrier()
             assert again > index
 
     asyncio.run(scenario())
 
 
-def test_a_follower_saves_only_what_is_stale_and_restores_nothing(
+def test_follower_saves_only_stale_snapshots_and_restores_none(
     tmp_path: Path, saved: httpx.Response
 ) -> None:
     async def scenario() -> None:
         async with three_members(tmp_path) as members:
             leader = await members.leader()
             await members.equal()
-            state = next(one for one in members.states.values() if not one.is_leader)
+            state = next(one for one in members.states.values() if not one.cluster.is_leader)
             follower = UseCaseContext(state, SystemClock(), RandomIds())
             with pytest.raises(OrchgitError, match="is not the leader"):
                 await save_snapshot(follower, "global")
@@ -328,7 +332,7 @@ def test_a_follower_saves_only_what_is_stale_and_restores_nothing(
     asyncio.run(scenario())
 
 
-def test_a_restore_that_is_overtaken_by_another_one_changes_nothing(
+def test_concurrent_restores_leave_one_restored_state_on_all_members(
     tmp_path: Path, saved: httpx.Response
 ) -> None:
     async def scenario() -> None:
@@ -350,29 +354,29 @@ def test_a_restore_that_is_overtaken_by_another_one_changes_nothing(
     asyncio.run(scenario())
 
 
-def test_keys_that_do_not_open_are_named_before_anything_is_written(
+def test_unreadable_root_key_is_refused_before_any_write(
     tmp_path: Path, saved: httpx.Response
 ) -> None:
     async def scenario() -> None:
         async with three_members(tmp_path) as members:
             leader = await members.leader()
-            before = await leader.state.barrier()
+            before = await leader.state.writer.barrier()
             with pytest.raises(RefusedError, match="root key"):
                 await restore_snapshot(
                     leader, Keyring(leader, bytes(32)), io.BytesIO(saved.content)
                 )
-            assert await leader.state.barrier() == before + 1
+            assert await leader.state.writer.barrier() == before + 1
 
     asyncio.run(scenario())
 
 
-def test_a_member_of_an_older_version_keeps_the_others_from_what_it_would_stop_at(
+def test_restore_that_an_older_member_cannot_apply_is_refused(
     tmp_path: Path, saved: httpx.Response
 ) -> None:
     async def scenario() -> None:
         async with three_members(tmp_path) as members:
             leader = await members.leader()
-            old = next(one for one, state in members.states.items() if not state.is_leader)
+            old = next(one for one, state in members.states.items() if not state.cluster.is_leader)
             record = ServerRecord(old, id=old, name="old", build="0.0.9", command_version=1)
             await leader.propose(PutServer(server=record))
             with pytest.raises(RefusedError, match=f"server old .{old}, orchgit 0.0.9. would not"):

@@ -68,7 +68,7 @@ def test_paths_outside_the_allowed_directories_are_never_read(tmp_path: Path) ->
     with_rig(tmp_path, body)
 
 
-def test_repository_that_borrows_objects_from_elsewhere_is_refused(tmp_path: Path) -> None:
+def test_repository_with_alternate_objects_is_refused(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree, private: WorkTree) -> None:
         opened = tmp_path / "open"
         private.git("clone", "--quiet", "--bare", "--shared", ".", str(opened / "borrower"))
@@ -86,7 +86,7 @@ def test_repository_that_borrows_objects_from_elsewhere_is_refused(tmp_path: Pat
     with_rig(tmp_path, body)
 
 
-def test_source_of_the_configuration_may_have_its_path(tmp_path: Path) -> None:
+def test_configured_source_may_use_its_path(tmp_path: Path) -> None:
     mine = Source(name="mine", kind="local", url=str(tmp_path))
     config = GitopsConfig(sources=(mine,))
     assert opened_url(config, mine, "s1").text == str(tmp_path)
@@ -111,7 +111,7 @@ def test_source_of_the_configuration_may_have_its_path(tmp_path: Path) -> None:
         "ssh://-oProxyCommand=id/x",
     ],
 )
-def test_urls_with_a_second_meaning_are_refused(url: str) -> None:
+def test_ambiguous_urls_are_refused(url: str) -> None:
     with pytest.raises(InvalidInputError, match="cannot use repository URL"):
         parse_url(url)
 
@@ -143,7 +143,7 @@ def private_source(url: str = "https://example.org/org/app.git", name: str = "ap
         ),
     ],
 )
-def test_credential_is_used_only_by_the_sources_that_it_lists(
+def test_credential_is_used_only_by_its_listed_sources(
     config: GitopsConfig, source: Source, allowed: bool
 ) -> None:
     if allowed:
@@ -154,7 +154,7 @@ def test_credential_is_used_only_by_the_sources_that_it_lists(
     assert "hunter2" not in str(refused.value)
 
 
-def test_credential_is_used_by_the_source_of_the_configuration_that_names_it() -> None:
+def test_credential_is_used_by_the_configured_source_that_names_it() -> None:
     config = GitopsConfig(credentials={"key": CREDENTIAL}, sources=(private_source(),))
     assert credential_of(config, private_source(), "s1") == CREDENTIAL
     elsewhere = private_source("https://example.org/secret/app.git")
@@ -168,7 +168,7 @@ def test_built_in_source_has_no_url_and_no_credential() -> None:
             check_access(GitopsConfig(), source, "s1")
 
 
-def test_git_may_use_the_protocol_of_the_url_only() -> None:
+def test_git_is_limited_to_the_protocol_of_the_url() -> None:
     for url in ("https://example.org/x", "ssh://example.org/x", "/srv/x"):
         parsed = parse_url(url)
         assert login_environment(parsed, None)["GIT_ALLOW_PROTOCOL"] == parsed.protocol
@@ -180,7 +180,7 @@ def test_ssh_without_a_credential_uses_no_key_of_the_servers_user() -> None:
         assert setting in command
 
 
-def test_what_one_source_fetched_is_gone_before_another_of_its_name_uses_the_mirror(
+def test_fetched_objects_are_deleted_before_a_source_of_the_same_name(
     tmp_path: Path,
 ) -> None:
     """Else a push that names the objects of a private repository could make them public."""

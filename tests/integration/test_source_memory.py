@@ -93,7 +93,7 @@ def test_collected_batch_job_runs_again_only_when_its_file_changes(tmp_path: Pat
 
 
 @pytest.mark.parametrize("purge", [True, False])
-def test_batch_job_that_a_person_stopped_stays_stopped_and_a_service_is_healed(
+def test_manually_stopped_batch_job_stays_stopped_and_service_is_restored(
     tmp_path: Path, purge: bool
 ) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
@@ -267,7 +267,7 @@ def test_job_of_another_source_is_refused_until_released_or_removed(tmp_path: Pa
     with_rig(tmp_path, body)
 
 
-def test_work_of_a_removed_source_is_not_repeated_by_the_next(tmp_path: Path) -> None:
+def test_jobs_of_a_removed_source_are_not_repeated_by_the_next(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await push(rig, work, {"migrate.hcl": batch_job("migrate"), "web.hcl": service("web")})
         await collected(rig, "migrate")

@@ -28,12 +28,12 @@ def spawned(then: str) -> str:
     return done.stdout
 
 
-def test_a_child_runs_nothing_until_it_is_released() -> None:
+def test_child_runs_nothing_until_it_is_released() -> None:
     assert spawned("child.release()") == "ran\nstatus 0\n"
     assert spawned("child.abandon()") == "status 127\n"
 
 
-def test_a_supervisor_that_dies_first_leaves_no_task(tmp_path: Path) -> None:
+def test_supervisor_killed_before_the_release_leaves_no_task(tmp_path: Path) -> None:
     """Killed between the fork and the writing down: its end closes the gate."""
     marker = tmp_path / "ran"
     program = (
@@ -53,7 +53,7 @@ def test_a_supervisor_that_dies_first_leaves_no_task(tmp_path: Path) -> None:
     assert not marker.exists()
 
 
-def test_what_was_started_is_on_disk_before_the_answer(tmp_path: Path) -> None:
+def test_started_task_is_on_disk_before_the_answer(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         task = spec(tmp_path, "exec sleep 1000", key="the-key/of/it")
         report = await client.start(task)

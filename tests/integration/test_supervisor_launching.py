@@ -34,7 +34,7 @@ def launched(directory: Path, task: str, before: str = "", after: str = "") -> T
     return spec(directory, script, pid_file=f"{directory}/pid", error_log=f"{directory}/log")
 
 
-def test_the_task_is_what_the_runtime_started(tmp_path: Path) -> None:
+def test_supervisor_watches_the_process_that_the_runtime_started(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         os.mkfifo(tmp_path / "fifo")
         task = launched(tmp_path, "echo up; read x < fifo; echo down; exit 6")
@@ -58,7 +58,7 @@ def test_task_that_ended_before_its_runtime_keeps_its_exit_code(tmp_path: Path) 
     run(tmp_path, scenario)
 
 
-def test_why_the_runtime_failed_is_told(tmp_path: Path) -> None:
+def test_failed_runtime_raises_with_its_reason(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         (tmp_path / "log").write_text("no such image\n")
         failed = spec(tmp_path, "exit 1", pid_file=f"{tmp_path}/pid", error_log=f"{tmp_path}/log")
@@ -72,7 +72,7 @@ def test_why_the_runtime_failed_is_told(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_second_start_waits_for_the_first(tmp_path: Path) -> None:
+def test_second_start_waits_for_the_first(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         os.mkfifo(tmp_path / "gate")
         task = launched(tmp_path, "echo up; exec sleep 1000", before="read x < gate")
@@ -87,7 +87,7 @@ def test_a_second_start_waits_for_the_first(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_supervisor_killed_meanwhile_is_followed_by_one_that_finds_it(
+def test_next_supervisor_finds_a_task_whose_start_was_interrupted(
     tmp_path: Path, when: str
 ) -> None:
     """Killed before the runtime has started the task, or before it has left."""
@@ -114,7 +114,7 @@ def test_a_supervisor_killed_meanwhile_is_followed_by_one_that_finds_it(
     run(tmp_path, scenario)
 
 
-def test_a_runtime_that_dies_with_the_supervisor_is_a_failed_task(tmp_path: Path) -> None:
+def test_runtime_that_dies_with_the_supervisor_is_a_failed_task(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         os.mkfifo(tmp_path / "gate")
         task = launched(tmp_path, "echo up", before="echo $$; read x < gate")
@@ -135,7 +135,7 @@ def test_a_runtime_that_dies_with_the_supervisor_is_a_failed_task(tmp_path: Path
 # -- limits ----------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_starts_nothing_and_loses_no_exit(tmp_path: Path) -> None:
+def test_full_disk_refuses_starts_and_loses_no_exit(tmp_path: Path) -> None:
     """Full as far as the supervisor can see: it may not make its files any longer."""
 
     async def scenario(client: SupervisorClient) -> None:
@@ -161,7 +161,7 @@ def test_a_full_disk_starts_nothing_and_loses_no_exit(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_tasks_have_the_limits_the_agent_had(tmp_path: Path) -> None:
+def test_tasks_inherit_the_limits_of_the_agent(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         task = spec(tmp_path, "ulimit -n; cat /proc/self/oom_score_adj; umask")
         await client.start(task)

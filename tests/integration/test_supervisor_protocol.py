@@ -60,7 +60,7 @@ def ask(directory: Path, *requests: dict[str, object]) -> list[object]:
         ({"op": "ack"}, "key"),
     ],
 )
-def test_wrong_requests_are_answered(
+def test_invalid_requests_are_answered_with_an_error(
     tmp_path: Path, request_: dict[str, object], error: str
 ) -> None:
     async def scenario(client: SupervisorClient) -> None:
@@ -121,7 +121,7 @@ def test_supervisor_survives_any_task_spec(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become someone else")
-def test_other_users_are_turned_away_even_if_they_reach_the_socket(tmp_path: Path) -> None:
+def test_other_users_are_refused_though_they_reach_the_socket(tmp_path: Path) -> None:
     program = (
         "import os, socket, sys\n"
         "sock = socket.socket(socket.AF_UNIX)\n"
@@ -153,7 +153,7 @@ def test_other_users_are_turned_away_even_if_they_reach_the_socket(tmp_path: Pat
     run(tmp_path, scenario)
 
 
-def test_a_peer_that_does_not_read_is_cut_off_alone(tmp_path: Path) -> None:
+def test_peer_that_does_not_read_is_disconnected_alone(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         task = spec(tmp_path, "true", key="k" * 1000)
         await client.start(task)
@@ -178,7 +178,7 @@ def test_a_peer_that_does_not_read_is_cut_off_alone(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_supervisor_that_cannot_start_raises_with_the_place_to_look(tmp_path: Path) -> None:
+def test_supervisor_that_cannot_start_raises_naming_its_log(tmp_path: Path) -> None:
     async def body() -> None:
         directory = tmp_path / "supervisor"
         directory.mkdir()
@@ -192,7 +192,7 @@ def test_supervisor_that_cannot_start_raises_with_the_place_to_look(tmp_path: Pa
     asyncio.run(body())
 
 
-def test_a_supervisor_of_another_version_is_replaced_and_its_tasks_go_on(tmp_path: Path) -> None:
+def test_supervisor_of_another_version_is_replaced_and_its_tasks_continue(tmp_path: Path) -> None:
     """The other version is a copy of this one that calls itself so."""
     start_changed_supervisor(tmp_path, "daemon", "PROTOCOL_VERSION = 1", "PROTOCOL_VERSION = 0")
     task = spec(tmp_path, "exec sleep 1000", key="k")
@@ -217,7 +217,7 @@ def test_a_supervisor_of_another_version_is_replaced_and_its_tasks_go_on(tmp_pat
     run(tmp_path, scenario)
 
 
-def test_a_report_has_every_field_the_agent_knows(tmp_path: Path) -> None:
+def test_report_has_every_field_the_agent_knows(tmp_path: Path) -> None:
     """The two sides share no types: this is what keeps them together."""
 
     async def scenario(client: SupervisorClient) -> None:

@@ -46,7 +46,7 @@ def test_exit_code_signal_and_output_are_kept(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_a_start_may_be_repeated_after_its_end_too(tmp_path: Path) -> None:
+def test_repeated_start_returns_the_same_task_even_after_its_end(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         task = spec(tmp_path, "echo ran; exit 4")
         reports = await asyncio.gather(*(client.start(task) for _ in range(5)))
@@ -82,7 +82,7 @@ def test_task_that_cannot_start_raises_the_reason_and_is_forgotten(
     run(tmp_path, scenario)
 
 
-def test_the_environment_is_the_specs_alone_and_never_on_disk(tmp_path: Path) -> None:
+def test_environment_comes_only_from_the_spec_and_is_never_on_disk(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         task = spec(tmp_path, "/usr/bin/env", env={"TOKEN": "s3cret-value"})
         await client.start(task)
@@ -140,7 +140,7 @@ def test_ended_task_leaves_no_process_of_its_control_group(tmp_path: Path) -> No
     run(tmp_path, scenario)
 
 
-def test_a_stop_waits_for_the_grace_then_kills(tmp_path: Path) -> None:
+def test_stop_waits_for_the_grace_period_then_kills(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         polite = spec(tmp_path, "trap 'exit 9' TERM; echo polite; while :; do sleep 0.01; done")
         await client.start(polite)
@@ -173,7 +173,7 @@ def test_only_an_ended_task_can_be_acknowledged(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
-def test_logs_rotate_and_lose_no_line_but_the_oldest(tmp_path: Path) -> None:
+def test_rotated_logs_lose_only_the_oldest_lines(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         task = spec(tmp_path, "i=0; while [ $i -lt 1000 ]; do echo line $i; i=$((i+1)); done")
         await client.start(task)
@@ -198,7 +198,7 @@ def output_in_order(directory: Path) -> list[str]:
 # -- the supervisor itself is killed ---------------------------------------------------------------
 
 
-def test_tasks_survive_the_supervisor_and_their_exit_codes_are_found(tmp_path: Path) -> None:
+def test_tasks_survive_the_supervisor_and_their_exit_codes_are_recovered(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         task = spec(tmp_path, "echo before; read line < fifo; echo after; exit 6")
         os.mkfifo(tmp_path / "fifo")
@@ -218,7 +218,7 @@ def test_tasks_survive_the_supervisor_and_their_exit_codes_are_found(tmp_path: P
     run(tmp_path, scenario)
 
 
-def test_on_an_older_kernel_an_unknown_exit_code_is_not_made_up(tmp_path: Path) -> None:
+def test_unknown_exit_code_on_an_older_kernel_is_reported_as_unknown(tmp_path: Path) -> None:
     """The supervisor that finds the task again can ask neither the kernel nor /proc."""
 
     async def body() -> None:
@@ -273,7 +273,7 @@ def test_output_written_without_a_supervisor_is_not_lost(tmp_path: Path) -> None
     asyncio.run(body())
 
 
-def test_unreported_exit_is_told_to_the_next_agent(tmp_path: Path) -> None:
+def test_unreported_exit_is_reported_to_the_next_agent(tmp_path: Path) -> None:
     async def body() -> None:
         task = spec(tmp_path, "exit 5")
         async with asyncio.timeout(TIMEOUT_S):
@@ -290,7 +290,7 @@ def test_unreported_exit_is_told_to_the_next_agent(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
-def test_a_reused_pid_is_not_taken_for_the_task(tmp_path: Path) -> None:
+def test_reused_pid_is_not_mistaken_for_the_task(tmp_path: Path) -> None:
     """The journal names a process that has another start time: ours is gone."""
 
     async def body() -> None:
@@ -319,7 +319,7 @@ def _forge_start_time(journal: Path, started: TaskReport) -> None:
     opened.close()
 
 
-def test_the_agents_death_touches_neither_supervisor_nor_task(tmp_path: Path) -> None:
+def test_death_of_the_agent_stops_neither_supervisor_nor_task(tmp_path: Path) -> None:
     """The agent is a process of its own here, killed together with its process group."""
     program = (
         "import asyncio, sys, pathlib\n"
@@ -356,7 +356,7 @@ def test_the_agents_death_touches_neither_supervisor_nor_task(tmp_path: Path) ->
     run(tmp_path, scenario)
 
 
-def test_one_supervisor_per_directory(tmp_path: Path) -> None:
+def test_only_one_supervisor_runs_per_directory(tmp_path: Path) -> None:
     async def body() -> None:
         clients = [SupervisorClient(tmp_path / "supervisor") for _ in range(4)]
         await asyncio.gather(*(client.connect() for client in clients))
@@ -368,7 +368,7 @@ def test_one_supervisor_per_directory(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
-def test_supervisor_directory_is_private_and_may_be_deep(tmp_path: Path) -> None:
+def test_supervisor_directory_is_private_and_its_path_may_be_long(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 120)
 
     async def scenario(client: SupervisorClient) -> None:

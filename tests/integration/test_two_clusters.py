@@ -13,7 +13,7 @@ from tests.integration.test_replication_members import jobs, register, servers, 
 from tests.support.polling import until
 
 
-def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(
+def test_lone_server_that_lost_its_disk_does_not_rejoin_its_former_cluster(
     tmp_path: Path,
 ) -> None:
     async def scenario() -> None:
@@ -24,7 +24,7 @@ def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(
             await register(first, "before")
             await lost.stop()
             shutil.rmtree(lost.config.data_dir)
-            group[2] = alone = await start(tmp_path, lost.address)
+            group[2] = alone = await start(tmp_path, lost.cluster.address)
             await alone.leadership.gained()
             await register(alone, "apart")
             theirs = first.store.snapshot().meta.log_id()
@@ -41,9 +41,11 @@ def test_a_lone_server_that_lost_its_disk_stays_apart_from_its_former_cluster(
             await register(first, "after")
             assert jobs(alone) == ["apart"]
             assert jobs(first) == ["after", "before"]
-            assert alone.is_leader
-            (silent,) = [one for one in first.peer_progress() if one.address == lost.address]
-            await first.remove_member(lost.address)
+            assert alone.cluster.is_leader
+            (silent,) = [
+                one for one in first.cluster.peer_progress() if one.address == lost.cluster.address
+            ]
+            await first.membership.remove(lost.cluster.address)
             assert silent.last_contact_s > 0
 
     with capture_logs() as lines:

@@ -37,7 +37,7 @@ class KnownPeers:
     state: ReplicatedState | None = None
 
     def others(self) -> Sequence[Peer]:
-        leader = self.state.leader_address if self.state is not None else None
+        leader = self.state.cluster.leader_address if self.state is not None else None
         ordered = sorted(self.addresses.items(), key=lambda item: (item[0] != leader, item[0]))
         return [Peer(rpc, f"server {rpc}") for _, rpc in ordered]
 
@@ -137,7 +137,7 @@ class GitopsCluster:
     async def leader(self, timeout_s: float = 60.0) -> Member:
         def leading() -> Member | None:
             running = (each for each in self.members if each.running)
-            return next((each for each in running if each.rig.state.is_leader), None)
+            return next((each for each in running if each.rig.state.cluster.is_leader), None)
 
         return await until(leading, timeout_s)
 

@@ -44,7 +44,7 @@ async def _fill(state: ReplicatedState, count: int) -> int:
             await state.propose(Noop(), forward=True)
 
     await asyncio.gather(*(client() for _ in range(256)))
-    return state.last_log_index
+    return state.cluster.last_log_index
 
 
 async def _load(state: ReplicatedState, clients: int) -> dict[str, float]:
@@ -79,27 +79,27 @@ async def _answer(state: ReplicatedState, word: str, argument: str) -> object:
     if word == "fill":
         return await _fill(state, int(argument))
     if word == "add":
-        return await state.add_member(argument)
+        return await state.membership.add(argument)
     if word == "promote":
-        return await state.promote_member(argument)
+        return await state.membership.promote(argument)
     if word == "remove":
-        return await state.remove_member(argument)
+        return await state.membership.remove(argument)
     if word == "members":
-        return {one.address: one.voter for one in state.members}
+        return {one.address: one.voter for one in state.cluster.members}
     if word == "transfer":
-        return await state.transfer_leadership(argument)
+        return await state.cluster.transfer_leadership(argument)
     if word == "read":
-        await state.read_index()
+        await state.reads.read_index()
         return _jobs(state)
     if word == "jobs":
         return _jobs(state)
     return {
-        "leads": state.is_leader,
-        "leader": state.leader_address,
-        "term": state.term,
-        "removed": state.is_removed,
+        "leads": state.cluster.is_leader,
+        "leader": state.cluster.leader_address,
+        "term": state.cluster.term,
+        "removed": state.cluster.is_removed,
         "applied": state.store.watch.applied_index,
-        "threads_failed": state.failure is not None,
+        "threads_failed": state.failure.error is not None,
     }
 
 

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from orchgit.clock import Clock, SystemClock
 from orchgit.ids import IdSource, RandomIds
@@ -48,7 +49,7 @@ async def running_state(
     directory: Path,
     clock: Clock | None = None,
     ids: IdSource | None = None,
-    **options: int,
+    **options: Any,
 ) -> AsyncIterator[ReplicatedState]:
     """A lone server's replicated state over real files; invariants are checked at the end.
 

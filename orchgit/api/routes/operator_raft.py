@@ -19,9 +19,9 @@ async def configuration(call: ApiCall) -> Response:
         index = snapshot.index
         records = {one.address: one for one in snapshot.servers.all()}
     servers = []
-    for member in state.members:
+    for member in state.cluster.members:
         record = records.get(member.address, ServerRecord(member.address))
-        leads = member.address == state.leader_address
+        leads = member.address == state.cluster.leader_address
         servers.append({**_identity(record), "Leader": leads, "Voter": member.voter})
     return call.answer({"Index": index, "Servers": servers})
 
@@ -55,7 +55,7 @@ async def transfer(call: ApiCall) -> Response:
     address = _named(call)
     with call.context.snapshot() as snapshot:
         records = {one.address: one for one in snapshot.servers.all()}
-    before = call.context.state.address
+    before = call.context.state.cluster.address
     await transfer_leadership(call.context, address)
     ends = (records.get(one, ServerRecord(one)) for one in (before, address))
     from_, to = ({"Address": one.address, "ID": one.id, "Name": one.name} for one in ends)

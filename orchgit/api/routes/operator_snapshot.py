@@ -48,8 +48,10 @@ async def _content(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 async def restore(call: ApiCall) -> Response:
     state = call.context.state
-    if not state.is_leader:
-        raise NotLeaderError("cannot restore here: this server does not lead", state.leader_address)
+    if not state.cluster.is_leader:
+        raise NotLeaderError(
+            "cannot restore here: this server does not lead", state.cluster.leader_address
+        )
     with tempfile.TemporaryFile(dir=state.store.path.parent) as file:
         try:
             await _receive(call, file)

@@ -41,7 +41,7 @@ MAX_IN_FLIGHT = 32
 
 
 class HoldsEvaluation(Protocol):
-    """What the applier asks the evaluation queue."""
+    """The part of the evaluation queue that the applier uses."""
 
     def holds(self, eval_id: str, token: str) -> bool: ...
 
@@ -49,7 +49,7 @@ class HoldsEvaluation(Protocol):
 
 
 class PlanCheckView:
-    """A snapshot as a plan check reads it, with nodes that earlier checks have read."""
+    """The state that a plan check reads: one snapshot, and the cached nodes."""
 
     def __init__(self, snapshot: Snapshot, nodes: NodeCache) -> None:
         nodes.refresh(snapshot)
@@ -71,7 +71,8 @@ class PlanCheckView:
 
 
 class PlanApplier:
-    """`on_rejected` hears of every node that a plan was rejected for."""
+    """Checks and commits plans one after the other; calls `on_rejected` with each node that a plan
+    was rejected for."""
 
     def __init__(
         self,
@@ -93,12 +94,13 @@ class PlanApplier:
         self._view: PlanCheckView | None = None
         self._commits: set[asyncio.Task[None]] = set()
         self._touched: Counter[str] = Counter()
-        """Nodes that plans on their way change."""
+        """Nodes that plans in flight change."""
         self._freed: Counter[str] = Counter()
-        """Nodes on which plans on their way stop, evict or change something."""
+        """Nodes on which plans in flight stop, evict or update allocations."""
 
     async def run(self) -> None:
-        """Apply plans until canceled; what is on its way then is left to the log."""
+        """Applies plans until canceled; proposals in flight at that moment may still be
+        committed."""
         while True:
             pending = await self._queue.next()
             try:
@@ -143,8 +145,8 @@ class PlanApplier:
         return check, changes
 
     def _must_wait(self, node_id: str, change: NodeChange) -> bool:
-        """Whether the node's real usage can be known only when earlier plans are committed, and
-        is needed: stops alone are always taken."""
+        """Returns whether the plan must wait for earlier plans before the node's usage is known. A
+        change that only stops allocations never waits."""
         if node_id not in self._touched or not (change.rows or change.updates):
             return False
         return not change.only_adds or node_id in self._freed or node_id not in self._usages
@@ -153,8 +155,8 @@ class PlanApplier:
         return examine_plan(plan, self._view_of_this_turn(), self._usages, changes)
 
     def _view_of_this_turn(self) -> PlanCheckView:
-        """One for all plans that are looked at in one turn of the event loop. Meanwhile no plan on
-        its way is answered, so what the view does not have yet is still in the usage cache."""
+        """Returns one view for all plans that are checked in one turn of the event loop. No plan in
+        flight is answered during a turn, so the usage cache still counts what the view lacks."""
         if self._view is None:
             self._view = PlanCheckView(self._state.store.snapshot(), self._nodes)
             asyncio.get_running_loop().call_soon(self._close_view)
@@ -225,7 +227,7 @@ class PlanApplier:
         )
 
     def _evaluations_of_evicted(self, result: PlanResult) -> list[Evaluation]:
-        """Each job that lost allocations to this plan looks for another place for them."""
+        """Returns one evaluation for each job that lost allocations to this plan."""
         if not result.preemptions:
             return []
         with self._state.store.snapshot() as snapshot:

@@ -27,32 +27,32 @@ from orchgit.scheduler.placement.fit import SINGLE_WRITER, volume_source
 
 
 class PlanView(Protocol):
-    """The newest state, as much of it as a check reads."""
+    """The part of the newest state that a plan check reads."""
 
     @property
     def index(self) -> int:
-        """Given back as refresh index when something is rejected."""
+        """The index of the view, returned as the refresh index when something is rejected."""
         ...
 
     def node(self, node_id: str) -> Node | None: ...
 
     def allocations_on_node(self, node_id: str) -> Sequence[Allocation]:
-        """At least those that are not terminal; terminal ones are ignored."""
+        """Returns at least the node's non-terminal allocations; a check ignores terminal ones."""
         ...
 
     def job_version(self, namespace: str, job_id: str, version: int) -> Job | None: ...
 
 
 class UsageSource(Protocol):
-    """Remembers usage between plans, so that a node's allocations are not read for every plan."""
+    """Provides the usage of nodes; an implementation may cache it between plans."""
 
     def usage(self, node: Node, view: PlanView) -> NodeUsage:
-        """The caller does not change what it gets."""
+        """Returns the node's usage, which the caller must not change."""
         ...
 
 
 class ReadUsage:
-    """The plain source: read the node's allocations each time."""
+    """A usage source without a cache: it reads the node's allocations each time."""
 
     def usage(self, node: Node, view: PlanView) -> NodeUsage:
         return usage_of(node, live_allocations(view, node.id).values())
@@ -60,7 +60,8 @@ class ReadUsage:
 
 @dataclass
 class PlanCheck:
-    """`reasons`: rejected node -> why. `usages`: accepted node -> what is taken there after it."""
+    """The result of a check: `reasons` maps rejected nodes to the reason, `usages` accepted nodes
+    to their usage after the plan."""
 
     result: PlanResult
     reasons: dict[str, str] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class PlanCheck:
 
 @dataclass(slots=True)
 class NodeChange:
-    """All that one plan wants of one node. A row is (which placements, which row of it)."""
+    """All changes of one plan to one node. A row is (index of the placements, row in them)."""
 
     stops: Sequence[AllocStop] = ()
     updates: Sequence[AllocUpdate] = ()
@@ -87,7 +88,8 @@ def examine_plan(
     source: UsageSource | None = None,
     changes: dict[str, NodeChange] | None = None,
 ) -> PlanCheck:
-    """Judge every node of the plan; `changes` as `changes_by_node` gives them."""
+    """Returns which changes of the plan may be committed; `changes` is the result of
+    `changes_by_node`."""
     judge = _Judge(plan, view, source or ReadUsage())
     changes = changes_by_node(plan) if changes is None else changes
     for node_id, change in changes.items():
@@ -141,7 +143,7 @@ def live_allocations(view: PlanView, node_id: str) -> dict[str, Allocation]:
 
 
 class _Judge:
-    """Goes through the nodes of one plan; collects reasons and the usage that would result."""
+    """Judges the nodes of one plan and collects the reasons and the resulting usage."""
 
     def __init__(self, plan: Plan, view: PlanView, source: UsageSource) -> None:
         self._plan = plan
@@ -150,7 +152,7 @@ class _Judge:
         self._asks: list[Ask | None] = [None] * len(plan.placements)
         self._writers: dict[tuple[str, str, int, str], list[VolumeRequest]] = {}
         self._places_writers = any(map(self._written, plan.placements))
-        """Most plans have no volume for a single writer."""
+        """Whether the plan places a single-writer volume; most plans do not."""
         self.reasons: dict[str, str] = {}
         self.usages: dict[str, NodeUsage] = {}
 
@@ -209,7 +211,7 @@ class _Judge:
         return reason
 
     def _staying(self, node_id: str, change: NodeChange) -> list[Allocation]:
-        """The live allocations that the plan leaves as they are."""
+        """Returns the node's live allocations that the plan does not change."""
         touched = {stop.alloc_id for stop in change.stops}
         touched.update(update.alloc_id for update in change.updates)
         touched.update(preemption.alloc_id for preemption in change.preemptions)
@@ -237,7 +239,7 @@ class _Judge:
         return reason
 
     def _ask(self, number: int, placements: Placements, row: int) -> Ask:
-        """Rows that have nothing of their own share one ask."""
+        """Returns the ask of a row; rows without own ports and resources share one."""
         ports = placements.ports[row] if placements.ports else None
         if ports or row in placements.resources_of:
             return ask_of(placements.resources_of.get(row, placements.resources), ports)
@@ -247,7 +249,7 @@ class _Judge:
         return shared
 
     def _writer_conflict(self, node: Node, change: NodeChange) -> str:
-        """A host volume for a single writer has one user."""
+        """Returns the conflict over a single-writer host volume, or an empty string."""
         if not self._places_writers:
             return ""
         wanted = [
@@ -274,7 +276,7 @@ class _Judge:
         return _sources(requests, alloc_name(placements.job_id, placements.task_group, index))
 
     def _written(self, owner: Allocation | Placements) -> list[VolumeRequest]:
-        """Host volumes of which the owner's group wants to be the only writer."""
+        """Returns the host volumes that the owner's group claims as their only writer."""
         key = (owner.namespace, owner.job_id, owner.job_version, owner.task_group)
         if key not in self._writers:
             job = self._view.job_version(*key[:3])
@@ -289,8 +291,8 @@ class _Judge:
 
 
 def _that_matters_there(change: NodeChange) -> NodeChange:
-    """Without what the servers only note for themselves: when they look at an allocation again,
-    and how often it was rescheduled. Its node may be in any state, or gone."""
+    """Returns the change without updates of fields that only servers use (follow-up evaluation,
+    reschedule history): those are accepted whatever the node's state."""
     noted = [u for u in change.updates if _is_note(u)]
     if not noted:
         return change
@@ -299,8 +301,8 @@ def _that_matters_there(change: NodeChange) -> NodeChange:
 
 
 def _records_return(update: AllocUpdate) -> bool:
-    """It notes that the allocation was reported again: a node that comes back may do so before it
-    is ready."""
+    """Returns whether the update records that the allocation was reported again; a returning node
+    may do so before it is ready."""
     return _is_note(msgspec.structs.replace(update, record_client_status=""))
 
 
@@ -337,7 +339,7 @@ def _whole(plan: Plan, changes: dict[str, NodeChange], view: PlanView) -> PlanRe
 def _partial(
     plan: Plan, changes: dict[str, NodeChange], view: PlanView, refused: PlanResult
 ) -> PlanResult:
-    """The changes of the nodes that were not rejected."""
+    """Returns the changes of the nodes that were not rejected."""
     rejected = set(refused.rejected_nodes)
     placements = [kept for group in plan.placements if (kept := without_nodes(group, rejected))]
     placed = {alloc_id for group in placements for alloc_id in group.alloc_ids}
@@ -358,7 +360,7 @@ def _partial(
 def _still_live(
     changes: dict[str, NodeChange], view: PlanView, preemptions: list[AllocPreemption]
 ) -> list[AllocPreemption]:
-    """An allocation that ended by itself meanwhile need not be evicted."""
+    """Returns the preemptions of allocations that have not ended meanwhile."""
     live = {
         node_id: live_allocations(view, node_id)
         for node_id, change in changes.items()
@@ -368,7 +370,8 @@ def _still_live(
 
 
 def without_nodes(placements: Placements, node_ids: set[str]) -> Placements | None:
-    """The rows that are on other nodes, renumbered; None when none is left."""
+    """Returns the placements without the rows on these nodes, renumbered; None if no row is
+    left."""
     keep = [row for row, node_id in enumerate(placements.node_ids) if node_id not in node_ids]
     if len(keep) == len(placements.node_ids):
         return placements
@@ -393,7 +396,7 @@ def without_nodes(placements: Placements, node_ids: set[str]) -> Placements | No
 
 
 def _without_canaries(plan: Plan, dropped: set[str]) -> Deployment | None:
-    """The plan's deployment, its canaries that were not placed taken out."""
+    """Returns the plan's deployment without the canaries that were dropped."""
     deployment = plan.deployment
     if deployment is None:
         return None

@@ -9,7 +9,8 @@ from orchgit.state.snapshot import Snapshot
 
 
 class NodeCache:
-    """Call `refresh` before reading: it drops the nodes that changed since the last refresh."""
+    """Caches decoded nodes. Call `refresh` before reading: it drops the nodes changed since the
+    last refresh."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -17,8 +18,8 @@ class NodeCache:
         self._count = 0
 
     def refresh(self, snapshot: Snapshot) -> None:
-        """Drop what the snapshot has newer. A deleted node leaves no row behind: it shows in the
-        number of nodes, and everything is read anew then."""
+        """Drops nodes that are newer in the snapshot. A deleted node leaves no changed row, so a
+        lower number of nodes empties the cache."""
         seen, self._index = self._index, snapshot.index
         if snapshot.table_indexes.newest("nodes") <= seen:
             return
@@ -32,7 +33,8 @@ class NodeCache:
         self._count = count
 
     def node(self, snapshot: Snapshot, node_id: str) -> Node | None:
-        """Without what no check of a plan looks at: thousands of nodes are kept."""
+        """Returns the node without the fields that no plan check reads, which saves memory; None if
+        it is unknown."""
         known = self._nodes.get(node_id)
         if known is None:
             read = snapshot.nodes.get(node_id)

@@ -1,4 +1,5 @@
-"""Which nodes have plans rejected again and again: then the node is at fault, not the plans. Pure.
+"""Finds nodes whose plans are rejected again and again, which means that the node is at fault.
+Pure.
 
 A rejection is normal when two workers plan at once; many for one node within minutes mean that the
 schedulers' picture of it does not fit the applier's, and every further plan for it is wasted.
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RejectionLimits:
-    """Only when `enabled` is a node marked ineligible; counting goes on either way."""
+    """When a node counts as faulty. Nodes are marked ineligible only if `enabled`; rejections count
+    either way."""
 
     enabled: bool = False
     threshold: int = 100
@@ -21,7 +23,7 @@ class RejectionLimits:
 
 
 class NodeRejections:
-    """Times are monotonic seconds of the caller."""
+    """Counts rejections per node; times are monotonic seconds of the caller."""
 
     def __init__(self, limits: RejectionLimits) -> None:
         self._limits = limits
@@ -29,7 +31,7 @@ class NodeRejections:
         self._marked: deque[float] = deque()
 
     def add(self, node_id: str, now_s: float) -> bool:
-        """Count one rejection; True: the node should be marked ineligible now."""
+        """Counts one rejection; returns whether the node should be marked ineligible now."""
         times = self._rejected.setdefault(node_id, deque(maxlen=self._limits.threshold))
         times.append(now_s)
         _drop_before(times, now_s - self._limits.window_s)

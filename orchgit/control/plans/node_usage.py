@@ -1,4 +1,4 @@
-"""What is taken on one node, and whether something more fits. Pure arithmetic for the plan applier.
+"""Sums the resources in use on one node and decides whether more fits. Pure.
 
 Amounts are sums, so that one node's usage stays small however many allocations it runs.
 """
@@ -22,7 +22,7 @@ DeviceUse = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one allocation takes."""
+    """The resources that one allocation takes."""
 
     cpu_shares: int = 0
     memory_mb: int = 0
@@ -35,7 +35,7 @@ class Ask:
 def ask_of(
     resources: AllocatedResources | None, ports: Sequence[AllocatedPort] | None = None
 ) -> Ask:
-    """The ask of an allocation with these resources; `ports` are added to those in them."""
+    """Returns the ask of an allocation with these resources and, besides theirs, these `ports`."""
     if resources is None:
         return Ask()
     total = resources.total()
@@ -57,7 +57,8 @@ def ask_of(
 def _port_uses(
     resources: AllocatedResources, ports: Sequence[AllocatedPort] | None
 ) -> Iterable[PortUse]:
-    """Ports of its own come with an allocation's placement; the networks then only repeat them."""
+    """Returns the ports in use. `ports` of a placement replace those of the networks, which only
+    repeat them."""
     if not ports:
         return ports_of(resources)
     both = (*(resources.shared.ports or ()), *ports)
@@ -66,8 +67,8 @@ def _port_uses(
 
 @dataclass(slots=True)
 class NodeUsage:
-    """`add` returns why the node cannot take it, as Nomad words it, or an empty string; a sum of
-    several asks is judged by `over` once all are in."""
+    """The resources in use on one node. `add` returns why the node cannot take an ask, in Nomad's
+    words, or an empty string; `over` judges the sum after several asks."""
 
     cpu_shares: int = 0
     memory_mb: int = 0
@@ -92,7 +93,7 @@ class NodeUsage:
         return refusal
 
     def over(self, node: Node) -> str:
-        """The first dimension of the node that is exceeded, or an empty string."""
+        """Returns the first dimension in which the usage exceeds the node, or an empty string."""
         if 0 < node.node_max_allocs < self.allocations:
             return "max allocation exceeded"
         cpu_shares, memory_mb, disk_mb = capacity_of(node)
@@ -149,7 +150,7 @@ class NodeUsage:
 
 
 def usage_of(node: Node, allocations: Iterable[Allocation]) -> NodeUsage:
-    """What these allocations and the node's own reservations take together.
+    """Returns the usage of these allocations and the node's own reservations.
 
     Clashes among allocations that are already committed are not the next plan's fault.
     """

@@ -1,4 +1,5 @@
-"""Writes outcomes without a plan to the log: those of one turn of the event loop are one entry."""
+"""Writes evaluation outcomes without a plan to the log; outcomes of one event-loop turn share an
+entry."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ MAX_TOGETHER = 128
 
 
 class OutcomeWriter:
-    """Each caller hears when its own evaluations are stored, or why they are not."""
+    """Stores outcomes; each caller receives the result of the entry that holds its evaluations."""
 
     def __init__(self, state: ReplicatedState, clock: Clock) -> None:
         self._state = state
@@ -24,7 +25,8 @@ class OutcomeWriter:
         self._entries: set[asyncio.Task[int]] = set()
 
     async def store(self, evaluations: list[Evaluation]) -> int:
-        """Returns the entry's index. A caller that is canceled takes nothing back."""
+        """Stores the evaluations and returns the index of their entry. Canceling the caller does
+        not withdraw them."""
         if self._entry is None or len(self._gathered) >= MAX_TOGETHER:
             self._begin_entry()
         self._gathered.extend(evaluations)
@@ -32,7 +34,8 @@ class OutcomeWriter:
         return await asyncio.shield(self._entry)
 
     def _begin_entry(self) -> None:
-        """A task begins in the next turn of the loop: until then more may join."""
+        """Starts an entry that is proposed in the next event-loop turn; outcomes may join until
+        then."""
         gathered: list[Evaluation] = []
         task = asyncio.create_task(self._write(gathered))
         self._entries.add(task)

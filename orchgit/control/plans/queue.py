@@ -1,4 +1,4 @@
-"""Plans waiting for the applier: the most urgent first, the oldest first among equals."""
+"""The queue of plans for the applier, ordered by priority, then by age."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_WAITING = 4096
 
 @dataclass(order=True)
 class PendingPlan:
-    """`answer` is resolved by the applier: committed (maybe in part), or an error.
+    """A plan in the queue. The applier resolves `answer` with the result or an error.
 
     `followups` are stored with any part of the plan, `closing` only with all of it.
     """
@@ -30,7 +30,7 @@ class PendingPlan:
 
 
 class PlanQueue:
-    """Filled by the RPC side, emptied by the one applier."""
+    """The queue between the RPC handlers, which submit plans, and the one applier."""
 
     def __init__(self) -> None:
         self._heap: list[PendingPlan] = []
@@ -47,7 +47,8 @@ class PlanQueue:
         followups: Sequence[Evaluation] = (),
         closing: Sequence[Evaluation] = (),
     ) -> PlanResult:
-        """Wait for the applier's answer. Raises UnavailableError when the queue is full."""
+        """Queues the plan and waits for the applier's answer. Raises UnavailableError when the
+        queue is full."""
         if self._closed:
             raise NotLeaderError("cannot apply the plan: this server does not lead any more")
         if len(self._heap) >= MAX_WAITING:
@@ -60,7 +61,7 @@ class PlanQueue:
         return await answer
 
     async def next(self) -> PendingPlan:
-        """The plan to look at next; those nobody waits for any more are dropped."""
+        """Returns the next plan; drops plans whose submitter was canceled."""
         while True:
             while self._heap:
                 pending = heapq.heappop(self._heap)
@@ -70,7 +71,7 @@ class PlanQueue:
             await self._filled.wait()
 
     def close(self) -> None:
-        """Leadership is lost: everybody who waits hears of it."""
+        """Fails every waiting plan because leadership is lost."""
         self._closed = True
         for pending in self._heap:
             if not pending.answer.done():

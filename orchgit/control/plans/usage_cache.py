@@ -16,7 +16,7 @@ from orchgit.model.node import Node
 
 
 class NodeUsageCache:
-    """A UsageSource with a cache."""
+    """A usage source that caches the usage of each node."""
 
     def __init__(self) -> None:
         self._usages: dict[str, NodeUsage] = {}
@@ -32,9 +32,9 @@ class NodeUsageCache:
         return known
 
     def record(self, usages: Mapping[str, NodeUsage]) -> None:
-        """These nodes are used like this now, by plans that are committed or on their way."""
+        """Stores the usage of these nodes after plans that are committed or in flight."""
         self._usages.update(usages)
 
     def forget(self, node_ids: Collection[str]) -> bool:
-        """Read these nodes anew next time; says whether any of them was known."""
+        """Drops the usage of these nodes; returns whether any was cached."""
         return any([self._usages.pop(node_id, None) is not None for node_id in node_ids])

@@ -27,13 +27,14 @@ from orchgit.replication.replicated import ReplicatedState
 _log = structlog.get_logger(component="autopilot")
 
 _LEARNING_S = 0.2
-"""How often it looks while a server is catching up."""
+"""The interval in seconds while a learner is catching up."""
 
 
 @dataclass(frozen=True)
 class AutopilotLimits:
-    """A server that is silent for `failed_after_s` is shown as failed; for `dead_after_s`, it may
-    be taken out. `bootstrap_expect`: with fewer votes the cluster is still forming."""
+    """Times and counts that autopilot goes by. A server silent for `failed_after_s` is shown as
+    failed; after `dead_after_s` it may be removed. With fewer voters than `bootstrap_expect` the
+    cluster is still forming."""
 
     interval_s: float = 1.0
     failed_after_s: float = 3.0
@@ -43,7 +44,8 @@ class AutopilotLimits:
 
 @dataclass(frozen=True, slots=True)
 class ServerHealth:
-    """`record` may lack everything but the address, of a server that has not told more yet."""
+    """The health of one member. `record` holds only the address until the server has recorded
+    itself."""
 
     record: ServerRecord
     view: ServerView
@@ -65,7 +67,8 @@ class ClusterHealth:
 
 
 class Autopilot:
-    """Of one leadership: what it knows begins with it."""
+    """Promotes and removes members during one leadership; its knowledge of the servers starts
+    empty."""
 
     def __init__(self, state: ReplicatedState, clock: Clock, limits: AutopilotLimits) -> None:
         self._state = state
@@ -85,7 +88,7 @@ class Autopilot:
             await self._clock.sleep(_LEARNING_S if learning else self._limits.interval_s)
 
     def look(self) -> list[ServerView]:
-        """Every member as it is now; remembered as its standing."""
+        """Returns every member as it is now and updates the members' stability."""
         servers = self._views()
         now_s = self._clock.monotonic_s()
         self._standing = standings(self._standing, servers, self._config(), now_s)
@@ -95,7 +98,7 @@ class Autopilot:
         servers, config = self.look(), self._config()
         with self._state.store.snapshot() as snapshot:
             records = {record.address: record for record in snapshot.servers.all()}
-        last_index = self._state.last_log_index
+        last_index = self._state.cluster.last_log_index
         found = [
             ServerHealth(
                 record=records.get(view.address) or ServerRecord(view.address),
@@ -108,7 +111,7 @@ class Autopilot:
             for view in servers
         ]
         tolerance = failure_tolerance(servers, self._standing)
-        return ClusterHealth(found, tolerance, self._state.term)
+        return ClusterHealth(found, tolerance, self._state.cluster.term)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -117,12 +120,12 @@ class Autopilot:
             return snapshot.autopilot_config.get()
 
     def _views(self) -> list[ServerView]:
-        last_index = self._state.last_log_index
-        progress = {peer.address: peer for peer in self._state.peer_progress()}
+        last_index = self._state.cluster.last_log_index
+        progress = {peer.address: peer for peer in self._state.cluster.peer_progress()}
         views = []
-        for member in self._state.members:
+        for member in self._state.cluster.members:
             peer = progress.get(member.address)
-            leads = member.address == self._state.address
+            leads = member.address == self._state.cluster.address
             silent_s = 0.0 if leads else peer.last_contact_s if peer else float("inf")
             behind = 0 if leads else max(0, last_index - (peer.match_index if peer else 0))
             views.append(ServerView(member.address, member.voter, leads, silent_s, behind))
@@ -133,7 +136,7 @@ class Autopilot:
         return self._clock.now_ns() - int(ago_s * NS_PER_S)
 
     async def _act(self, servers: list[ServerView]) -> None:
-        """One change of the members at a time; what else is to be done is seen the next time."""
+        """Changes at most one member; the next round makes the next change."""
         now_s, config = self._clock.monotonic_s(), self._config()
         limits = self._limits
         await self._tell_states(servers)
@@ -141,22 +144,24 @@ class Autopilot:
             return await self._promote(address)
         for address in removals(servers, self._standing, config, limits.dead_after_s, now_s):
             _log.warning("dead server removed from the cluster", server=address)
-            await self._state.remove_member(address)
+            await self._state.membership.remove(address)
             await self._state.propose(DeleteServer(address=address))
             return
         await self._forget_strays(servers, now_s)
 
     async def _promote(self, address: str) -> None:
-        """A new server that falls behind once more is asked again a moment later."""
+        """Makes a learner a voter; the next round tries again if the learner fell behind
+        meanwhile."""
         try:
-            await self._state.promote_member(address)
+            await self._state.membership.promote(address)
         except (RefusedError, UnavailableError) as error:
             _log.debug("cannot make a server a voter yet", server=address, error=str(error))
             return
         _log.info("server has caught up and is a voter now", server=address)
 
     async def _tell_states(self, servers: list[ServerView]) -> None:
-        """All servers show the same; a server that cannot be told from a dead one is failed."""
+        """Records the state of each server so that all servers show the same. A server is failed
+        once it was silent for `failed_after_s`."""
         with self._state.store.snapshot() as snapshot:
             known = {record.address: record.status for record in snapshot.servers.all()}
         for server in servers:
@@ -170,15 +175,17 @@ class Autopilot:
                 await self._tell(SetServerStatus(address=server.address, status=status))
 
     async def _tell(self, command: SetServerStatus) -> None:
-        """In the middle of an upgrade there may be a server that does not understand it."""
+        """Proposes the state; during an upgrade a server of an older version may make the log
+        refuse the command."""
         try:
             await self._state.propose(command)
         except RefusedError as error:
             _log.debug("cannot record a server", error=str(error))
 
     async def _forget_strays(self, servers: list[ServerView], now_s: float) -> None:
-        """Records of servers that were taken out and wrote themselves down once more, or that left
-        while they led."""
+        """Deletes records of servers that are no members, `dead_after_s` after the record was first
+        seen: a removed server may record itself again, and a leader that leaves keeps its
+        record."""
         members = {server.address for server in servers}
         with self._state.store.snapshot() as snapshot:
             strays = [one.address for one in snapshot.servers.all() if one.address not in members]

@@ -1,4 +1,5 @@
-"""Which servers autopilot promotes and removes. Pure: the servers' states and the time go in.
+"""Pure rules that decide which servers autopilot promotes and removes, given their states and the
+time.
 
 A learner that keeps up becomes a voter once it was stable for a while. A dead server is removed,
 because as a voter it makes every further loss weigh more; but never below a number of voters that
@@ -16,12 +17,13 @@ from orchgit.model.operator import AutopilotConfig
 
 HICCUP_S = 1.0
 SAFE_VOTERS = 3
-"""Fewer cannot lose one: a dead server out of three stays a member until there is another one."""
+"""Voters that are never reduced: a dead one of three stays a member until another one joins."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """A member as the leader sees it. `silent_s`: since it answered; `behind`: entries it lacks."""
+    """A member as the leader sees it: `silent_s` is the time since its last answer (seconds),
+    `behind` the number of log entries that it lacks."""
 
     address: str
     voter: bool
@@ -32,7 +34,8 @@ class ServerView:
 
 @dataclass(frozen=True, slots=True)
 class ServerStability:
-    """Whether a server is steady, since when, and since when it is looked at (monotonic)."""
+    """Whether a server is steady, since when, and since when the leader watches it (monotonic
+    seconds)."""
 
     steady: bool
     since_s: float
@@ -40,12 +43,13 @@ class ServerStability:
 
 
 def is_healthy(server: ServerView, config: AutopilotConfig) -> bool:
-    """At this moment."""
+    """Returns whether the server keeps up with the leader at this moment."""
     return _keeps_up(server, config, config.last_contact_threshold_ns / NS_PER_S)
 
 
 def is_steady(server: ServerView, config: AutopilotConfig) -> bool:
-    """Healthy but for a hiccup: a busy machine is late for once, and that proves nothing."""
+    """Returns whether the server keeps up, ignoring a silence of up to `HICCUP_S`: a busy machine
+    may answer late once."""
     return _keeps_up(server, config, max(HICCUP_S, config.last_contact_threshold_ns / NS_PER_S))
 
 
@@ -61,7 +65,8 @@ def standings(
     config: AutopilotConfig,
     now_s: float,
 ) -> dict[str, ServerStability]:
-    """Those of before, carried on; servers that are members no more are forgotten."""
+    """Returns the stability of every member, carried on from `known`; servers that left are
+    dropped."""
     found = {}
     for server in servers:
         before = known.get(server.address)
@@ -82,7 +87,8 @@ def promotions(
     bootstrap_expect: int,
     now_s: float,
 ) -> list[str]:
-    """Learners that get a vote: at once while the cluster is still forming."""
+    """Returns the addresses of learners to promote: steady for the stabilization time, or steady at
+    all while the cluster is forming."""
     forming = sum(server.voter for server in servers) < bootstrap_expect
     wanted_s = 0.0 if forming else config.server_stabilization_time_ns / NS_PER_S
     return [
@@ -97,7 +103,8 @@ def promotions(
 def is_dead(
     server: ServerView, standing: ServerStability, dead_after_s: float, now_s: float
 ) -> bool:
-    """A leader that has just taken over has not heard of anybody yet: its own time counts."""
+    """Returns whether the server was silent for `dead_after_s`. A new leader has not heard from any
+    server, so the time that it watches the server limits the silence."""
     watched_s = now_s - standing.known_since_s
     return not server.leads and min(server.silent_s, watched_s) >= dead_after_s
 
@@ -109,7 +116,7 @@ def removals(
     dead_after_s: float,
     now_s: float,
 ) -> list[str]:
-    """Dead servers to take out, in this order, one after the other."""
+    """Returns the addresses of dead servers to remove, in the order of removal."""
     if not config.cleanup_dead_servers:
         return []
     dead = [one for one in servers if is_dead(one, standing[one.address], dead_after_s, now_s)]
@@ -124,7 +131,7 @@ def removals(
 def failure_tolerance(
     servers: Sequence[ServerView], standing: Mapping[str, ServerStability]
 ) -> int:
-    """How many steady voters may fail before the cluster cannot write."""
+    """Returns how many steady voters may fail before the cluster cannot write."""
     voters = [server for server in servers if server.voter]
     steady = sum(standing[server.address].steady for server in voters)
     return max(0, steady - (len(voters) // 2 + 1))

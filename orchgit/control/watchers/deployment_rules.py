@@ -1,4 +1,4 @@
-"""What should happen to a running deployment. Pure: state in, decisions out.
+"""Pure rules that decide what a running deployment needs next.
 
 The scheduler places, replaces and completes allocations. Between its evaluations these rules
 promote canaries that are all healthy, let failed allocations be replaced, have the job evaluated
@@ -23,7 +23,8 @@ NO_PROGRESS = "Failed due to progress deadline"
 
 @dataclass(frozen=True)
 class DeploymentDecision:
-    """What to do now; all empty: nothing. `fail` is the description of the failure."""
+    """The changes that a deployment needs now; none if every field is empty. `fail` describes the
+    failure."""
 
     promote: tuple[str, ...] = ()
     """Groups whose canaries become ordinary allocations."""
@@ -33,12 +34,13 @@ class DeploymentDecision:
     """Allocations that may be rescheduled although the deployment runs."""
     evaluate: bool = False
     look_again_ns: int | None = None
-    """When a deadline passes, should nothing happen before."""
+    """The time of the next deadline, None without one."""
 
 
 @dataclass
 class HealthyAllocations:
-    """What was seen of one deployment before: only what is new asks for an evaluation."""
+    """The healthy allocations of one deployment that were seen before: only new ones cause an
+    evaluation."""
 
     healthy: set[str] = field(default_factory=set)
 
@@ -49,7 +51,8 @@ def judge(
     memory: HealthyAllocations,
     now_ns: int,
 ) -> DeploymentDecision:
-    """One look at a deployment and its allocations; `memory` is brought up to date."""
+    """Returns what the deployment needs, given its allocations; adds the healthy ones to
+    `memory`."""
     if deployment.status not in WATCHED:
         return DeploymentDecision()
     late = [state for state in deployment.task_groups.values() if is_late(state, now_ns)]
@@ -73,7 +76,7 @@ def judge(
 
 
 def is_late(state: DeploymentState, now_ns: int) -> bool:
-    """Whether the group's progress deadline passed with something still to do."""
+    """Returns whether the group's progress deadline passed before the group was done."""
     deadline_ns = _deadline_ns(state)
     return deadline_ns is not None and deadline_ns <= now_ns
 
@@ -84,14 +87,15 @@ def next_deadline_ns(deployment: Deployment) -> int | None:
 
 
 def _deadline_ns(state: DeploymentState) -> int | None:
-    """None: the group has no deadline, is done, or waits for a person to promote it."""
+    """Returns the group's progress deadline; None if the group has none, is done, or waits for its
+    promotion."""
     if not state.progress_deadline_ns or state.require_progress_by is None:
         return None
     return None if is_done(state) else ns_of_datetime(state.require_progress_by)
 
 
 def is_done(state: DeploymentState) -> bool:
-    """Whether nothing more is expected of the group, or nothing before its promotion."""
+    """Returns whether the group needs no further progress, or none before its promotion."""
     wanted = state.desired_canaries if _waits_for_promotion(state) else state.desired_total
     return state.healthy_allocs >= wanted
 
@@ -101,7 +105,8 @@ def _waits_for_promotion(state: DeploymentState) -> bool:
 
 
 def may_promote(deployment: Deployment, allocations: Sequence[Allocation]) -> tuple[str, ...]:
-    """The groups whose canaries wait, if all may be promoted without asking and are healthy."""
+    """Returns the groups whose canaries wait for promotion, if all are healthy and set to
+    `auto_promote`."""
     groups = deployment.task_groups
     waiting = {name: state for name, state in groups.items() if _waits_for_promotion(state)}
     if not all(state.auto_promote for state in waiting.values()):
@@ -117,7 +122,8 @@ def may_promote(deployment: Deployment, allocations: Sequence[Allocation]) -> tu
 def _hopeless_groups(
     deployment: Deployment, allocations: Sequence[Allocation]
 ) -> list[DeploymentState]:
-    """Without a progress deadline the first unhealthy allocation ends the deployment."""
+    """Returns the groups without a progress deadline that have an unhealthy allocation: it ends the
+    deployment."""
     unhealthy = {held.task_group for held in allocations if _health(held) is False}
     return [
         state
@@ -127,7 +133,8 @@ def _hopeless_groups(
 
 
 def _replaceable(deployment: Deployment, allocations: Sequence[Allocation]) -> list[str]:
-    """Unhealthy ones: with a progress deadline they may be tried elsewhere until it passes."""
+    """Returns the unhealthy allocations that the scheduler may replace until the progress deadline
+    passes."""
     return [
         held.id
         for held in allocations

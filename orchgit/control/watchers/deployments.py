@@ -1,4 +1,4 @@
-"""Applies the deployment rules to every active deployment, whenever one may have changed."""
+"""Applies the deployment rules to every active deployment that may have changed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ _REST_MAX_S = 2.0
 
 
 class DeploymentWatcher:
-    """`take` marks what may have changed; `run` looks at the marked ones, one by one."""
+    """Watches deployments: `take` marks those that may have changed, `run` judges the marked
+    ones."""
 
     def __init__(self, state: ReplicatedState, clock: Clock, ids: IdSource) -> None:
         self._state = state
@@ -76,8 +77,9 @@ class DeploymentWatcher:
             self._changed.set()
 
     def _rests(self, deployment_id: str) -> bool:
-        """A large deployment takes long to look at: then it is looked at less often, not at every
-        report of every agent. What was marked meanwhile is seen when the rest is over."""
+        """Returns whether a deployment is judged later. A large deployment takes long to judge, so
+        it rests in between instead of being judged at every report of every agent; changes
+        meanwhile are judged after the rest."""
         left_s = self._rests_until_s.get(deployment_id, 0.0) - self._clock.monotonic_s()
         if left_s <= 0:
             return False
@@ -124,7 +126,7 @@ class DeploymentWatcher:
     def _commands(
         self, snapshot: Snapshot, deployment: Deployment, verdict: DeploymentDecision
     ) -> list[Command]:
-        """The verdict as log entries; each brings its evaluation with it."""
+        """Returns the commands that carry out the decision; each contains its evaluation."""
         job = snapshot.jobs.get(deployment.namespace, deployment.job_id)
         if job is None:
             return []
@@ -168,7 +170,8 @@ class DeploymentWatcher:
     def _failure(
         self, snapshot: Snapshot, deployment: Deployment, job: Job, verdict: DeploymentDecision
     ) -> FailDeployment:
-        """End the deployment as failed and, if asked for, run the last stable version again."""
+        """Returns the command that ends the deployment as failed and, if decided, reverts the job
+        to its last stable version."""
         versions = snapshot.job_versions.of_job(deployment.namespace, deployment.job_id)
         revert = auto_revert(deployment, verdict.fail, verdict.revert, versions)
         now_ns = self._clock.now_ns()

@@ -1,4 +1,4 @@
-"""Which allocations leave a draining node now. Pure.
+"""Pure rules that decide which allocations leave a draining node now.
 
 Service groups move a few at a time (`migrate.max_parallel`), counted over the whole job, so that
 draining many nodes at once takes no more of it away than draining one. Batch work, that which runs
@@ -20,8 +20,8 @@ from orchgit.model.node import DrainStrategy
 
 @dataclass(frozen=True)
 class NodeDrain:
-    """`remaining`: what must still leave, all of it. `is_forced`: leave at once; `is_late`: since
-    the drain's deadline has passed."""
+    """The state of one node's drain. `remaining` are the allocations that must still leave;
+    `is_forced` makes them leave at once; `is_late` says that the drain's deadline has passed."""
 
     remaining: tuple[Allocation, ...]
     is_forced: bool
@@ -36,7 +36,7 @@ class NodeDrain:
 def node_drain(
     strategy: DrainStrategy, allocations: Sequence[Allocation], now_ns: int
 ) -> NodeDrain:
-    """Where one node's drain stands; `allocations` are all of the node."""
+    """Returns the state of one node's drain; `allocations` are all of the node."""
     deadline_ns = (
         ns_of_datetime(strategy.force_deadline) if strategy.force_deadline is not None else None
     )
@@ -49,7 +49,8 @@ def node_drain(
 
 
 def leave_now(drain: NodeDrain) -> list[Allocation]:
-    """What a node's drain asks to leave whatever the groups' strategies say."""
+    """Returns the allocations that leave regardless of their groups' migrate strategies: all if the
+    drain is forced, or if only system jobs remain."""
     movable = [held for held in drain.remaining if _may_be_marked(held)]
     if drain.is_forced:
         return movable
@@ -61,7 +62,7 @@ def leave_now(drain: NodeDrain) -> list[Allocation]:
 def next_of_group(
     group: TaskGroup, of_group: Sequence[Allocation], draining: frozenset[str], now_ns: int
 ) -> list[Allocation]:
-    """Allocations of one service group that may leave draining nodes now.
+    """Returns the allocations of one service group that may leave draining nodes now.
 
     `of_group` are all of the group's allocations. As many may be missing as `max_parallel` says;
     those marked already and those whose health is not known yet count as missing.
@@ -80,8 +81,8 @@ def next_of_group(
 
 
 def settled_at_ns(allocation: Allocation, strategy: MigrateStrategy) -> int:
-    """When the next one need not wait for this one any more: at once if its agent has called it
-    healthy or not, else at the deadline that it has for that."""
+    """Returns when this allocation stops delaying the next one: 0 once its agent reported its
+    health, else its healthy deadline."""
     status = allocation.deployment_status
     if status is not None and status.healthy is not None:
         return 0

@@ -1,4 +1,4 @@
-"""Empties draining nodes: marks allocations to migrate, at their jobs' pace, and ends drains."""
+"""Drains nodes: marks allocations to migrate within their groups' limits, and ends drains."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ _REST_MAX_S = 2.0
 
 
 class Drainer:
-    """Sleeps while no node drains; else looks again at every change of a job that must move."""
+    """Watches draining nodes; judges them again when an allocation on them or of a moving job
+    changes."""
 
     def __init__(self, state: ReplicatedState, clock: Clock, ids: IdSource) -> None:
         self._state = state
@@ -47,10 +48,10 @@ class Drainer:
         self._changed = Wakeup(clock)
         self._draining: set[str] = set()
         self._moving: set[str] = set()
-        """Keys of the jobs that had groups to move at the last look."""
+        """Keys of the jobs whose groups had to move in the last round."""
         self._alarm_ns: int | None = None
         self._settling_ns: int | None = None
-        """When the first of those whose health is awaited is waited for no longer."""
+        """The earliest healthy deadline of the allocations whose health is awaited."""
 
     def restore(self, snapshot: Snapshot) -> None:
         self._note_nodes(snapshot, (node.id for node in snapshot.nodes.all()))
@@ -75,7 +76,8 @@ class Drainer:
     # -- inside --------------------------------------------------------------------------------
 
     def _concerns(self, batch: AppliedBatch) -> bool:
-        """Whether an allocation changed on a draining node, or of a job that moves off one."""
+        """Returns whether an allocation of a draining node or of a job that moves off one
+        changed."""
         if not self._draining:
             return False
         on_nodes = batch.changed.get("allocations_by_node", ())
@@ -92,7 +94,8 @@ class Drainer:
                 self._draining.discard(node_id)
 
     async def _look(self) -> float:
-        """Returns for how many seconds it held up the loop, which waiting for the log does not."""
+        """Marks allocations and ends drains; returns the seconds it blocked the event loop, without
+        waits for the log."""
         began_s = self._clock.monotonic_s()
         self._settling_ns = None
         with self._state.store.snapshot() as snapshot:
@@ -158,7 +161,8 @@ class Drainer:
     def _transitions(
         self, snapshot: Snapshot, leaving: dict[str, Allocation]
     ) -> UpdateAllocTransitions | None:
-        """The marks, with one evaluation per job concerned."""
+        """Returns the command that marks the allocations to migrate, with one evaluation per
+        job."""
         if not leaving:
             return None
         now_ns = self._clock.now_ns()

@@ -1,4 +1,4 @@
-"""Deletes what has ended: evaluations with their allocations, jobs, deployments, nodes, rollouts.
+"""Deletes ended evaluations with their allocations, jobs, deployments, nodes and rollouts.
 
 Runs at an interval, with an age for each kind, and at once for `system gc`. Deletions are proposed
 in batches, so that no log entry grows with the cluster.
@@ -37,14 +37,14 @@ _log = structlog.get_logger(component="control")
 
 BATCH = 1000
 LOOKED_AT_ONCE = 20
-"""Evaluations between two turns of the event loop."""
+"""Evaluations judged in one turn of the event loop."""
 
 _TERMINAL = (EvalStatus.COMPLETE, EvalStatus.FAILED, EvalStatus.CANCELLED)
 
 
 @dataclass(frozen=True)
 class GarbageLimits:
-    """Ages after which a kind is forgotten, and how many rollouts of a source are kept."""
+    """Ages after which ended objects are deleted, and how many rollouts are kept per source."""
 
     interval_s: float = 300.0
     evaluation_age_s: float = 3600.0
@@ -56,7 +56,8 @@ class GarbageLimits:
 
 
 class StateGarbageCollector:
-    """`collect` may be called while `run` sleeps; two collections never overlap."""
+    """Collects garbage at an interval; `collect` may be called meanwhile, and collections never
+    overlap."""
 
     def __init__(self, state: ReplicatedState, clock: Clock, limits: GarbageLimits) -> None:
         self._state = state
@@ -73,7 +74,8 @@ class StateGarbageCollector:
                 _log.warning("cannot collect garbage", error=str(error))
 
     async def collect(self, force: bool = False) -> None:
-        """Forget all that is over; `force`: whatever its age. Raises what a proposal raises."""
+        """Deletes everything that has ended; `force` ignores the ages. Raises what a proposal
+        raises."""
         now_ns = self._clock.now_ns()
 
         def before(age_s: float) -> int:
@@ -98,7 +100,8 @@ class StateGarbageCollector:
             await self._state.propose(command)
 
     async def _evaluations(self, before_ns: int, batch_before_ns: int, now_ns: int) -> None:
-        """A few at a time: to look at a million allocations takes long, and others wait."""
+        """Deletes ended evaluations and allocations. It judges a few at a time, because judging a
+        million allocations at once would block the event loop."""
 
         def before(evaluation: Evaluation) -> int:
             return batch_before_ns if evaluation.type in rules.BATCH_TYPES else before_ns
@@ -141,7 +144,8 @@ class StateGarbageCollector:
         await each_together(self._forget, over)
 
     def _jobs_over(self, snapshot: Snapshot, before_ns: int) -> list[tuple[Job, list[Command]]]:
-        """Jobs that are over, with their evaluations and allocations when those are over too."""
+        """Returns the ended jobs whose evaluations and allocations have ended too, with the
+        commands that delete them."""
         found: list[tuple[Job, list[Command]]] = []
         for job in snapshot.jobs.all():
             if not rules.job_is_over(job) or job.submit_time_ns > before_ns:
@@ -158,7 +162,7 @@ class StateGarbageCollector:
         return found
 
     async def _forget(self, over: tuple[Job, list[Command]]) -> None:
-        """Unless somebody has registered the job again meanwhile."""
+        """Deletes the job, unless it was registered again meanwhile."""
         job, commands = over
         try:
             for command in commands:
@@ -202,7 +206,8 @@ class StateGarbageCollector:
         return [DeleteNodes(now_ns=now_ns, node_ids=batch) for batch in chunks(ids, BATCH)]
 
     def _rollouts(self, snapshot: Snapshot, _: int) -> list[Command]:
-        """The oldest ended ones beyond what is kept per source."""
+        """Returns the commands that delete the oldest ended rollouts beyond the number kept per
+        source."""
         ids: list[str] = []
         for source in snapshot.sources.all():
             old = snapshot.rollouts.all(source.name)[self._limits.rollouts_kept :]

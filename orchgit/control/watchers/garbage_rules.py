@@ -1,4 +1,4 @@
-"""What may be deleted. Pure: each rule looks at one object and what refers to it.
+"""Pure rules that decide what may be deleted; each judges one object and what refers to it.
 
 `before_ns`: only what was last changed before then; a forced collection passes the present.
 """
@@ -19,12 +19,13 @@ BATCH_TYPES = (JobType.BATCH, JobType.SYSBATCH)
 
 
 def has_tagged(versions: Iterable[Job]) -> bool:
-    """A job with a tagged version is kept: who tags one wants to find it again."""
+    """Returns whether a version of the job is tagged; such a job is kept, because a person may look
+    for the tag."""
     return any(version.version_tag is not None for version in versions)
 
 
 def job_is_over(job: Job) -> bool:
-    """Nothing of it runs or will: it was stopped, or it was to run once and has.
+    """Returns whether the job was stopped, or is a batch job that ran to its end.
 
     Parents of periodic and parameterized jobs wait for their next child until they are stopped.
     """
@@ -36,7 +37,7 @@ def job_is_over(job: Job) -> bool:
 
 
 def is_old(evaluation: Evaluation, before_ns: int) -> bool:
-    """Whether the evaluation ended long enough ago to be looked at."""
+    """Returns whether the evaluation ended at `before_ns` or earlier."""
     return evaluation.is_terminal and evaluation.modify_time_ns <= before_ns
 
 
@@ -48,12 +49,12 @@ def what_is_over(
     now_ns: int,
     live_count: int = 0,
 ) -> tuple[bool, Sequence[Allocation]]:
-    """(whether the evaluation may go, which of `allocations` may). `allocations` are its own but
-    for `live_count` others, which run.
+    """Returns (whether the evaluation may be deleted, which of `allocations` may). The evaluation
+    has, besides `allocations`, `live_count` others, which run.
 
-    Allocations that are over go though others of their evaluation live on: those of a service may
-    live for years. A batch job that is registered needs those of its current version, to know what
-    has been run.
+    Ended allocations may be deleted while others of their evaluation live on, because those of a
+    service may live for years. A registered batch job keeps the allocations of its current version,
+    which record what it has run.
     """
     if not is_old(evaluation, before_ns):
         return False, ()
@@ -73,7 +74,8 @@ def what_is_over(
 def allocation_is_over(
     allocation: Allocation, job: Job | None, before_ns: int, now_ns: int
 ) -> bool:
-    """Over for servers and agent, and no rescheduling to come of it."""
+    """Returns whether the allocation has ended for the servers and its agent and cannot be
+    rescheduled any more."""
     if not allocation.is_terminal or allocation.modify_time_ns > before_ns:
         return False
     if not allocation.is_client_terminal:
@@ -88,7 +90,8 @@ def allocation_is_over(
 
 
 def _may_be_rescheduled(allocation: Allocation, policy: ReschedulePolicy, now_ns: int) -> bool:
-    """A replacement would need its history; with the policy's interval over it counts no more."""
+    """Returns whether the policy may still replace the allocation, so that its reschedule history
+    is needed; the history counts until the policy's interval has passed."""
     if policy.unlimited:
         return True
     if not policy.attempts:
@@ -98,10 +101,12 @@ def _may_be_rescheduled(allocation: Allocation, policy: ReschedulePolicy, now_ns
 
 
 def deployment_is_old(deployment: Deployment, before_ns: int) -> bool:
-    """Ended for long. It goes when none of its allocations lives."""
+    """Returns whether the deployment ended long ago; the caller keeps it while an allocation of it
+    lives."""
     return not deployment.is_active and deployment.modify_time_ns <= before_ns
 
 
 def node_is_over(node: Node, before_ns: int) -> bool:
-    """Down for long. What ended on it is no reason to keep it, what may still run there is."""
+    """Returns whether the node went down long ago; the caller keeps it while an allocation may
+    still run on it."""
     return node.status == NodeStatus.DOWN and node.status_updated_at * SECOND_NS <= before_ns

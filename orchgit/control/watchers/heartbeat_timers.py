@@ -1,4 +1,4 @@
-"""Which nodes are overdue, and how often they must report. Pure.
+"""Pure timers that decide which nodes are overdue and how often nodes send heartbeats.
 
 With many nodes the interval grows so that all together send no more than a set rate; each gets a
 random share on top, so that nodes that started together do not stay together.
@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HeartbeatLimits:
-    """`grace_s` is what a node may be late; `failover_s` what all get when a leader is new."""
+    """Limits in seconds: `grace_s` is how late a heartbeat may be, `failover_s` the time that every
+    node gets under a new leader."""
 
     min_ttl_s: float = 10.0
     grace_s: float = 10.0
@@ -21,7 +22,7 @@ class HeartbeatLimits:
 
 
 class HeartbeatTimers:
-    """One deadline per node; times are monotonic seconds of the caller."""
+    """Holds one heartbeat deadline per node, in monotonic seconds of the caller."""
 
     def __init__(self, limits: HeartbeatLimits) -> None:
         self._limits = limits
@@ -32,7 +33,8 @@ class HeartbeatTimers:
         return len(self._deadlines)
 
     def beat(self, node_id: str, now_s: float, jitter: float) -> float:
-        """The node was heard of: its time to the next heartbeat. `jitter` is in [0, 1)."""
+        """Restarts the node's timer and returns the seconds until its next heartbeat. `jitter` is
+        in [0, 1)."""
         count = len(self._deadlines) + (node_id not in self._deadlines)
         base_s = max(self._limits.min_ttl_s, count / self._limits.max_per_s)
         ttl_s = base_s * (1.0 + jitter)
@@ -40,12 +42,13 @@ class HeartbeatTimers:
         return ttl_s
 
     def expect(self, node_id: str, now_s: float) -> None:
-        """A node known from before this leadership: give it time to find its new leader."""
+        """Starts the timer of a node known from an earlier leadership: it gets `failover_s` to find
+        the new leader."""
         self._arm(node_id, now_s + self._limits.failover_s)
 
     def look_again(self, node_id: str, at_s: float) -> None:
-        """What was to be done about an overdue node could not be done; unless it was heard of
-        since, it is overdue again at `at_s`."""
+        """Makes a node overdue again at `at_s`, after a failure to mark it, unless it sent a
+        heartbeat since."""
         if node_id not in self._deadlines:
             self._arm(node_id, at_s)
 
@@ -53,7 +56,7 @@ class HeartbeatTimers:
         self._deadlines.pop(node_id, None)
 
     def overdue(self, now_s: float) -> list[str]:
-        """Nodes whose time ran out; they have no deadline any more."""
+        """Returns the nodes whose deadline passed and removes their deadlines."""
         found = []
         while (next_s := self.next_s()) is not None and next_s <= now_s:
             node_id = heapq.heappop(self._heap)[1]

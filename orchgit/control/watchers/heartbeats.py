@@ -30,7 +30,8 @@ _RETRY_S = 1.0
 
 
 class Heartbeats:
-    """`heartbeat` is called by the node streams; `run` waits for those that stay silent."""
+    """Tracks the heartbeats of all nodes: node streams call `heartbeat`, and `run` marks silent
+    nodes."""
 
     def __init__(
         self,
@@ -48,13 +49,13 @@ class Heartbeats:
         self._changed = Wakeup(clock)
 
     def heartbeat(self, node_id: str) -> float:
-        """Seconds until the node's next heartbeat is due."""
+        """Records a heartbeat and returns the seconds until the node's next one is due."""
         ttl_s = self._timers.beat(node_id, self._clock.monotonic_s(), self._chance.random())
         self._changed.set()
         return ttl_s
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Expect every node that is not down already."""
+        """Starts the timer of every node that is not down."""
         now_s = self._clock.monotonic_s()
         for node in snapshot.nodes.all():
             if node.status != NodeStatus.DOWN:
@@ -83,7 +84,7 @@ class Heartbeats:
             self._timers.look_again(node_id, self._clock.monotonic_s() + _RETRY_S)
 
     def _command(self, snapshot: Snapshot, node_id: str) -> UpdateNodeStatus | None:
-        """What to record of a silent node; None: nothing new."""
+        """Returns the command that marks a silent node; None if its status stays the same."""
         node = snapshot.nodes.get(node_id)
         if node is None or node.status == NodeStatus.DOWN:
             return None
@@ -120,7 +121,7 @@ def _group_of(snapshot: Snapshot, allocation: Allocation) -> TaskGroup | None:
 
 
 def may_wait(allocation: Allocation, group: TaskGroup | None, now_ns: int) -> bool:
-    """Whether the allocation may stay where it is while its node is out of touch."""
+    """Returns whether the allocation may stay on its node while the node is disconnected."""
     if allocation.is_terminal or group is None:
         return False
     wait_ns = group.disconnect.lost_after_ns if group.disconnect else 0
@@ -132,7 +133,8 @@ def may_wait(allocation: Allocation, group: TaskGroup | None, now_ns: int) -> bo
 
 
 def _unknown_since_ns(allocation: Allocation) -> int | None:
-    """When the current disconnect was recorded (invariant 6); None: it is not disconnected."""
+    """Returns when the current disconnect was recorded (invariant 6); None if the allocation is not
+    disconnected."""
     states = [state for state in allocation.alloc_states or () if state.field == 0]
     if not states or states[-1].value != ClientStatus.UNKNOWN or states[-1].time is None:
         return None

@@ -36,7 +36,7 @@ _RETRY_S = 5.0
 
 
 class PeriodicDispatcher:
-    """Keeps the next launch of every periodic job and sleeps until the earliest."""
+    """Keeps the next launch of every periodic job and sleeps until the earliest one."""
 
     def __init__(self, state: ReplicatedState, clock: Clock, ids: IdSource) -> None:
         self._state = state
@@ -45,9 +45,9 @@ class PeriodicDispatcher:
         self._changed = Wakeup(clock)
         self._due_ns: dict[JobKey, int] = {}
         self._versions: dict[JobKey, int] = {}
-        """Job modify index of what is tracked: a schedule is read anew only when it changed."""
+        """Modify index of each tracked job; its schedule is read again only after a change."""
         self._failed: dict[JobKey, tuple[int, int]] = {}
-        """(when to try again, when it was due) of launches that could not be made."""
+        """(time of the next try, due time) of each launch that failed."""
 
     def restore(self, snapshot: Snapshot) -> None:
         now_ns = self._clock.now_ns()
@@ -97,7 +97,7 @@ class PeriodicDispatcher:
         self._changed.set()
 
     def _track(self, job: Job) -> None:
-        """Note when the job is due next; one that cannot be read is left alone, with a word."""
+        """Notes when the job is due next; logs a warning for a schedule that cannot be read."""
         key = (job.namespace, job.id)
         if not is_tracked(job) or job.periodic is None:
             return
@@ -138,7 +138,8 @@ class PeriodicDispatcher:
             self._failed[key] = (again_ns, due_ns)
 
     async def _register(self, parent: Job, due_ns: int) -> None:
-        """The child first, then the launch: repeated after a crash, the child is known already."""
+        """Registers the child, then records the launch: after a crash in between, the repeated
+        launch finds the child registered."""
         now_ns = self._clock.now_ns()
         child = child_of(parent, launched_id(parent, due_ns), now_ns)
         evaluation = evaluation_of(child, EvalTrigger.PERIODIC_JOB, self._ids, now_ns)
@@ -162,7 +163,8 @@ class PeriodicDispatcher:
 
 
 def _registered_without_schedule(batch: AppliedBatch) -> set[JobKey]:
-    """Nearly all that are registered, which saves looking each of them up."""
+    """Returns the newly registered jobs that are not periodic, so that the dispatcher need not read
+    them."""
     subjects = [note.subject for note in batch.effects.notes if isinstance(note, EventNote)]
     jobs = [subject for subject in subjects if isinstance(subject, Job)]
     periodic = {(job.namespace, job.id) for job in jobs if job.is_periodic}

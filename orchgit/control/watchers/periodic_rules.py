@@ -1,4 +1,4 @@
-"""When a periodic job is due. Pure.
+"""Pure rules that decide when a periodic job is due.
 
 Cron expressions have five fields; a sixth is the year; with seven the first is the second. Time
 zones are the IANA names. As Nomad documents it, a local time that daylight saving skips is left out
@@ -32,7 +32,8 @@ _RESOLUTION = timedelta(microseconds=1)
 
 
 def next_launch_ns(config: PeriodicConfig, after_ns: int) -> int | None:
-    """The first moment after `after_ns` at which any of the schedules is due; None: never.
+    """Returns the first moment after `after_ns` at which any of the schedules is due; None if there
+    is none.
 
     Raises InvalidInputError for an expression or a time zone that cannot be read.
     """
@@ -61,8 +62,8 @@ def _zone(name: str) -> tzinfo:
 
 
 def _next(spec: str, after: datetime, zone: tzinfo) -> datetime | None:
-    """The first moment after `after` (both in UTC) at which clocks in `zone` show what `spec`
-    asks for."""
+    """Returns the first moment after `after` (both in UTC) at which local time in `zone` matches
+    `spec`."""
     fields = _MACROS.get(spec.strip().lower(), spec).split()
     years = None
     if len(fields) in (6, 7):
@@ -83,7 +84,7 @@ def _next(spec: str, after: datetime, zone: tzinfo) -> datetime | None:
 
 
 def _years(field: str, spec: str) -> frozenset[int] | None:
-    """None: every year."""
+    """Returns the years that the field names; None for every year."""
     if field in ("*", "?"):
         return None
     years: set[int] = set()
@@ -101,7 +102,8 @@ def _years(field: str, spec: str) -> frozenset[int] | None:
 def _first_of_years(
     walls: Iterator[datetime], years: frozenset[int] | None, after: datetime, zone: tzinfo
 ) -> datetime | None:
-    """The first moment after `after` of those that `walls` (what clocks show) stand for."""
+    """Returns the first moment after `after` at which local time in `zone` is one of `walls` in one
+    of `years`."""
     for wall in islice(walls, _MAX_STEPS):
         if years is not None and wall.year > max(years):
             return None
@@ -113,7 +115,8 @@ def _first_of_years(
 
 
 def _moments(wall: datetime, zone: tzinfo) -> Iterator[datetime]:
-    """When clocks in `zone` show `wall`: once, twice (when they go back), or never (forward)."""
+    """Yields the moments at which local time in `zone` is `wall`: two when clocks go back, none
+    when they skip it."""
     for fold in (0, 1):
         moment = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
         if moment.astimezone(zone).replace(tzinfo=None) == wall:
@@ -121,8 +124,8 @@ def _moments(wall: datetime, zone: tzinfo) -> Iterator[datetime]:
 
 
 def _goes_back_at(local: datetime) -> datetime | None:
-    """The moment when clocks go back, if `local` is of what they show twice then, the first time;
-    else None."""
+    """Returns the moment at which clocks go back if `local` is the first of two occurrences, else
+    None."""
     first, second = (local.replace(fold=fold).utcoffset() for fold in (0, 1))
     if first is None or second is None or local.fold or first <= second:
         return None
@@ -138,7 +141,7 @@ def _goes_back_at(local: datetime) -> datetime | None:
 
 
 def is_tracked(job: Job) -> bool:
-    """Whether the dispatcher launches this job."""
+    """Returns whether the dispatcher launches this job."""
     periodic = job.periodic
     # A parent that is parameterized as well is launched as often as each of its dispatches says.
     is_parent = job.is_periodic and not job.is_parameterized
@@ -146,13 +149,13 @@ def is_tracked(job: Job) -> bool:
 
 
 def overlaps(children: Sequence[Job]) -> bool:
-    """Whether an earlier launch still runs."""
+    """Returns whether an earlier launch still runs."""
     return any(child.status != JobStatus.DEAD for child in children)
 
 
 def missed_launch(job: Job, last_ns: int, now_ns: int) -> bool:
-    """Whether a launch was due between the last one and now, while nobody led. What the schedule
-    would have asked for before it was registered as it is was not missed."""
+    """Returns whether a launch was due between the last one and now, without a leader to make it.
+    Launches due before the job's last registration do not count."""
     if job.periodic is None:
         return False
     due_ns = next_launch_ns(job.periodic, max(last_ns, job.submit_time_ns))

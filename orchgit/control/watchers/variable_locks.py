@@ -1,5 +1,5 @@
-"""Ends locks of variables that are not renewed. Only the leader knows how long a lock has left: a
-new leader gives every lock its whole TTL again, so a lock may last longer, never shorter."""
+"""Expires variable locks that are not renewed. A new leader restarts the TTL of every lock, so a
+lock may last longer than its TTL, never shorter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Held:
 
 
 class VariableLocks:
-    """One deadline per lock, moved by each renewal."""
+    """Keeps one deadline per lock, which each renewal moves."""
 
     def __init__(self, state: ReplicatedState, clock: Clock) -> None:
         self._state = state
@@ -65,7 +65,8 @@ class VariableLocks:
     # -- inside --------------------------------------------------------------------------------
 
     def _note(self, variable: StoredVariable) -> None:
-        """A write by the lock's holder is no renewal."""
+        """Starts the lock's deadline if the lock is new or was renewed; a write by its holder
+        renews nothing."""
         lock, place = variable.lock, (variable.namespace, variable.path)
         assert lock is not None
         known = self._held.get(place)

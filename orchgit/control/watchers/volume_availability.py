@@ -1,5 +1,6 @@
-"""Records whether host volumes are available: a volume is not while its node is down, gone, or does
-not report it. `EvalIntake` unblocks the evaluations that wait for a volume when it is ready."""
+"""Records whether host volumes are available: a volume is unavailable while its node is down,
+unknown, or does not report the volume. `EvalIntake` unblocks the evaluations that wait for a volume
+when it becomes ready."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _RETRY_S = 1.0
 
 
 def state_of(volume: HostVolume, node: Node | None) -> str:
-    """What the volume's state should be; one that was never made is left to its maker."""
+    """Returns the state that the volume should have; a volume that is still being created keeps its
+    state."""
     if volume.state not in (READY, UNAVAILABLE):
         return volume.state
     if node is None or node.status == NodeStatus.DOWN:
@@ -34,7 +36,7 @@ def state_of(volume: HostVolume, node: Node | None) -> str:
 
 
 class VolumeWatcher:
-    """Looks at a node's volumes whenever the node changes."""
+    """Updates a node's volumes whenever the node changes."""
 
     def __init__(self, state: ReplicatedState, clock: Clock) -> None:
         self._state = state
@@ -69,7 +71,7 @@ class VolumeWatcher:
             self._changed.set()
 
     def _states(self, node_ids: Iterable[str]) -> dict[str, str]:
-        """Of those volumes whose state is another than it should be."""
+        """Returns the new states, by volume id, of the volumes whose state is outdated."""
         with self._state.store.snapshot() as snapshot:
             return {
                 volume.id: state

@@ -70,7 +70,7 @@ class PushReceiver:
         Raises UnavailableError on a follower and while this server lacks objects of earlier
         commits, and InvalidInputError for an unknown push option, before anything is received.
         """
-        if not self.services.context.state.is_leader:
+        if not self.services.context.state.cluster.is_leader:
             raise UnavailableError("cannot push here: this server is not the leader")
         options = read_push_options(request.options)
         await self.services.synchronizer.wait_until_current(mirror.name)

@@ -1,1 +1,1 @@
-"""Which nodes may take a group at all."""
+"""Decides which nodes may take an allocation of a group."""

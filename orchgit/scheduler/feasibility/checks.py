@@ -36,7 +36,8 @@ _FIRST_WITH_BRIDGE = (0, 12, 0)
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One reason why a node may be left out. `level` says whose class cache it falls into."""
+    """One reason to leave nodes out; `mask` marks the nodes that pass. `level` names the level of
+    the class cache."""
 
     level: str
     reason: str
@@ -44,7 +45,8 @@ class Check:
 
 
 def by_node(columns: NodeColumns, key: object, test: Callable[[Node], bool]) -> Mask:
-    """The nodes that pass `test`, which may depend on the node (and `key`) alone."""
+    """Returns the nodes that pass `test`, cached by `key`; `test` must depend on the node and `key`
+    only."""
     mask = columns.memo.get(("mask", key))
     if mask is None:
         mask = np.fromiter(
@@ -57,7 +59,8 @@ def by_node(columns: NodeColumns, key: object, test: Callable[[Node], bool]) -> 
 
 
 def values_of(columns: NodeColumns, target: str) -> tuple[Numbers, list[str | None]]:
-    """A target's value on every node as codes into a list of the values that occur."""
+    """Returns (code per node, the target's values by code); None is the value of nodes without the
+    target."""
     known = columns.memo.get(("values", target))
     if known is None:
         codes = np.empty(len(columns.nodes), dtype=np.int64)
@@ -71,7 +74,7 @@ def values_of(columns: NodeColumns, target: str) -> tuple[Numbers, list[str | No
 
 
 def constraint_mask(columns: NodeColumns, left: str, operand: str, right: str) -> Mask:
-    """The nodes on which `left operand right` holds."""
+    """Returns the nodes on which `left operand right` holds."""
     key = ("constraint", left, operand, right)
     mask = columns.memo.get(key)
     if mask is None:
@@ -88,7 +91,7 @@ def constraint_mask(columns: NodeColumns, left: str, operand: str, right: str) -
 
 
 def candidate_mask(columns: NodeColumns, job: Job) -> Mask:
-    """Ready nodes in the job's pool and datacenters; kept until a node changes."""
+    """Returns the ready nodes in the job's pool and datacenters; cached until a node changes."""
     key = ("ready in place", job.node_pool, tuple(job.datacenters))
     mask = columns.memo.get(key)
     if mask is None:
@@ -97,7 +100,7 @@ def candidate_mask(columns: NodeColumns, job: Job) -> Mask:
 
 
 def place_mask(columns: NodeColumns, job: Job) -> Mask:
-    """Nodes in the job's pool and datacenters, whatever their state."""
+    """Returns the nodes in the job's pool and datacenters, ready or not."""
     globs = tuple(job.datacenters)
     return by_node(
         columns,
@@ -107,12 +110,14 @@ def place_mask(columns: NodeColumns, job: Job) -> Mask:
 
 
 def in_datacenters(node: Node, globs: Sequence[str]) -> bool:
-    """`*` stands for any text; all other signs for themselves."""
+    """Returns whether a glob matches the node's datacenter: `*` stands for any text, other
+    characters for themselves."""
     return any(_glob_matches(glob, node.datacenter) for glob in globs)
 
 
 def _glob_matches(glob: str, text: str) -> bool:
-    """Each part is looked for behind the one before: a step back would never find more."""
+    """Returns whether the text matches. Each part is searched after the previous one; backtracking
+    cannot match more."""
     first, *others = glob.split("*")
     if not others:
         return glob == text
@@ -129,7 +134,7 @@ def _glob_matches(glob: str, text: str) -> bool:
 
 
 def group_constraints(group: TaskGroup) -> list[Constraint]:
-    """The group's constraints, then its tasks'."""
+    """Returns the group's constraints, then those of its tasks."""
     constraints = list(group.constraints or ())
     for task in group.tasks:
         constraints += task.constraints or ()
@@ -137,7 +142,7 @@ def group_constraints(group: TaskGroup) -> list[Constraint]:
 
 
 def escapes(constraints: Sequence[Constraint]) -> bool:
-    """Whether nodes of one class can differ in these."""
+    """Returns whether nodes of one computed class may differ in the constraints' targets."""
     return any(escapes_class(c.l_target) or escapes_class(c.r_target) for c in constraints)
 
 
@@ -233,7 +238,8 @@ def _has_network(node: Node, mode: str) -> bool:
 
 
 def _host_network_checks(columns: NodeColumns, port: Port) -> list[Check]:
-    """A name that is interpolated is explained with its value on the node."""
+    """Returns the checks of the port's host network; an interpolated name is checked for each value
+    on the nodes."""
     name = port.host_network
     if not name.startswith("${"):
         return [_alias_check(name, port, _alias_mask(columns, name))] if name else []
@@ -258,7 +264,8 @@ def _alias_mask(columns: NodeColumns, alias: str) -> Mask:
 
 
 def _has_alias(node: Node, alias: str) -> bool:
-    """A node that does not tell its host networks apart has the default one."""
+    """Returns whether the node has the host network; a node without named host networks has the
+    default one."""
     networks = node.node_resources.node_networks or ()
     if alias == DEFAULT_NETWORK and not networks:
         return True

@@ -1,4 +1,4 @@
-"""Devices of a node against what tasks ask for: matching, attributes with units, offers."""
+"""Matches the devices of a node with the devices that tasks ask for, and offers instances."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OTHER_UNITS = {
 
 
 def _unit(unit: str) -> tuple[float, str]:
-    """(factor, dimension) of a unit; an unknown one is its own dimension."""
+    """Returns (factor, dimension) of a unit; an unknown unit is its own dimension."""
     if unit in _OTHER_UNITS:
         return _OTHER_UNITS[unit]
     name, per_second = (unit[:-2], "/s") if unit.endswith("/s") else (unit, "")
@@ -42,7 +42,8 @@ Value = str | bool | tuple[float, str]
 
 
 def parse_value(text: str) -> Value:
-    """`20 GiB` is a number with a dimension, `true` a truth value, everything else text."""
+    """Parses an attribute: `20 GiB` is a number with a dimension, `true` a boolean, everything else
+    text."""
     found = _QUANTITY.fullmatch(text.strip())
     if found is not None:
         factor, dimension = _unit(found.group(2))
@@ -90,14 +91,15 @@ def _condition_holds(condition: Constraint | Affinity, device: NodeDevice) -> bo
 
 
 def _text(value: Value | None, target: str) -> str | None:
-    """A number compared with text is compared as it was written."""
+    """Returns the value as text; a number is compared with text as it was written."""
     if isinstance(value, tuple):
         return target if not target.startswith("${") else f"{value[0]:g}"
     return ("true" if value else "false") if isinstance(value, bool) else value
 
 
 def matches(ask: RequestedDevice, device: NodeDevice) -> bool:
-    """Whether a device group is of the kind that is asked for, constraints included."""
+    """Returns whether the device group has the requested name and meets the request's
+    constraints."""
     parts = ask.name.split("/", 2)
     kind = {
         1: (device.type,),
@@ -110,7 +112,7 @@ def matches(ask: RequestedDevice, device: NodeDevice) -> bool:
 
 
 def has_devices(node: Node, asks: Iterable[RequestedDevice]) -> bool:
-    """Whether the node has enough healthy instances for all asks, in use or not."""
+    """Returns whether the node has enough healthy instances for all asks, counting those in use."""
     devices = node.node_resources.devices or []
     left = [sum(instance.healthy for instance in device.instances) for device in devices]
     for ask in asks:
@@ -127,7 +129,8 @@ def has_devices(node: Node, asks: Iterable[RequestedDevice]) -> bool:
 
 @dataclass(slots=True)
 class DeviceOffer:
-    """What one group of tasks is given, with the affinities it satisfies."""
+    """The device instances offered to the tasks of one group, with the weights of the affinities
+    that match."""
 
     by_task: dict[str, list[AllocatedDevice]] = field(default_factory=dict)
     matched_weight: float = 0.0
@@ -149,7 +152,7 @@ class DeviceOffer:
 
 
 class DevicePool:
-    """The healthy instances of one node that are free."""
+    """The free healthy device instances of one node."""
 
     def __init__(self, node: Node, used: Iterable[AllocatedResources]) -> None:
         self._devices = node.node_resources.devices or []
@@ -171,28 +174,29 @@ class DevicePool:
         ]
 
     def fork(self) -> DevicePool:
-        """A copy to try something with."""
+        """Returns a copy that can be changed without changing this pool."""
         twin = copy(self)
         twin._free = [list(ids) for ids in self._free]
         return twin
 
     def only(self, allowed: Collection[str]) -> DevicePool:
-        """A copy that has just these instances."""
+        """Returns a copy that holds only these instances."""
         twin = self.fork()
         twin._free = [[each for each in ids if each in allowed] for ids in self._free]
         return twin
 
     def take(self, offer: DeviceOffer) -> None:
-        """What another copy offered is gone from this one too."""
+        """Removes the offered instances, which another copy may have offered."""
         taken = {i for given in offer.by_task.values() for d in given for i in d.device_ids}
         self._free = [[each for each in ids if each not in taken] for ids in self._free]
 
     def free(self, device: NodeDevice) -> int:
-        """How many instances of one of the node's device groups are free."""
+        """Returns the number of free instances of one of the node's device groups."""
         return len(self._free[self._devices.index(device)])
 
     def offer(self, asks: Iterable[tuple[str, RequestedDevice]]) -> DeviceOffer | None:
-        """Instances for each (task, ask), each ask from one device group; None: not possible."""
+        """Returns instances for each (task, ask), each ask from one device group; None if there are
+        too few."""
         offer = DeviceOffer()
         for task, ask in asks:
             position = self._best_group(ask)

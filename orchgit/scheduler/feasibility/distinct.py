@@ -1,4 +1,4 @@
-"""distinct_hosts and distinct_property: checks that depend on what the plan already placed."""
+"""The distinct_hosts and distinct_property checks, which depend on the placements of the plan."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from orchgit.whole_number import whole_number
 
 
 class RowCheck(Protocol):
-    """A check of one node that cannot be a mask: it changes with the plan or the allocation."""
+    """A check of one node that depends on the plan or the allocation, so it cannot be a cached
+    mask."""
 
     @property
     def frees_others(self) -> bool:
@@ -24,16 +25,16 @@ class RowCheck(Protocol):
         ...
 
     def refused(self, row: int, alloc_name: str) -> str:
-        """Why the node may not take it; empty when it may."""
+        """Returns why the node cannot take the allocation; empty if it can."""
         ...
 
     def add(self, row: int, group: str, change: int) -> None:
-        """The plan placed (1) or stopped (-1) an allocation of the job."""
+        """Records that the plan placed (`change` 1) or stopped (-1) an allocation of the job."""
         ...
 
 
 class DistinctHosts:
-    """No two allocations of the job (or of the group, if `group` is set) on one node."""
+    """Allows one allocation of the job (or of the group, if `group` is set) per node."""
 
     frees_others = False
 
@@ -47,11 +48,12 @@ class DistinctHosts:
         return DISTINCT_HOSTS if taken else ""
 
     def add(self, row: int, group: str, change: int) -> None:
-        """Counted in `Proposed`."""
+        """Does nothing: `Proposed` counts the allocations."""
 
 
 class DistinctProperty:
-    """At most `limit` allocations of the job (or group) on nodes with one value of a property."""
+    """Allows `limit` allocations of the job (or group) on the nodes that share a value of the
+    property."""
 
     frees_others = True
 
@@ -95,7 +97,8 @@ class DistinctProperty:
 def distinct_checks(
     proposed: Proposed, job: Job, group: TaskGroup, rows_of: dict[str, list[int]]
 ) -> list[RowCheck]:
-    """`rows_of`: group -> rows of the job's allocations that are not terminal."""
+    """Returns the distinct checks of a group; `rows_of` maps a group to the rows of the job's live
+    allocations."""
     checks: list[RowCheck] = []
     job_constraints, own = list(job.constraints or ()), group_constraints(group)
     if any(_wants_distinct_hosts(c) for c in job_constraints):
@@ -118,5 +121,5 @@ def distinct_checks(
 
 
 def _wants_distinct_hosts(constraint: Constraint) -> bool:
-    """Without a value it is wished for; with one that is not true, it is not."""
+    """Returns whether the constraint demands distinct hosts: an empty value or a true one."""
     return constraint.operand == DISTINCT_HOSTS and constraint.r_target in ("", *TRUE_WORDS)

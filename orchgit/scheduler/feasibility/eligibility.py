@@ -1,4 +1,4 @@
-"""Which computed classes of nodes one evaluation found able to take the job.
+"""Records which computed node classes an evaluation found able to take the job.
 
 A blocked evaluation carries it: it is woken only by a change to a class that may help.
 """
@@ -17,8 +17,8 @@ CLASS_INELIGIBLE = "computed class ineligible"
 
 
 class ClassEligibility:
-    """Remembers, per level, whether a class passed; nodes that differ inside a class are judged
-    one by one, the class is eligible when any of them passes."""
+    """Records, per level, whether a computed class passed. If nodes of one class differ, each is
+    judged by itself and the class is eligible when any of them passes."""
 
     def __init__(self, columns: NodeColumns) -> None:
         self._columns = columns
@@ -27,18 +27,18 @@ class ClassEligibility:
         self.has_escaped = False
 
     def escape(self, level: str) -> None:
-        """Nodes of one class can differ at this level: nothing is remembered by class."""
+        """Stops recording classes at this level, because nodes of one class may differ there."""
         self._escaped.add(level)
         self.has_escaped = True
 
     def fresh(self) -> ClassEligibility:
-        """One that has looked at no node yet, for an explanation by itself."""
+        """Returns a record without judged nodes, for a separate explanation."""
         twin = ClassEligibility(self._columns)
         twin._escaped = self._escaped
         return twin
 
     def class_eligibility(self) -> dict[str, bool]:
-        """Computed class -> eligible, for the classes that were looked at."""
+        """Returns computed class -> eligible, for the classes that were judged."""
         verdicts: dict[int, bool] = {}
         for (level, code), eligible in self._known.items():
             if level == JOB:
@@ -67,7 +67,8 @@ class ClassEligibility:
     def filter(
         self, rows: Numbers, group: str, checks: Iterable[Check]
     ) -> tuple[Mask, Counter[str], Numbers]:
-        """(rows that pass, reasons of the others, the others); the classes are remembered."""
+        """Judges the rows and records their classes; returns (mask of rows that pass, reasons, rows
+        that fail)."""
         reasons: Counter[str] = Counter()
         failed_rows: list[Numbers] = []
         keep = np.ones(len(rows), dtype=np.bool_)
@@ -110,13 +111,13 @@ class ClassEligibility:
 
 
 def _first_of_each(codes: Numbers, values: Numbers) -> tuple[list[int], list[int]]:
-    """(each code once, the value at its first place)"""
+    """Returns (each code once, the value at its first position)."""
     unique, places = np.unique(codes, return_index=True)
     return unique.tolist(), values[places].tolist()
 
 
 def _first_failures(rows: Numbers, checks: list[Check]) -> Numbers:
-    """The index of the first check that each row fails, or -1."""
+    """Returns, for each row, the index of the first check that it fails, or -1."""
     first = np.full(len(rows), -1, dtype=np.int64)
     for index in range(len(checks) - 1, -1, -1):
         first[~checks[index].mask[rows]] = index

@@ -1,4 +1,4 @@
-"""The operators of constraints and affinities, on resolved values (None: not found)."""
+"""The operators of constraints and affinities, applied to resolved values (None: not found)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ DISTINCT_PROPERTY = "distinct_property"
 TRUE_WORDS = ("1", "t", "T", "true", "True", "TRUE")
 Compare = Callable[[str, str], bool]
 _MAX_SEARCH_STEPS = 2_000_000
-"""Of one node's value: less than 10 ms."""
+"""The limit for the search in one node's value, about 10 ms at most."""
 
 
 def holds(operand: str, left: str | None, right: str | None) -> bool:
-    """Whether `left operand right`; an unknown operator never holds."""
+    """Returns whether `left operand right` holds; an unknown operator never holds."""
     match operand:
         case "!=" | "not":
             return left != right
@@ -40,7 +40,7 @@ _FLOAT = re.compile(
 
 
 def _ordered(decide: Callable[[Any, Any], bool]) -> Compare:
-    """As whole numbers if both are, else as numbers, else as text."""
+    """Returns a comparison of two values as whole numbers, else as numbers, else as text."""
 
     def compare(left: str, right: str) -> bool:
         if _INTEGER.fullmatch(left) and _INTEGER.fullmatch(right):

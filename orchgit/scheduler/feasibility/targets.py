@@ -1,4 +1,4 @@
-"""What `${attr.kernel.name}` and its like mean on a node."""
+"""Resolves targets such as `${attr.kernel.name}` on a node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNIQUE_PREFIXES = (
 
 
 def resolve(target: str, node: Node) -> str | None:
-    """The value of a constraint's side on a node; None when the node has none."""
+    """Returns the value of one side of a constraint on the node; None if the node has none."""
     if not target.startswith("${"):
         return target
     inner = target[2:].removesuffix("}")
@@ -41,5 +41,5 @@ def _node_value(key: str, node: Node) -> str | None:
 
 
 def escapes_class(target: str) -> bool:
-    """Whether nodes of one computed class may differ in this target."""
+    """Returns whether nodes of one computed class may differ in this target."""
     return target.startswith(_UNIQUE_PREFIXES)

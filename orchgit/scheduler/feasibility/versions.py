@@ -14,13 +14,13 @@ _VERSION = re.compile(
 _SEMVER = re.compile(r"v?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 _CLAUSE = re.compile(r"(=|!=|>=|<=|>|<|~>|)\s*(\S+)")
 MAX_CHARACTERS = 256
-"""Of one version: nobody's is longer, and matching takes the square of the length at worst."""
+"""The length limit of one version: matching may take time quadratic in the length."""
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
     segments: tuple[int, ...]
-    """At least three."""
+    """The numbers of the version, at least three."""
     given_segments: int
     prerelease: tuple[tuple[int, int, str], ...]
 
@@ -32,7 +32,8 @@ class Version:
 
 @lru_cache(maxsize=4096)
 def parse_version(text: str, strict: bool = False) -> Version | None:
-    """None when it is not a version. `strict`: a prerelease needs its hyphen."""
+    """Returns the parsed version, or None if the text is none. `strict` requires a hyphen before a
+    prerelease."""
     text = text.strip()
     if len(text) > MAX_CHARACTERS:
         return None
@@ -72,7 +73,8 @@ def _clauses(constraint: str, strict: bool) -> tuple[tuple[str, Version], ...] |
 
 
 def satisfies(text: str, constraint: str, *, strict: bool) -> bool:
-    """Whether version `text` meets every clause of `constraint`; False when one is malformed.
+    """Returns whether version `text` meets every clause of `constraint`; False when either is
+    malformed.
 
     Not strict: a prerelease satisfies only clauses that name a prerelease of the same release.
     """
@@ -105,8 +107,8 @@ def _meets(version: Version, operator: str, bound: Version, strict: bool) -> boo
 
 
 def _pessimistic(version: Version, bound: Version) -> bool:
-    """`~> 1.2.3`: at least that, and only the last given part may grow; next to a prerelease only
-    prereleases are near enough."""
+    """Returns whether `version` satisfies `~> bound`: it is not lower, and only the last given part
+    may grow. A prerelease bound accepts only prereleases."""
     if version.key() < bound.key() or (bound.prerelease and not version.prerelease):
         return False
     fixed = bound.given_segments - 1

@@ -1,4 +1,5 @@
-"""Host and CSI volumes of a group against one node, sticky claims included (invariant 7)."""
+"""Checks the host and CSI volumes of a group against one node, sticky claims included (invariant
+7)."""
 
 from __future__ import annotations
 
@@ -43,10 +44,11 @@ class StickyClaims:
 
     claims: list[TaskGroupVolumeClaim]
     held_by: set[str] = field(default_factory=set)
-    """Allocations that run and go on running."""
+    """Ids of the allocations that keep running."""
 
     def unmet(self, group: str, volume_name: str) -> list[TaskGroupVolumeClaim]:
-        """The group's own first; without any, those of other groups of the job."""
+        """Returns the open claims on the volume name: those of the group, or if it has none, those
+        of other groups."""
         open_claims = [
             claim
             for claim in self.claims
@@ -56,7 +58,7 @@ class StickyClaims:
         return own or open_claims
 
     def take(self, claim: TaskGroupVolumeClaim) -> TaskGroupVolumeClaim | None:
-        """Record a claim of this plan; the one it takes the place of, if there is one."""
+        """Records a claim of this plan; returns the claim that it replaces, if there is one."""
         self.held_by.add(claim.alloc_id)
         for position, known in enumerate(self.claims):
             if (known.task_group_name, known.volume_id) == (
@@ -71,7 +73,7 @@ class StickyClaims:
 
 @dataclass(slots=True)
 class HostVolumeCheck:
-    """Decides for one group whether a node has what it asks for."""
+    """Decides whether a node has the host volumes that one group requests."""
 
     view: ClusterView
     group: TaskGroup
@@ -119,7 +121,7 @@ class HostVolumeCheck:
 
 @dataclass(slots=True)
 class VolumeCheck:
-    """Both kinds of volumes as a check of rows."""
+    """Checks both kinds of volumes as a `RowCheck`."""
 
     nodes: Sequence[Node | None]
     host: HostVolumeCheck | None
@@ -135,12 +137,12 @@ class VolumeCheck:
         return self.csi.refused(node, alloc_name) if self.csi is not None else ""
 
     def add(self, row: int, group: str, change: int) -> None:
-        """Volumes in use are read from the proposed allocations."""
+        """Does nothing: the check reads the volumes in use from the proposed allocations."""
 
 
 @dataclass(slots=True)
 class CsiVolumeCheck:
-    """Decides for one group whether its CSI volumes can be had on a node."""
+    """Decides whether a node can use the CSI volumes that one group requests."""
 
     view: ClusterView
     job: Job
@@ -149,7 +151,7 @@ class CsiVolumeCheck:
     requests_of: Callable[[Allocation], Iterable[VolumeRequest]]
 
     def refused(self, node: Node, alloc_name: str) -> str:
-        """Why not; empty when all can be had."""
+        """Returns why the node cannot use a volume; empty if it can use all."""
         for request in csi_requests(self.group):
             source = volume_source(request, alloc_name)
             volume = self.view.csi_volume(self.job.namespace, source)
@@ -165,7 +167,8 @@ class CsiVolumeCheck:
         return ""
 
     def _too_many(self, node: Node, volume: Mapping[str, Any]) -> str:
-        """A plugin's limit of volumes on the node; the volumes there already do not count twice."""
+        """Returns a reason if the volume exceeds the plugin's limit on the node; a volume in use
+        there counts once."""
         plugin_id = str(volume.get("PluginID", ""))
         plugin: Mapping[str, Any] = (node.csi_node_plugins or {})[plugin_id]
         info: Any = plugin.get("NodeInfo") or {}

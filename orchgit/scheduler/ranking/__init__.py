@@ -1,1 +1,1 @@
-"""Which of the feasible nodes is best, and what exactly it gives."""
+"""Ranks the feasible nodes and determines what the chosen node offers."""

@@ -1,4 +1,5 @@
-"""Rows by falling score, where few change: a sorted array walked once, and a heap of changes."""
+"""A priority queue of rows by falling score, for few changes: a sorted array and a heap of
+changes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ NO_ROW = -1
 
 
 class BestFirst:
-    """A row's newest entry counts; `drop` takes it out until it is pushed again."""
+    """Yields rows in order of falling score. A row's newest entry counts; `drop` removes the row
+    until its next push."""
 
     def __init__(self, rows: Numbers, scores: NDArray[np.float64], ties: Numbers) -> None:
         order = np.lexsort((ties[rows], -scores))
@@ -33,7 +35,7 @@ class BestFirst:
         self._stamps[row] = 0
 
     def best(self) -> tuple[int, float]:
-        """(row, score), or (NO_ROW, -inf) when none is left."""
+        """Returns (row, score), or (NO_ROW, -inf) if no row is left."""
         rows, stamps, heap = self._rows, self._stamps, self._heap
         position, end = self._position, len(rows)
         while position < end and rows[position] in stamps:

@@ -1,4 +1,4 @@
-"""Which cores of a node a task is given, and on which of its NUMA nodes."""
+"""Assigns cores of a node to tasks, with regard to NUMA nodes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from orchgit.model.resources import AllocatedResources
 NONE, PREFER, REQUIRE = "none", "prefer", "require"
 
 Given = dict[str, tuple[list[int], int]]
-"""Task -> (core ids, their MHz together)."""
+"""Task -> (core ids, the sum of their MHz)."""
 Suits = Callable[[str, int], bool]
-"""Whether a NUMA node has what a task wants there besides cores; it is taken at once."""
+"""Returns whether a NUMA node has the devices that a task needs there, and takes them."""
 
 
 def assign_cores(
@@ -24,9 +24,10 @@ def assign_cores(
     numa: Mapping[str, str],
     suits: Suits = lambda task, place: True,
 ) -> Given | None:
-    """Lowest free ids first. A task in `numa` wants all of its cores on one NUMA node that suits
-    it, if that is possible (`prefer`) or not at all (`require`); one that has no wish (`none`)
-    takes what is left of those that are nearly full. None: there are too few."""
+    """Returns the cores (lowest free ids first) and their MHz for each task; None if there are too
+    few. A task with `prefer` or `require` in `numa` gets cores of one NUMA node that `suits` it, if
+    possible or else not at all; other tasks get cores of the NUMA nodes with the fewest free
+    ones."""
     speeds = core_speeds(node)
     topology = _Topology(node)
     free = _free_cores(node, in_use, speeds)
@@ -57,7 +58,7 @@ def _choose(
 
 
 class _Topology:
-    """Where a node's cores are."""
+    """The distribution of a node's cores over its NUMA nodes."""
 
     def __init__(self, node: Node) -> None:
         self._place_of = numa_nodes(node)
@@ -70,7 +71,8 @@ class _Topology:
         return places
 
     def smallest_first(self, free: Sequence[int], count: int) -> Iterator[tuple[int, list[int]]]:
-        """NUMA nodes with enough free cores, those with the fewest first: others stay whole."""
+        """Yields the NUMA nodes with at least `count` free cores, fewest first, so that others stay
+        whole."""
         places = self._by_place(free)
         for place in sorted(places, key=lambda place: (len(places[place]), place)):
             if len(places[place]) >= count:
@@ -80,7 +82,7 @@ class _Topology:
         return [core for _, cores in self.smallest_first(free, 0) for core in cores]
 
     def nearest(self, free: Sequence[int], count: int) -> list[int]:
-        """The cores with the smallest sum of distances from one of the NUMA nodes."""
+        """Returns the cores with the smallest sum of distances from one of the NUMA nodes."""
         starts = sorted(self._by_place(free))
         sets = [
             sorted(free, key=lambda c: (self._distance(start, c), c))[:count] for start in starts
@@ -113,7 +115,7 @@ def _topology(node: Node) -> dict[str, Any]:
 
 
 def core_speeds(node: Node) -> dict[int, int]:
-    """MHz of every core, by core id."""
+    """Returns the MHz of every core, by core id."""
     cores = _topology(node).get("Cores")
     if cores:
         return {
@@ -126,13 +128,13 @@ def core_speeds(node: Node) -> dict[int, int]:
 
 
 def numa_nodes(node: Node) -> dict[int, int]:
-    """Core id -> the NUMA node it is on."""
+    """Returns the NUMA node of every core, by core id."""
     cores = _topology(node).get("Cores") or ()
     return {int(core["ID"]): int(core.get("NodeID") or 0) for core in cores}
 
 
 def numa_distances(node: Node) -> dict[tuple[int, int], int]:
-    """(NUMA node, another) -> how far apart they are, as the kernel says."""
+    """Returns the distances between NUMA nodes that the kernel reports, by (from, to)."""
     topology = _topology(node)
     places = topology.get("Nodes") or ()
     return {
@@ -143,6 +145,6 @@ def numa_distances(node: Node) -> dict[tuple[int, int], int]:
 
 
 def numa_node_of_bus(node: Node) -> dict[str, int]:
-    """PCI bus id -> the NUMA node that it is attached to."""
+    """Returns the NUMA node of every PCI bus id."""
     buses = _topology(node).get("BusAssociativity") or {}
     return {str(bus): int(place) for bus, place in buses.items()}

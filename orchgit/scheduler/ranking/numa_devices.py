@@ -1,4 +1,4 @@
-"""Devices that tasks want on the NUMA node of their cores."""
+"""Assigns the devices that tasks require on the NUMA node of their cores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from orchgit.scheduler.ranking.required_resources import RequiredResources
 
 
 class NumaDevices:
-    """Gives one node's devices to the tasks of one ask, first those whose place matters."""
+    """Assigns one node's devices to the tasks of one ask; tasks that need a certain NUMA node come
+    first."""
 
     def __init__(self, node: Node, pool: DevicePool, ask: RequiredResources) -> None:
         self._ask = ask
@@ -24,7 +25,8 @@ class NumaDevices:
         }
 
     def suits(self, task: str, place: int) -> bool:
-        """Whether the NUMA node has all devices that the task wants there; they are taken."""
+        """Returns whether the NUMA node has all devices that the task needs there, and if so takes
+        them."""
         near = self._ask.near.get(task) or ()
         asks = [(name, ask) for name, ask in self._ask.devices if name == task and ask.name in near]
         if not asks:
@@ -39,7 +41,7 @@ class NumaDevices:
         return True
 
     def complete(self) -> DeviceOffer | None:
-        """All devices of all tasks; None: there are too few."""
+        """Returns the devices of all tasks; None if there are too few."""
         rest = [
             (task, ask)
             for task, ask in self._ask.devices

@@ -1,4 +1,5 @@
-"""What exactly a node gives an allocation besides cpu, memory and disk: ports, cores, devices."""
+"""Determines the ports, cores and devices that a node gives an allocation, besides cpu, memory and
+disk."""
 
 from __future__ import annotations
 
@@ -21,12 +22,14 @@ _NO_DEVICES = "devices: no devices match request"
 
 
 class NotOfferedError(Exception):
-    """A node cannot give it; the text is the dimension that is exhausted."""
+    """Raised when a node cannot give what an allocation needs; the text is the exhausted
+    dimension."""
 
 
 @dataclass(slots=True)
 class Offer:
-    """What is given beyond the ask's shared resources; `resources` None: nothing beyond ports."""
+    """What a node gives an allocation; `resources` is None if it gives nothing beyond the shared
+    resources and ports."""
 
     cpu: int
     ports: list[AllocatedPort] = field(default_factory=list)
@@ -35,7 +38,7 @@ class Offer:
 
 
 def offer(proposed: Proposed, row: int, ask: RequiredResources, rng: random.Random) -> Offer:
-    """Raises NotOfferedError. Nothing is taken yet."""
+    """Returns what the row gives for the ask, without reserving it. Raises NotOfferedError."""
     if ask.is_plain:
         ports = _group_ports(proposed, row, ask, rng) if ask.has_ports else []
         return Offer(ask.cpu, ports)
@@ -83,7 +86,8 @@ def _special_offer(
 def _devices_and_cores(
     node: Node, in_use: list[AllocatedResources], ask: RequiredResources
 ) -> tuple[DeviceOffer | None, Given | None]:
-    """Devices that are wanted where the cores are come with them, the others from what is left."""
+    """Returns the devices and cores; devices required near the cores are chosen first, then the
+    others."""
     pool = DevicePool(node, in_use)
     if ask.devices and pool.fork().offer(ask.devices) is None:
         raise NotOfferedError(_NO_DEVICES)

@@ -1,4 +1,4 @@
-"""The cluster as the plan being made would leave it: columns plus what the plan changes."""
+"""The cluster as the plan in progress would leave it: the node columns and the plan's changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NOTHING: Mapping[str, SteadyGroup] = {}
 
 
 class Proposed:
-    """Usage by row and, for the job being scheduled, who is where.
+    """The usage of every row and the rows of the allocations of the job being scheduled.
 
     `touched` lists every row whose usage changed, in order: rankings follow it with a cursor.
     """
@@ -58,7 +58,8 @@ class Proposed:
                 self._count(allocation.task_group, row, 1)
 
     def usage(self, row: int) -> list[int]:
-        """[cpu, memory, disk] in use on the row; the list is live, do not change it."""
+        """Returns [cpu, memory, disk] in use on the row; the list is live and must not be
+        changed."""
         known = self._usage.get(row)
         if known is None:
             columns = self.columns
@@ -71,7 +72,7 @@ class Proposed:
         return known
 
     def usage_vectors(self) -> tuple[Numbers, Numbers, Numbers]:
-        """Usage of all rows; copies only when the plan changed something."""
+        """Returns the usage of all rows; copies only if the plan changed something."""
         columns = self.columns
         vectors = (columns.cpu_used, columns.memory_used, columns.disk_used)
         if not self._usage:
@@ -100,19 +101,19 @@ class Proposed:
                 index.take(port.host_ip, port.value)
 
     def record(self, row: int, allocation: Allocation) -> None:
-        """Remember what a placement holds besides cpu, memory, disk and group ports."""
+        """Records what a placement holds besides cpu, memory, disk and group ports."""
         self._records[row].append(allocation)
         self._port_indexes.pop(row, None)
 
     def stop(self, allocation: Allocation) -> None:
-        """The plan ends it: what it holds is free for the plan."""
+        """Records that the plan stops the allocation, which frees its resources for the plan."""
         row = self.columns.rows.get(allocation.node_id)
         if row is not None and not allocation.is_client_terminal:
             self._change(row, allocation, -1)
             self.stopped[row][allocation.id] = allocation
 
     def keep_place(self, allocation: Allocation) -> None:
-        """A failed allocation will be tried again: until then its place counts as taken."""
+        """Counts a failed allocation that will be rescheduled as still placed on its row."""
         row = self.columns.rows.get(allocation.node_id)
         if row is not None and allocation.is_client_terminal:
             self._count(allocation.task_group, row, 1)
@@ -137,7 +138,7 @@ class Proposed:
         self.touched.append(row)
 
     def free_slots(self, row: int) -> int:
-        """How many more allocations the node lets in; a large number when it does not say."""
+        """Returns how many more allocations the node accepts; UNLIMITED if it has no limit."""
         node = self.columns.nodes[row]
         if node is None or not node.node_max_allocs:
             return UNLIMITED
@@ -149,7 +150,8 @@ class Proposed:
         counts[row] = counts.get(row, 0) + change
 
     def allocations_on(self, row: int) -> list[Allocation]:
-        """Not client-terminal, not stopped by the plan; plus the plan's recorded placements."""
+        """Returns the allocations that are neither client-terminal nor stopped by the plan, and the
+        plan's recorded placements."""
         node = self.columns.nodes[row]
         if node is None:
             return []
@@ -165,7 +167,7 @@ class Proposed:
         ]
 
     def networks(self, row: int, node: Node) -> NodeNetworks:
-        """The node's networks, kept until a node changes."""
+        """Returns the node's networks; cached until a node changes."""
         memo = self.columns.memo
         known = memo.get(("networks", row))
         if known is None:
@@ -173,7 +175,7 @@ class Proposed:
         return known
 
     def port_index(self, row: int) -> PortIndex:
-        """The ports in use on the row, this plan's included."""
+        """Returns the ports in use on the row, including those of this plan."""
         index = self._port_indexes.get(row)
         if index is None:
             index = self._port_indexes[row] = self._build_ports(row)
@@ -195,7 +197,8 @@ class Proposed:
         return index
 
     def _take_columns(self, index: PortIndex, row: int, stopped: Iterable[Allocation]) -> None:
-        """What the columns say, less what the plan stops, and what it places."""
+        """Adds the ports of the columns and of the plan's placements, without those that the plan
+        stops."""
         for address, ports in self.columns.used_ports(row).items():
             index.used[address] = set(ports)
         for allocation in stopped:
@@ -207,7 +210,7 @@ class Proposed:
                 index.take_resources(allocation.allocated_resources)
 
     def bandwidth_index(self, row: int) -> PortIndex:
-        """A port index that also knows the bandwidth in use (deprecated task networks)."""
+        """Returns a port index that also knows the bandwidth in use (deprecated task networks)."""
         node = self.columns.nodes[row]
         assert node is not None, "only rows with a node are ranked"
         index = PortIndex(self.networks(row, node))

@@ -1,4 +1,4 @@
-"""Nodes waiting best first: one queue, or with spreads one for each combination of values.
+"""Priority queues of nodes: one, or with spreads one for each combination of values.
 
 Rows with the same combination and the same number of scores keep their order whatever the boost
 of the combination is: the final score is (sum + boost) / (number + 1 if there is a boost).
@@ -18,7 +18,8 @@ Key = tuple[int, int]
 
 
 class Queues:
-    """`sums` and `parts` are the sum and the number of the scores of each of `rows`."""
+    """Orders the rows by final score; `sums` and `parts` are the sum and the number of each row's
+    scores."""
 
     def __init__(
         self,
@@ -49,7 +50,7 @@ class Queues:
                 self._queue_of.update(dict.fromkeys(rows[chosen].tolist(), key))
 
     def best(self) -> int:
-        """The row with the best final score, or NO_ROW."""
+        """Returns the row with the best final score, or NO_ROW."""
         if self._spread is None:
             return self._only.best()[0]
         boosts = self._spread.boosts().tolist()
@@ -64,14 +65,14 @@ class Queues:
         return best_row
 
     def drop(self, row: int) -> None:
-        """Take the row out until it is put in again."""
+        """Removes the row until `put` adds it again."""
         if self._spread is None:
             self._only.drop(row)
         elif row in self._queue_of:
             self._queues[self._queue_of.pop(row)].drop(row)
 
     def put(self, row: int, total: float, parts: int) -> None:
-        """The row's scores are these now; -inf takes it out."""
+        """Sets the sum and number of the row's scores; a sum of -inf removes the row."""
         if total == _NO_SCORE:
             self.drop(row)
         elif self._spread is None:

@@ -1,4 +1,4 @@
-"""What one allocation of a group needs of a node, worked out once per group."""
+"""Computes, once per group, the resources that one allocation needs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from orchgit.scheduler.ranking.cores import NONE
 
 
 class RequiredResources:
-    """`resources` is what every allocation of the group is given; ports, cores and devices are
-    added node by node."""
+    """The resources that one allocation of a group needs. `resources` is equal for all allocations;
+    ports, cores and devices are added per node."""
 
     def __init__(self, group: TaskGroup, *, oversubscription: bool, numa: bool = False) -> None:
-        """`numa`: whether the cluster heeds what tasks say about NUMA nodes."""
+        """Computes the resources; `numa` says whether the cluster follows the NUMA settings of
+        tasks."""
         self.group = group
         self.numa: dict[str, str] = {
             task.name: task.resources.numa.affinity if task.resources.numa is not None else NONE
@@ -35,7 +36,7 @@ class RequiredResources:
             for task in group.tasks
             if task.name in self.numa and task.resources.numa is not None
         }
-        """Task -> the devices (as it asks for them) that it wants where its cores are."""
+        """Task -> the names of the devices that it requires on the NUMA node of its cores."""
         self.network: NetworkResource | None = group.networks[0] if group.networks else None
         self.cores = {
             task.name: task.resources.cores for task in group.tasks if task.resources.cores
@@ -63,11 +64,11 @@ class RequiredResources:
 
     @property
     def is_plain(self) -> bool:
-        """Whether all rows are given the same but for ports."""
+        """Whether every row gives the same resources, apart from ports."""
         return not (self.cores or self.devices or self.task_networks)
 
     def with_cores(self, cores: dict[str, tuple[list[int], int]]) -> AllocatedResources:
-        """The resources when each task in `cores` gets these core ids, worth so many MHz."""
+        """Returns the resources when each task in `cores` gets these core ids and MHz."""
         tasks = dict(self.resources.tasks)
         for name, (ids, mhz) in cores.items():
             tasks[name] = replace(tasks[name], cpu=AllocatedCpu(cpu_shares=mhz, reserved_cores=ids))

@@ -1,4 +1,4 @@
-"""Finds the best node for one more allocation of a group, again and again while a plan grows."""
+"""Selects the best node for each further allocation of a group while a plan grows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_SCORE = float("-inf")
 
 @dataclass(slots=True)
 class Request:
-    """What is special about one placement."""
+    """The properties of one placement: its name, penalized rows and preferred row."""
 
     name: str
     penalty_rows: frozenset[int] = frozenset()
@@ -46,7 +46,7 @@ class Choice:
 
 @dataclass(slots=True)
 class Ranking:
-    """What ranks a group's nodes, besides how full they are."""
+    """The criteria that rank a group's nodes, besides their usage."""
 
     spread_algorithm: bool = False
     anti_affinity: AntiAffinity | None = None
@@ -85,7 +85,7 @@ class Selector:
         self._capacities: dict[int, tuple[int, int, int]] = {}
         self.limited = _rows_with_limits(proposed.columns)
         self.left_out: tuple[Numbers, Counter[str]] | None = None
-        """The candidates that are not in `mask` and why, once somebody asked."""
+        """The candidates that are not in `mask` and the reasons, computed on first use."""
         self._same_offer = Offer(ask.cpu) if ask.is_plain and not ask.has_ports else None
         self._build()
 
@@ -96,7 +96,7 @@ class Selector:
     # --- scores ---------------------------------------------------------------------------
 
     def _build(self) -> None:
-        """All rows at once."""
+        """Computes the scores of all rows."""
         size = len(self._mask)
         self._sums = np.full(size, -np.inf)
         self._parts = np.ones(size, dtype=np.int64)
@@ -137,7 +137,7 @@ class Selector:
                 self._rescore(row)
 
     def _rescore(self, row: int) -> None:
-        """One row whose usage changed."""
+        """Computes the scores of one row whose usage changed."""
         sums, parts = self._sums_of(row)
         self._sums[row] = sums
         self._parts[row] = parts
@@ -145,7 +145,7 @@ class Selector:
             self._queues.put(row, sums, parts)
 
     def _sums_of(self, row: int) -> tuple[float, int]:
-        """(sum, number) of the scores that apply to the row now."""
+        """Returns (sum, number) of the scores that apply to the row now."""
         if self.ask.is_plain:
             components = self._components(row, self.ask.cpu, None)
         else:
@@ -160,7 +160,7 @@ class Selector:
     def _components(
         self, row: int, ask_cpu: int, device_score: float | None
     ) -> tuple[float, int] | None:
-        """(sum, number) of the scores that apply; None when it does not fit."""
+        """Returns (sum, number) of the scores that apply; None if the allocation does not fit."""
         fit = self.fit(row, ask_cpu)
         if fit is None:
             return None
@@ -179,7 +179,7 @@ class Selector:
         return total, parts
 
     def fit(self, row: int, ask_cpu: int) -> float | None:
-        """How well the row fits; None when it has no room."""
+        """Returns the fit score of the row; None if the row has no room."""
         ask = self.ask
         cpu, memory, disk = self._capacities.get(row) or self._capacity(row)
         used_cpu, used_memory, used_disk = self._proposed.usage(row)
@@ -192,7 +192,7 @@ class Selector:
         return self._packing(used_cpu / (cpu or 1), used_memory / (memory or 1))
 
     def fill(self, row: int, ask_cpu: int) -> float:
-        """The score of the row with what is asked, whether it has room for it or not."""
+        """Returns the fit score of the row with the ask added, even if the row has no room."""
         cpu, memory, _ = self._capacities.get(row) or self._capacity(row)
         used_cpu, used_memory, _ = self._proposed.usage(row)
         return self._packing(
@@ -200,7 +200,7 @@ class Selector:
         )
 
     def _packing(self, cpu_share: float, memory_share: float) -> float:
-        """0 to 1: how well these shares of a node in use go with the algorithm."""
+        """Returns the binpack or spread score, from 0 to 1, of these shares of a node in use."""
         total = 10.0 ** (1.0 - cpu_share) + 10.0 ** (1.0 - memory_share)
         score = total - 2.0 if self.ranking.spread_algorithm else 20.0 - total
         return min(max(score, 0.0), _BINPACK_BEST) / _BINPACK_BEST  # type: ignore[no-any-return]
@@ -225,7 +225,7 @@ class Selector:
     # --- selection ------------------------------------------------------------------------
 
     def select(self, request: Request) -> Choice | None:
-        """The best row that gives what is asked; nothing is taken yet."""
+        """Returns the best row and its offer, without reserving it; None if no row fits."""
         self._sync()
         if request.preferred_row != NO_ROW:
             if not self._mask[request.preferred_row]:
@@ -259,12 +259,14 @@ class Selector:
             return None
 
     def refusal(self, row: int, name: str) -> str:
-        """Why what else is placed keeps the row from taking it; empty when it does not."""
+        """Returns why other placements keep the row from taking the allocation; empty if they do
+        not."""
         reasons = (check.refused(row, name) for check in self.ranking.row_checks)
         return next((reason for reason in reasons if reason), "")
 
     def scores(self, penalty_rows: frozenset[int] = frozenset()) -> Scores:
-        """The final score of every row of `self.rows` now; -inf where it does not fit."""
+        """Returns the final score of every row of `self.rows`; -inf where the allocation does not
+        fit."""
         self._sync()
         rows = self.rows
         sums, parts = self._sums[rows], self._parts[rows]
@@ -313,11 +315,13 @@ class Selector:
 
     @property
     def follows_changes(self) -> bool:
-        """Whether it must be told of the plan's changes, besides the usage that it sees itself."""
+        """Whether the caller must report the plan's changes with `changed`; changes of usage are
+        noticed anyway."""
         return self.ranking.spread is not None or bool(self.ranking.row_checks)
 
     def changed(self, row: int, group: str, change: int) -> None:
-        """The plan placed (1) or stopped (-1) a live allocation of the job on the row."""
+        """Records that the plan placed (`change` 1) or stopped (-1) a live allocation of the job on
+        the row."""
         if self.ranking.spread is not None and group == self._group:
             self.ranking.spread.add(row, change)
         for check in self.ranking.row_checks:
@@ -326,12 +330,13 @@ class Selector:
             self._queues = None
 
     def choose_row(self, row: int, request: Request) -> Choice | None:
-        """The offer of this one row, for schedulers that look at nodes one by one."""
+        """Returns the offer of this one row, for schedulers that judge nodes one by one; None if it
+        cannot."""
         self._sync()
         return self._accept(row, request) if self._mask[row] else None
 
     def other_scores(self, row: int, request: Request, device_score: float | None) -> list[float]:
-        """The scores of a row that apply besides its fit."""
+        """Returns the scores of the row that apply besides its fit."""
         scores = [] if device_score is None else [device_score]
         if self.ranking.anti_affinity is not None and (
             penalty := self.ranking.anti_affinity.score(row)
@@ -355,8 +360,8 @@ class Selector:
     def score_components(
         self, row: int, request: Request, offered: Offer | None = None, fit: float | None = None
     ) -> dict[str, float]:
-        """Every score of one row by Nomad's names, as an explanation. `offered`, `fit`: with what
-        an eviction makes possible there."""
+        """Returns every score of one row by Nomad's names. `offered` and `fit` replace the row's
+        own values, for a row where an eviction makes room."""
         if offered is None and self.ask.is_plain:
             offered = Offer(self.ask.cpu)
         offered = offered or offer(self._proposed, row, self.ask, self.rng)
@@ -378,7 +383,7 @@ class Selector:
 
 
 def _rows_with_limits(columns: NodeColumns) -> frozenset[int]:
-    """The nodes that let in only so many allocations."""
+    """Returns the rows of the nodes that limit their number of allocations."""
     known = columns.memo.get("rows with limits")
     if known is None:
         mask = by_node(columns, "max allocs", lambda node: node.node_max_allocs > 0)

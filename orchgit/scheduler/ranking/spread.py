@@ -1,4 +1,4 @@
-"""How well a node fits the spread targets, given where the group's allocations are."""
+"""Scores nodes by the spread targets, given the rows of the group's allocations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IMPLICIT = "*"
 
 
 class _Attribute:
-    """One spread: the group's allocations counted by the attribute's value."""
+    """One spread: counts the group's allocations by value of the attribute."""
 
     def __init__(
         self, columns: NodeColumns, spread: Spread, group_count: int, weight_share: float
@@ -37,7 +37,7 @@ class _Attribute:
         self._lowest = -1.0
 
     def boosts(self) -> Scores:
-        """The boost of each value if one more allocation came there."""
+        """Returns the boost of each value for one more allocation there."""
         if self._has_targets:
             return self._target_boosts()
         return self._even_boosts()
@@ -80,7 +80,7 @@ class _Attribute:
         )
 
     def add(self, code: int, change: int) -> None:
-        """So many more allocations have this value."""
+        """Changes the number of allocations with this value by `change`."""
         self._counts[code] += change
         if self.values[code] is not None:
             self._in_use.add(code)
@@ -95,7 +95,7 @@ def _even_boost(count: int, low: int, high: int) -> float:
 
 
 class SpreadScore:
-    """All spreads of a group. `combination[row]` says which rows always have the same boost."""
+    """All spreads of a group. Rows with the same `combination[row]` always have the same boost."""
 
     def __init__(self, columns: NodeColumns, spreads: Sequence[Spread], group_count: int) -> None:
         total = sum(spread.weight for spread in spreads) or 1
@@ -120,7 +120,7 @@ class SpreadScore:
             self.add(row)
 
     def boosts(self) -> Scores:
-        """The boost of each combination."""
+        """Returns the boost of each combination."""
         total = np.zeros(len(self._codes))
         for position, attribute in enumerate(self._attributes):
             total += attribute.boosts()[self._codes[:, position]]

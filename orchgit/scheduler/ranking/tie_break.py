@@ -1,4 +1,4 @@
-"""What decides between equal nodes, and which ports are tried first: all of it from one seed."""
+"""Decides between nodes of equal score and the order in which ports are tried, from one seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _TIE_MASK = (1 << 62) - 1
 
 
 class TieBreak:
-    """Made when it is asked for: an evaluation that places nothing asks for none of it."""
+    """Computes the random numbers of an evaluation on first use; an evaluation without placements
+    needs none."""
 
     def __init__(self, columns: NodeColumns, seed: int) -> None:
         self._columns = columns
@@ -26,10 +27,10 @@ class TieBreak:
 
     @cached_property
     def ties(self) -> Numbers:
-        """A number for each row; among equal rows the one with the lowest is taken.
+        """A number for each row; the row with the lowest number wins among equal rows.
 
-        Random numbers that are kept, times an odd one for this seed: another order for each seed,
-        at a tenth of what it costs to shuffle.
+        The numbers are cached random numbers times an odd number from the seed: each seed gives
+        another order, at a tenth of the cost of a shuffle.
         """
         return _numbers(self._columns) * np.int64(2 * self._seed + 1) & _TIE_MASK
 

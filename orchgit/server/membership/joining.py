@@ -80,9 +80,9 @@ class Joining:
 
     @property
     def is_member(self) -> bool:
-        state = self._state
-        belongs = any(one.address == state.address for one in state.members)
-        return belongs and not (state.is_removed or state.is_catching_up)
+        cluster = self._state.cluster
+        belongs = any(one.address == cluster.address for one in cluster.members)
+        return belongs and not (cluster.is_removed or cluster.is_catching_up)
 
     def meet(self, asking: ServerStatus) -> StatusReply:
         """Notes what another server says of itself, and answers with this one's status."""
@@ -107,7 +107,7 @@ class Joining:
         while True:
             if not self.is_member:
                 await self._become_member()
-                _log.info("member of the cluster", servers=len(self._state.members))
+                _log.info("member of the cluster", servers=len(self._state.cluster.members))
             await self._until_removed()
 
     async def _until_removed(self) -> None:
@@ -117,7 +117,7 @@ class Joining:
         """
         while self.is_member:
             await self._clock.sleep(_LOOK_S)
-        silent_s = self._state.last_contact_s
+        silent_s = self._state.cluster.last_contact_s
         if silent_s is None or silent_s > AWAY_S:
             _log.warning(
                 "this server was removed from the cluster while it was away; joining again"
@@ -177,12 +177,12 @@ class Joining:
 
     async def leave(self) -> None:
         """Leaves the cluster, as long as other servers stay; the caller stops this server."""
-        if not self.is_member or len(self._state.members) == 1:
+        if not self.is_member or len(self._state.cluster.members) == 1:
             return
-        if self._state.is_leader:
-            await self._state.remove_member(self._state.address)
+        if self._state.cluster.is_leader:
+            await self._state.membership.remove(self._state.cluster.address)
             return
-        await self._ask_to_remove(LeaveRequest(address=self._state.address))
+        await self._ask_to_remove(LeaveRequest(address=self._state.cluster.address))
 
     async def close(self) -> None:
         await asyncio.gather(*(channel.close() for channel in self._channels.values()))
@@ -248,14 +248,15 @@ class Joining:
         return reply.status
 
     async def _decide(self) -> None:
-        if self._state.is_catching_up and self._is_led:
+        if self._state.cluster.is_catching_up and self._is_led:
             self._tell("joined the cluster; catching up with it")
             return
-        may_bootstrap = not (self._state.has_configuration or self._state.is_catching_up)
+        cluster = self._state.cluster
+        may_bootstrap = not (cluster.has_configuration or cluster.is_catching_up)
         decision = self._known.decide(self._clock.monotonic_s(), may_bootstrap)
         if isinstance(decision, Bootstrap):
             self._tell(f"forming a cluster of {len(decision.bootstrap_set)} servers")
-            await self._state.bootstrap()
+            await self._state.membership.bootstrap()
         elif isinstance(decision, Join):
             self._tell(f"joining the cluster of {', '.join(decision.members)}")
             await self._ask_to_join(decision.members)
@@ -263,7 +264,7 @@ class Joining:
             self._tell(decision.reason)
 
     async def _ask_to_join(self, members: Sequence[str]) -> None:
-        blank = self._state.waits_for_admission
+        blank = self._state.cluster.waits_for_admission
         request = JoinRequest(server=self._record(), blank=blank)
         try:
             reply = await self._by_leader(
@@ -275,7 +276,7 @@ class Joining:
                         "cannot join with an empty disk: the leader's version does not allow it; "
                         "upgrade the leader first"
                     )
-                await self._state.admit(reply.term, reply.index)
+                await self._state.membership.admit(reply.term, reply.index)
         except RefusedError:
             raise
         except OrchgitError as error:
@@ -290,7 +291,7 @@ class Joining:
     @property
     def _is_led(self) -> bool:
         """Returns whether this server has heard of a leader lately."""
-        silent_s = self._state.last_contact_s
+        silent_s = self._state.cluster.last_contact_s
         return silent_s is not None and silent_s < _HEAR_S
 
     async def _by_leader(
@@ -305,7 +306,7 @@ class Joining:
     def _leader_first(self) -> list[str]:
         with self._state.store.snapshot() as snapshot:
             servers = snapshot.servers.all()
-        leader = self._state.leader_address
+        leader = self._state.cluster.leader_address
         ordered = sorted(servers, key=lambda one: one.address != leader)
         return [one.rpc_address for one in ordered if one.rpc_address]
 

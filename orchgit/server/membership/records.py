@@ -73,11 +73,11 @@ class RecordKeeper:
             if seen is not None:
                 await self._state.store.watch.wait(("servers",), seen, _LOOK_AGAIN_S)
                 continue
-            if not self._state.has_configuration or self._state.is_removed:
+            if not self._state.cluster.has_configuration or self._state.cluster.is_removed:
                 await asyncio.sleep(_JOIN_LOOK_S)
                 continue
             try:
-                if self._state.is_leader:
+                if self._state.cluster.is_leader:
                     check = self.record.cluster_key_check
                     await self._state.propose(SetClusterKeyCheck(check=check))
                 await self._state.propose(PutServer(server=self.record), forward=True)

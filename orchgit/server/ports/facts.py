@@ -57,9 +57,9 @@ class Facts:
         return leader.rpc_address if leader else ""
 
     def last_contact_ms(self) -> int:
-        if self._state.is_leader:
+        if self._state.cluster.is_leader:
             return 0
-        since_s = self._state.last_contact_s
+        since_s = self._state.cluster.last_contact_s
         return round(since_s * 1000) if since_s is not None else _NEVER_MS
 
     def peer_addresses(self) -> Sequence[str]:
@@ -143,8 +143,8 @@ class Facts:
         with self._state.store.snapshot() as snapshot:
             index = str(snapshot.index)
         broker = {name: str(value) for name, value in self._control.broker_stats().items()}
-        leads = "true" if self._state.is_leader else "false"
-        contact_s = self._state.last_contact_s
+        leads = "true" if self._state.cluster.is_leader else "false"
+        contact_s = self._state.cluster.last_contact_s
         return {
             "nomad": {
                 "server": "true",
@@ -155,11 +155,11 @@ class Facts:
             "raft": {
                 "applied_index": index,
                 "commit_index": index,
-                "last_log_index": str(self._state.last_log_index),
+                "last_log_index": str(self._state.cluster.last_log_index),
                 "last_contact": "never" if contact_s is None else f"{contact_s * 1000:.0f}ms",
-                "term": str(self._state.term),
-                "num_peers": str(max(0, len(self._state.members) - 1)),
-                "state": "Leader" if self._state.is_leader else "Follower",
+                "term": str(self._state.cluster.term),
+                "num_peers": str(max(0, len(self._state.cluster.members) - 1)),
+                "state": "Leader" if self._state.cluster.is_leader else "Follower",
             },
             "broker": broker,
             "runtime": {"kernel.name": os.uname().sysname.lower(), "version": __version__},

@@ -29,8 +29,9 @@ class ClusterPeers:
         return f"server {self.own().name}"
 
     def others(self) -> Sequence[Peer]:
-        leader, own = self.state.leader_address, self.state.address
-        members = sorted(self.state.members, key=lambda one: (one.address != leader, one.address))
+        cluster = self.state.cluster
+        leader, own = cluster.leader_address, cluster.address
+        members = sorted(cluster.members, key=lambda one: (one.address != leader, one.address))
         return [self._peer(member) for member in members if member.address != own]
 
     def _peer(self, member: Member) -> Peer:

@@ -21,7 +21,7 @@ def server_metrics(
     counts = gitops.exchange.counts
     for one in fields(counts):
         yield Gauge(f"orchgit.gitops.mirrors.{one.name}", float(getattr(counts, one.name)))
-    yield Gauge("nomad.raft.is_leader", float(state.is_leader))
-    yield Gauge("orchgit.disk.full", float(state.lacks_room))
+    yield Gauge("nomad.raft.is_leader", float(state.cluster.is_leader))
+    yield Gauge("orchgit.disk.full", float(not state.space.suffices_all))
     yield Counter("nomad.raft.log_syncs", state.log_syncs)
     yield Counter("nomad.raft.log_synced_bytes", state.log_synced_bytes)

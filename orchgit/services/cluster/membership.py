@@ -25,7 +25,7 @@ _ATTEMPT_S = 1.5
 
 
 class Membership(Protocol):
-    """What a leader knows of the members. `ReplicatedState` implements it."""
+    """What a leader knows of the members. `ReplicatedState.cluster` implements it."""
 
     @property
     def address(self) -> str: ...
@@ -44,37 +44,37 @@ async def add_server(
 
     Raises RefusedError for another cluster key and for a version that is too old for this cluster.
     """
-    state = context.state
-    if not state.is_leader:
-        raise NotLeaderError("cannot add a server here: ask the leader", state.leader_address)
+    cluster = context.state.cluster
+    if not cluster.is_leader:
+        raise NotLeaderError("cannot add a server here: ask the leader", cluster.leader_address)
     with context.snapshot() as snapshot:
         servers = snapshot.servers.all()
-    _check_version(server, [one.address for one in state.members], servers)
+    _check_version(server, [one.address for one in cluster.members], servers)
     _check_id(server, servers)
     await _check_name(context, server, servers)
-    if blank and any(one.address == server.address for one in state.members):
-        check_replaceable(server, state)
+    if blank and any(one.address == server.address for one in cluster.members):
+        check_replaceable(server, cluster)
         await _remove_when_free(context, server.address)
         _log.warning("a member lost its disk; it starts anew as a learner", server=server.name)
     await context.propose(PutServer(server=server))
-    await state.add_member(server.address)
-    return state.admission
+    await context.state.membership.add(server.address)
+    return cluster.admission
 
 
-def check_replaceable(server: ServerRecord, state: Membership) -> None:
+def check_replaceable(server: ServerRecord, cluster: Membership) -> None:
     """Checks that the member which had the blank server's address may be removed.
 
     Raises UnavailableError while that member still answers, or while too few others do.
     """
-    silent_s = {one.address: one.last_contact_s for one in state.peer_progress()}
-    if silent_s.get(server.address, GONE_S) < GONE_S or server.address == state.address:
+    silent_s = {one.address: one.last_contact_s for one in cluster.peer_progress()}
+    if silent_s.get(server.address, GONE_S) < GONE_S or server.address == cluster.address:
         raise UnavailableError(
             f"cannot add server {server.name} yet: the member at {server.address} was heard a "
             "moment ago. If that is another server, two have the same address: give each its own "
             "(`advertise.serf`)"
         )
-    others = {one.address for one in state.members if one.voter} - {server.address}
-    there = {name for name in others if name == state.address or silent_s.get(name, 0.0) < GONE_S}
+    others = {one.address for one in cluster.members if one.voter} - {server.address}
+    there = {name for name in others if name == cluster.address or silent_s.get(name, 0.0) < GONE_S}
     if 2 * len(there) <= len(others):
         raise UnavailableError(
             f"cannot add server {server.name}: it has lost its data, and "
@@ -103,7 +103,7 @@ async def _check_name(
 
     The name of a member that is gone may be taken: a machine that was set up again keeps its name.
     """
-    members = {one.address for one in context.state.members} - {server.address}
+    members = {one.address for one in context.state.cluster.members} - {server.address}
     for known in servers:
         same = (known.name, known.region) == (server.name, server.region)
         if same and known.address in members and not await _is_gone(context, known.address):
@@ -119,10 +119,10 @@ async def _is_gone(context: UseCaseContext, address: str) -> bool:
 
     Waits for a member that may just have been stopped.
     """
-    state = context.state
+    cluster = context.state.cluster
     deadline_s = context.clock.monotonic_s() + 2 * GONE_S
-    while address != state.address:
-        silent_s = {one.address: one.last_contact_s for one in state.peer_progress()}
+    while address != cluster.address:
+        silent_s = {one.address: one.last_contact_s for one in cluster.peer_progress()}
         if silent_s.get(address, GONE_S) >= GONE_S:
             return True
         if context.clock.monotonic_s() >= deadline_s:
@@ -148,9 +148,9 @@ async def remove_server(context: UseCaseContext, address: str, if_gone: bool = F
 
     With `if_gone`, raises RefusedError for a member that is alive.
     """
-    if not context.state.is_leader:
+    if not context.state.cluster.is_leader:
         raise NotLeaderError(
-            "cannot remove a server here: ask the leader", context.state.leader_address
+            "cannot remove a server here: ask the leader", context.state.cluster.leader_address
         )
     if if_gone and not await _is_gone(context, address):
         raise RefusedError(
@@ -158,7 +158,7 @@ async def remove_server(context: UseCaseContext, address: str, if_gone: bool = F
             "first. `orchgit operator raft remove-peer` removes a living one"
         )
     await _remove_when_free(context, address)
-    if context.state.is_leader:
+    if context.state.cluster.is_leader:
         await context.propose(DeleteServer(address=address))
 
 
@@ -167,7 +167,7 @@ async def _remove_when_free(context: UseCaseContext, address: str) -> None:
     deadline_s = context.clock.monotonic_s() + _ATTEMPT_S
     while True:
         try:
-            return await context.state.remove_member(address)
+            return await context.state.membership.remove(address)
         except (NotLeaderError, TimedOutError):
             raise
         except UnavailableError:
@@ -182,13 +182,13 @@ async def transfer_leadership(context: UseCaseContext, address: str) -> None:
     A member that is catching up, or was just started, is asked more than once. Raises RefusedError
     where its disk has no room, UnavailableError where it stays silent.
     """
-    state = context.state
-    if address == state.address and state.is_leader:
+    cluster = context.state.cluster
+    if address == cluster.address and cluster.is_leader:
         return
     deadline_s = context.clock.monotonic_s() + TRANSFER_S
-    while state.leader_address != address and context.clock.monotonic_s() < deadline_s:
+    while cluster.leader_address != address and context.clock.monotonic_s() < deadline_s:
         try:
-            await state.transfer_leadership(address)
+            await cluster.transfer_leadership(address)
         except NotLeaderError:
             raise
         except UnavailableError:
@@ -197,9 +197,9 @@ async def transfer_leadership(context: UseCaseContext, address: str) -> None:
             await context.clock.sleep(_RETRY_S)
             continue
         await _until_led_by(context, address)
-        if not state.is_leader:
+        if not cluster.is_leader:
             break
-    if state.leader_address != address:
+    if cluster.leader_address != address:
         raise TimedOutError(
             f"cannot transfer leadership to {address}: it did not take over in {TRANSFER_S:g} s; "
             "look at `orchgit operator raft list-peers`"
@@ -208,11 +208,11 @@ async def transfer_leadership(context: UseCaseContext, address: str) -> None:
 
 async def _until_led_by(context: UseCaseContext, wanted: str) -> None:
     deadline_s = context.clock.monotonic_s() + _ATTEMPT_S
-    while (leader := context.state.leader_address) != wanted:
+    while (leader := context.state.cluster.leader_address) != wanted:
         left_s = deadline_s - context.clock.monotonic_s()
         if left_s <= 0:
             return
-        await context.state.leader_change(leader, left_s)
+        await context.state.cluster.leader_change(leader, left_s)
 
 
 def find_member(context: UseCaseContext, *, address: str = "", server_id: str = "") -> str:
@@ -222,7 +222,7 @@ def find_member(context: UseCaseContext, *, address: str = "", server_id: str = 
     """
     with context.snapshot() as snapshot:
         records = {one.address: one for one in snapshot.servers.all()}
-    for member in context.state.members:
+    for member in context.state.cluster.members:
         record = records.get(member.address, ServerRecord(member.address))
         if address and address in (record.address, record.rpc_address):
             return member.address

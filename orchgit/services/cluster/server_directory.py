@@ -38,7 +38,7 @@ class ServerDirectory:
 
     @property
     def term(self) -> int:
-        return self._state.leader_and_term[1]
+        return self._state.cluster.leader_and_term[1]
 
     @property
     def cluster(self) -> ClusterName:
@@ -49,7 +49,7 @@ class ServerDirectory:
     def servers(self) -> list[ServerRecord]:
         """The known members, this server among them, in order of their raft addresses."""
         own = self._own()
-        members = {one.address for one in self._state.members}
+        members = {one.address for one in self._state.cluster.members}
         known = [one for one in self._stored().values() if one.address in members]
         others = [one for one in known if one.address != own.address]
         return sorted([own, *others], key=lambda one: one.address)
@@ -60,7 +60,7 @@ class ServerDirectory:
 
     def leader(self) -> ServerRecord | None:
         """The leader's record; None while the leader or its record is unknown."""
-        address = self._state.leader_address
+        address = self._state.cluster.leader_address
         return self.server(address) if address else None
 
     def rpc_addresses(self) -> list[str]:
@@ -81,9 +81,9 @@ class ServerDirectory:
             left_s = deadline_s - self._clock.monotonic_s()
             if left_s <= 0:
                 return None
-            known = self._state.leader_address
+            known = self._state.cluster.leader_address
             wait_s = _LOOK_AGAIN_S if known not in (None, other_than) else left_s
-            await self._state.leader_change(known, min(wait_s, left_s))
+            await self._state.cluster.leader_change(known, min(wait_s, left_s))
 
     async def leader_after(self, term: int, timeout_s: float) -> tuple[str, int]:
         """Returns the leader's RPC address and term once the term is later than `term`.
@@ -92,14 +92,14 @@ class ServerDirectory:
         """
         deadline_s = self._clock.monotonic_s() + timeout_s
         while True:
-            address, now = self._state.leader_and_term
+            address, now = self._state.cluster.leader_and_term
             leader = self.server(address) if address else None
             left_s = deadline_s - self._clock.monotonic_s()
             if (leader is not None and leader.rpc_address and now > term) or left_s <= 0:
                 return (leader.rpc_address if leader else ""), now
             unrecorded = address is not None and now > term
             wait_s = _LOOK_AGAIN_S if unrecorded else left_s
-            await self._state.leader_change(address, min(wait_s, left_s))
+            await self._state.cluster.leader_change(address, min(wait_s, left_s))
 
     def translated(self, error: Exception) -> Exception:
         """Replaces the raft address in a NotLeaderError by the RPC address, for callers of RPC."""

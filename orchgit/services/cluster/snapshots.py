@@ -82,11 +82,17 @@ async def save_snapshot(
     With `stale`, the state as this server knows it, even if it does not lead.
     """
     if not stale:
-        await context.state.read_index()
+        await context.state.reads.read_index()
     store = context.state.store
     with _workplace(store) as directory:
         meta, wanted = await asyncio.to_thread(
-            _copied, store, directory, repositories, context.state.term, region, context.now_ns()
+            _copied,
+            store,
+            directory,
+            repositories,
+            context.state.cluster.term,
+            region,
+            context.now_ns(),
         )
         packs: Mapping[str, Path] = {}
         if repositories is not None:

@@ -14,7 +14,6 @@ from orchgit.api.consistency import ELECTION_WAIT_S, WRITES, Consistency
 from orchgit.api.placing import Place, place_of
 from orchgit.clock import FakeClock
 from orchgit.errors import NotLeaderError, UnavailableError
-from orchgit.replication.leadership import Leadership
 from orchgit.replication.proposal import RequestWrites
 
 
@@ -65,8 +64,7 @@ class ScriptedServer:
         self.seen: list[tuple[str, bytes]] = []
         self.sent: list[Message] = []
         self.reads = 0
-        self.leadership = Leadership()
-        self.leadership.set(True)
+        self.lost = asyncio.Event()
         self.clock = FakeClock()
         self.app: Callable[[RequestWrites | None], None] = lambda writes: None
         self.edge = Consistency(self._app, self, self.has_node, self._forward, self.clock)
@@ -74,6 +72,9 @@ class ScriptedServer:
     async def read_index(self) -> int:
         self.reads += 1
         return 1
+
+    async def leadership_lost(self) -> None:
+        await self.lost.wait()
 
     def has_node(self, scope: Scope) -> bool:
         return scope["path"].endswith("/known")
@@ -250,7 +251,7 @@ def test_a_blocking_read_moves_on_when_this_server_is_deposed() -> None:
         asking = asyncio.ensure_future(server.ask("GET", "/v1/jobs", "index=9"))
         await server.clock.advance(0.0)
         server.is_leader = False
-        server.leadership.set(False)
+        server.lost.set()
         await server.clock.advance(1.0)
         assert await asking == 200
         assert server.where == ["here", "leader"]

@@ -41,6 +41,14 @@ class MadeUpCluster:
             apply(store, PutServer(server=record))
 
     @property
+    def cluster(self) -> MadeUpCluster:
+        return self
+
+    @property
+    def membership(self) -> MadeUpCluster:
+        return self
+
+    @property
     def members(self) -> list[Any]:
         return [SimpleNamespace(address=one, voter=vote) for one, vote in self.voters.items()]
 
@@ -57,13 +65,13 @@ class MadeUpCluster:
             if one != self.address
         ]
 
-    async def promote_member(self, address: str) -> None:
+    async def promote(self, address: str) -> None:
         if self.refusing:
             raise RefusedError("cannot give it a vote: it is behind")
         self.changes.append(("promote", address))
         self.voters[address] = True
 
-    async def remove_member(self, address: str) -> None:
+    async def remove(self, address: str) -> None:
         self.changes.append(("remove", address))
         del self.voters[address]
 

@@ -9,7 +9,7 @@ from orchgit.raft.messages import (
     AppendReply,
 )
 from orchgit.raft.state import Role
-from tests.support.raft_core import elect, make_core, settle
+from tests.support.raft_core import elect, lead_two_that_follow, make_core, settle
 
 
 def test_leader_without_a_majority_steps_down_within_an_election_time_out() -> None:
@@ -95,3 +95,20 @@ def test_sole_member_is_confirmed_for_ever() -> None:
     core.tick(0.1)
     assert core.is_leader
     assert core.confirmed_s == math.inf
+
+
+def test_leader_awaits_only_redundant_replies_unless_a_commit_or_a_read_needs_one() -> None:
+    core = lead_two_that_follow()
+    core.propose(b"x")
+    settle(core)
+    assert not core.awaits_only_redundant_replies, "nothing is committed without one"
+    core.step("b", AppendReply(core.state.term, True, 3, 0), 2.2)
+    settle(core)
+    assert core.awaits_only_redundant_replies
+    core.read("ticket")
+    assert not core.awaits_only_redundant_replies, "a read waits for one"
+    settle(core)
+    core.step("c", AppendReply(core.state.term, True, 3, core.state.round), 2.2)
+    settle(core)
+    assert core.state.reads
+    assert not core.awaits_only_redundant_replies, "all have answered"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from hypothesis.stateful import (
 
 from orchgit.errors import InvariantError
 from orchgit.raft.ports import Vote
+from orchgit.raft_log.disk import Disk
 from orchgit.raft_log.journal import Journal
 from orchgit.raft_log.segment import HEAD_SIZE, MAGIC, encode_record
 
@@ -52,6 +54,32 @@ def segments(directory: Path) -> list[Path]:
 def used_bytes(path: Path) -> int:
     """Up to the zeros that were allocated ahead."""
     return len(path.read_bytes().rstrip(b"\0"))
+
+
+class WritesDisk(Disk):
+    """`ends`: where each write to a file ended."""
+
+    def __init__(self) -> None:
+        self.ends: list[int] = []
+
+    def write(self, fd: int, data: bytes, offset: int) -> None:
+        super().write(fd, data, offset)
+        self.ends.append(offset + len(data))
+
+
+def test_most_records_overwrite_zeros_that_are_on_disk(tmp_path: Path) -> None:
+    """Else nearly every sync would have to put on disk that reserved space is in use now."""
+    disk = WritesDisk()
+    journal = Journal(tmp_path, disk=disk)
+    del disk.ends[:]
+    for _ in range(1000):
+        journal.append(1, b"x" * 1000)
+        journal.sync()
+    farthest = [max(disk.ends[: number + 1]) for number in range(len(disk.ends))]
+    grown = sum(before < after for before, after in itertools.pairwise(farthest))
+    assert grown < 20
+    assert max(farthest) < 2_000_000, "not much more is written than the records have"
+    journal.close()
 
 
 def test_synced_records_are_read_again(tmp_path: Path) -> None:

@@ -184,3 +184,39 @@ def test_entries_are_applied_only_when_the_own_disk_has_them(hub: Hub) -> None:
     follower.node.turn()
     assert at_sync[0] == []
     assert follower.applied == [b"x"]
+
+
+def test_follower_applies_frequent_entries_at_intervals(hub: Hub) -> None:
+    async def scenario() -> None:
+        hub.servers["one"].stand_for_election()
+        hub.settle()
+        follower = hub.servers["two"]
+        term, last = follower.node.status.term, follower.journal.last_index
+
+        def bring(number: int) -> None:
+            index = last + number
+            place = (term, index, follower.journal.term(index))
+            entry = LogEntry(term, REGULAR + b"%d" % number)
+            follower.transport.receive("one", Append(*place, [entry], index + 1, 0))
+            follower.node.turn()
+
+        bring(0)
+        assert follower.applied == [b"0"], "at once, where it comes alone"
+        hub.now_s += 0.001
+        bring(1)
+        bring(2)
+        assert follower.applied == [b"0"]
+        due_s = follower.node.delivery.due_s
+        assert due_s is not None
+        assert hub.now_s < due_s < hub.now_s + 0.01
+        hub.now_s = due_s
+        follower.node.turn()
+        assert follower.applied == [b"0", b"1", b"2"]
+        assert follower.node.delivery.due_s is None
+        hub.now_s += 0.001
+        follower.node.submit(b"mine", Proposal(), forward=True)
+        follower.node.turn()
+        bring(3)
+        assert follower.applied[-1] == b"3", "somebody waits for an answer here"
+
+    asyncio.run(scenario())

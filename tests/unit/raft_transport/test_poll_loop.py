@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -81,6 +82,29 @@ def test_sockets_are_served_although_a_call_waits(loop: PollLoop) -> None:
         loop.forget(ours.fileno())
         loop.wait(0)
         assert read == [b"x", b"room"]
+
+
+def test_wait_without_io_outlasts_a_ready_socket_and_serves_it_after(loop: PollLoop) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        read: list[bytes] = []
+        loop.watch(ours.fileno(), lambda: read.append(ours.recv(10)))
+        theirs.send(b"x")
+        began_s = time.monotonic()
+        loop.wait_without_io(0.02)
+        assert time.monotonic() - began_s >= 0.02
+        assert read == [b"x"]
+
+
+def test_wait_without_io_ends_when_another_thread_calls(loop: PollLoop) -> None:
+    began_s = time.monotonic()
+    loop.wake()
+    loop.wait_without_io(LONG_S)
+    late = threading.Timer(0.05, loop.wake)
+    late.start()
+    loop.wait_without_io(LONG_S)
+    assert time.monotonic() - began_s < LONG_S / 2
+    late.join()
 
 
 def test_call_made_by_a_ready_socket_does_not_wake_twice(loop: PollLoop) -> None:

@@ -9,26 +9,43 @@ from orchgit.errors import (
     NotLeaderError,
     TimedOutError,
     TooLargeError,
-    UnavailableError,
 )
 from orchgit.raft_log.disk_space import DiskSpace
-from orchgit.raft_node.proposal import Applied, Proposal, not_leader, stopped
+from orchgit.raft_node.proposal import Applied, Proposal, not_leader
 from orchgit.replication import commands
-from orchgit.replication.cluster_calls import ClusterCalls
+from orchgit.replication.cluster import Cluster
 from orchgit.replication.commands import Command, Noop
+from orchgit.replication.pending_proposals import PendingProposals
 from orchgit.replication.proposal import RequestWrites
+from orchgit.replication.running_node import RunningNode
 from orchgit.replication.versions import FIRST_VERSION, VERSION_OF, check_understood
+from orchgit.replication.write_failure import WriteFailure
+from orchgit.state.store import Store
 
 MAX_COMMAND_BYTES = 64 << 20
 """Measured: twice as much keeps the threads busy for longer than followers wait for a leader."""
 
 
-class Writing(ClusterCalls):
-    """The part of `ReplicatedState` that takes writes; on its event loop."""
+class Writer:
+    """Appends commands to the log through this server's raft node. Belongs to the event loop."""
 
-    _clock: Clock
-    space: DiskSpace
-    _failure: BaseException | None
+    def __init__(
+        self,
+        node: RunningNode,
+        cluster: Cluster,
+        store: Store,
+        clock: Clock,
+        pending: PendingProposals,
+        failure: WriteFailure,
+        space: DiskSpace,
+    ) -> None:
+        self._node = node
+        self._cluster = cluster
+        self._store = store
+        self._clock = clock
+        self._pending = pending
+        self._failure = failure
+        self._space = space
 
     async def propose(
         self,
@@ -54,7 +71,7 @@ class Writing(ClusterCalls):
             in_log = False
             raise
         except TimeoutError:
-            lack = self.space.refusal
+            lack = self._space.refusal
             raise TimedOutError(
                 f"cannot tell whether {type(command).__name__} was applied: nothing came back in "
                 f"{timeout_s:g} s{f' ({lack})' if lack else ''}; read the state before trying again"
@@ -65,13 +82,10 @@ class Writing(ClusterCalls):
                 writes.any = True
 
     def _submit(self, command: Command, forward: bool) -> Proposal:
-        if self._failure is not None:
-            raise self._unavailable()
-        if not self._started:
-            raise stopped()
-        may = self._node.status.is_leader or self.leadership.is_leader
-        if not may and not (forward and self.leader_address is not None):
-            raise not_leader(self.leader_address)
+        self._failure.check()
+        node, leader = self._node.get(), self._cluster.leader_address
+        if not self._cluster.may_append and not (forward and leader is not None):
+            raise not_leader(leader)
         self._check_understood(command)
         if not command.now_ns:
             command = msgspec.structs.replace(command, now_ns=self._clock.now_ns())
@@ -82,23 +96,16 @@ class Writing(ClusterCalls):
                 f"holds at most {MAX_COMMAND_BYTES}"
             )
         proposal = Proposal()
-        self._node.submit(data, proposal, forward)
+        node.submit(data, proposal, forward)
         return proposal
 
     def _check_understood(self, command: Command) -> None:
         """A member of an older version would stop at an entry that it does not know."""
         if VERSION_OF[type(command)] == FIRST_VERSION:
             return
-        others = [one.address for one in self.members if one.address != self.address]
-        with self.store.snapshot() as snapshot:
-            check_understood(command, others, snapshot.servers.all())
+        with self._store.snapshot() as snapshot:
+            check_understood(command, self._cluster.other_addresses, snapshot.servers.all())
 
     async def barrier(self) -> int:
         """Returns when everything proposed before has been applied; the index reached."""
         return (await self.propose(Noop())).index
-
-    def _unavailable(self) -> UnavailableError:
-        return UnavailableError(
-            f"cannot confirm writes: the log or the state of this server failed ({self._failure}); "
-            "look at the disk, then restart the server"
-        )
