@@ -83,6 +83,17 @@ class Connection:
         self._loop.want(self._sock.fileno(), select.EPOLLIN | more)
 
 
+class _ListeningSocket(_socket.socket):
+    """The interpreter's own socket leaves `accept` to the module `socket`, which takes memory."""
+
+    def __init__(self) -> None:
+        super().__init__(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
+
+    def accept(self) -> _socket.socket:
+        fd, _address = self._accept()  # type: ignore[attr-defined] # typeshed lacks it
+        return _socket.socket(fileno=fd)
+
+
 class Listener:
     """Accepts peers of our own user (or root) and hands their messages to `on_message`."""
 
@@ -90,7 +101,7 @@ class Listener:
         self._loop = loop
         self._on_message = on_message
         self.connections: list[Connection] = []
-        self._sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM | _socket.SOCK_NONBLOCK)
+        self._sock = _ListeningSocket()
 
     def listen(self, name: str) -> None:
         """Bind `name` in the current directory (a long path would not fit into an address)."""
@@ -108,10 +119,9 @@ class Listener:
 
     def _accept(self) -> None:
         try:
-            fd, _address = self._sock._accept()  # type: ignore[attr-defined] # typeshed lacks it
+            sock = self._sock.accept()
         except OSError:
             return  # the peer left already
-        sock = _socket.socket(fileno=fd)
         sock.setblocking(False)
         if peer_uid(sock) in (0, os.geteuid()):
             self.connections.append(Connection(self._loop, sock, self))

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.support.pacing import pause
 from tests.support.polling import until
 from tests.support.raft_processes import MemberProcess, RefusedByMember, process_cluster
 
@@ -54,10 +55,10 @@ class Writers:
                 await leader.ask("fill", "1")
             except RefusedByMember:
                 self.refused += 1
-                await asyncio.sleep(0.1)
+                await pause(0.1, "a refused client tries again")
                 continue
             self.latencies_s.append(time.perf_counter() - began_s)
-            await asyncio.sleep(0.01)
+            await pause(0.01, "the time between writes")
 
     async def stop(self) -> dict[str, float]:
         self._writing = False
@@ -95,7 +96,7 @@ async def measure(directory: Path, entries: int, jobs: int) -> dict[str, Any]:
         await leader.ask("fill", str(entries))
         _say("filled", entries=entries, jobs=jobs, seconds=round(time.perf_counter() - began_s, 1))
         calm = Writers(leader)
-        await asyncio.sleep(CALM_S)
+        await pause(CALM_S, "the span that is measured")
         _say("away", **await calm.stop())
         found = await _started(late, leader)
         found["by_snapshot"] = (Path(late.arguments[0]) / "raft" / "base").exists()

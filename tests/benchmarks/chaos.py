@@ -35,6 +35,7 @@ from tests.support.cluster_checks import (
 from tests.support.cluster_net import FaultyNetwork, faulty_cluster
 from tests.support.fault_proxy import Faults
 from tests.support.netns import missing
+from tests.support.pacing import pause
 from tests.support.pushing import Pusher
 from tests.support.real_cluster import HostProcess, RealCluster
 from tests.support.task_census import Changer, settles
@@ -66,7 +67,7 @@ class Chaos:
     async def some_time(self) -> None:
         """Short times as often as long ones."""
         span = self._longest_s / SHORTEST_S
-        await asyncio.sleep(SHORTEST_S * span ** self._chance.random())
+        await pause(SHORTEST_S * span ** self._chance.random(), "the fault lasts")
 
     def someone(self) -> HostProcess:
         return self._chance.choice(list(self._cluster.servers.values()))

@@ -14,11 +14,11 @@ import json
 import random
 import subprocess
 import tempfile
-import time
 from pathlib import Path
 
 from tests.support.dev_server import DevServer, dev_server, git
 from tests.support.job_texts import sleeper
+from tests.support.pacing import pause_blocking
 
 MAX_KILL_DELAY_S = 0.6
 COUNT = 3
@@ -50,7 +50,7 @@ def push_and_kill(server: DevServer, clone: Path, number: int, chance: random.Ra
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    time.sleep(chance.uniform(0, MAX_KILL_DELAY_S))
+    pause_blocking(chance.uniform(0, MAX_KILL_DELAY_S), "the moment of the kill")
     acknowledged = push.poll() == 0
     server.kill9()
     push.wait()

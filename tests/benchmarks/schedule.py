@@ -44,6 +44,7 @@ from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
 from orchgit.services.nodes.computed_class import computed_class
 from orchgit.services.nodes.registration import update_node_status
+from tests.support.pacing import pause
 
 BUDGET_PER_S = 5000
 
@@ -202,7 +203,7 @@ async def keep_reading(http: httpx.AsyncClient, times_s: list[float]) -> None:
             began = time.monotonic()
             (await http.get(path)).raise_for_status()
             times_s.append(time.monotonic() - began)
-            await asyncio.sleep(READ_EVERY_S)
+            await pause(READ_EVERY_S, "the time between reads")
 
 
 def peak_memory_mb(pid: int) -> float:

@@ -14,6 +14,7 @@ import pytest
 from tests.integration.test_agent import end_everything, raw_task
 from tests.support.agent_rig import mock_job
 from tests.support.factories import make_allocation
+from tests.support.pacing import pause
 from tests.support.polling import until
 from tests.support.stub_server import StubServer
 
@@ -114,7 +115,7 @@ def test_agent_killed_during_many_starts_starts_each_task_once(tmp_path: Path, s
             server.deliver(*allocs)
             wanted = rng.randrange(12)
             await server.until(lambda: len(running(server)) >= wanted)
-            await asyncio.sleep(rng.random() / 100)  # the moment is the point
+            await pause(rng.random() / 100, "the moment of the kill")
         server.reports.clear()
         async with agent_process(tmp_path, server):
             await server.until(lambda: len(running(server)) == len(allocs))

@@ -74,11 +74,10 @@ def _in_order(done: list[tuple[str, str]], wanted: list[tuple[str, str]]) -> boo
 
 
 def test_vote_is_on_disk_before_it_is_sent(tmp_path: Path) -> None:
-    hub = Hub(tmp_path, ["one", "two", "three"])
+    hub = Hub(tmp_path, ["one", "two", "three"], TracingDisk)
     spoken: list[str] = []
     for server in hub.servers.values():
-        disk = TracingDisk()
-        server.journal._votes._disk = disk
+        disk = server.disk
         send = server.transport.send
 
         def watched(

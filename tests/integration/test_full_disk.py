@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sqlite3
 import subprocess
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
@@ -46,6 +47,19 @@ def register(name: str, size: int = 100) -> RegisterJob:
 def job_ids(state: ReplicatedState) -> list[str]:
     with state.store.snapshot() as snapshot:
         return [job.id for job in snapshot.jobs.all()]
+
+
+def writer_of(state: ReplicatedState) -> sqlite3.Connection:
+    """Returns the connection that writes the store; nothing may be waiting to be applied."""
+    transaction = state.store.begin()
+    transaction.rollback()
+    return transaction.connection
+
+
+def allow_no_growth(writer: sqlite3.Connection) -> None:
+    """Lets the store fail to grow as on a full disk."""
+    (pages,) = writer.execute("PRAGMA page_count").fetchone()
+    writer.execute(f"PRAGMA max_page_count = {pages}")
 
 
 @contextlib.asynccontextmanager
@@ -142,8 +156,8 @@ def test_committed_entries_wait_while_the_state_cannot_grow(tmp_path: Path) -> N
     async def scenario() -> None:
         async with running(tmp_path) as state:
             await state.propose(register("before"))
-            pages = state.store._writer.execute("PRAGMA page_count").fetchone()[0]
-            state.store._writer.execute(f"PRAGMA max_page_count = {pages}")
+            writer = writer_of(state)
+            allow_no_growth(writer)
             waiting = [
                 asyncio.create_task(state.propose(register(f"job-{n:02}", 9000))) for n in range(20)
             ]
@@ -151,7 +165,7 @@ def test_committed_entries_wait_while_the_state_cannot_grow(tmp_path: Path) -> N
             with pytest.raises(DiskFullError, match=f"{tmp_path}/state is full"):
                 await state.propose(Noop())
             assert "before" in job_ids(state)
-            state.store._writer.execute("PRAGMA max_page_count = 1000000")
+            writer.execute("PRAGMA max_page_count = 1000000")
             answers = await asyncio.gather(*waiting, return_exceptions=True)
             taken = [f"job-{n:02}" for n, one in enumerate(answers) if isinstance(one, Applied)]
             refused = [one for one in answers if isinstance(one, DiskFullError)]
@@ -165,8 +179,7 @@ def test_committed_entries_wait_while_the_state_cannot_grow(tmp_path: Path) -> N
 def test_server_stops_while_the_state_cannot_grow(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with running(tmp_path) as state:
-            pages = state.store._writer.execute("PRAGMA page_count").fetchone()[0]
-            state.store._writer.execute(f"PRAGMA max_page_count = {pages}")
+            allow_no_growth(writer_of(state))
             waiting = asyncio.create_task(state.propose(register("a", 200_000)))
             await until(lambda: not state.space.suffices_all)
         with pytest.raises(UnavailableError, match="cannot tell whether"):

@@ -31,6 +31,7 @@ from orchgit.model.resources import NetworkResource, Resources
 from orchgit.model.service import Service
 from orchgit.model.task import Task
 from tests.support.hostile.requests_http import BODIES, JSON_VALUES, PATH_VALUES, QUERY_VALUES
+from tests.support.pacing import pause
 from tests.support.server_rig import ServerRig, server_rig
 
 _PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
@@ -110,7 +111,7 @@ async def asked(app: ASGIApp, request: Request) -> tuple[int, bytes]:
     async def receive() -> Any:
         message = next(messages, None)
         if message is None:
-            await asyncio.sleep(_LET_GO_S)
+            await pause(_LET_GO_S, "the client stays connected")
             return {"type": "http.disconnect"}
         return message
 

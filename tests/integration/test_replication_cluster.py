@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.certificates import make_tls_files
 from tests.support.crowding import crowding
+from tests.support.pacing import pause
 from tests.support.raft_processes import (
     MemberProcess,
     ProcessCluster,
@@ -95,7 +96,7 @@ def test_cluster_keeps_acknowledged_writes_when_leaders_are_killed_under_load(
                         await member.ask("write", name)
                         acknowledged.add(name)
                     except RefusedByMember:
-                        await asyncio.sleep(0.01)
+                        await pause(0.01, "a refused client tries again")
 
             clients = [asyncio.create_task(client()) for _ in range(8)]
             for trial in range(3):

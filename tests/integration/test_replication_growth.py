@@ -8,6 +8,7 @@ import itertools
 import random
 from pathlib import Path
 
+from tests.support.pacing import pause
 from tests.support.raft_processes import (
     MemberProcess,
     ProcessCluster,
@@ -52,7 +53,7 @@ class Load:
                 await random.choice(self.members).ask("write", name)
                 self.acknowledged.add(name)
             except RefusedByMember:
-                await asyncio.sleep(0.01)
+                await pause(0.01, "a refused client tries again")
 
     async def some(self) -> None:
         """Return when more has been written meanwhile."""

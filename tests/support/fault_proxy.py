@@ -18,6 +18,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from tests.support.pacing import pause
+
 _CHUNK = 256 << 10
 _MAX_HELD = 4 << 20
 _CONNECT_S = 5.0
@@ -198,14 +200,14 @@ class _Stream:
                 await self._changed.wait()
             due_s, data = self._held.popleft()
             if (wait_s := due_s - loop.time()) > 0:
-                await asyncio.sleep(wait_s)
+                await pause(wait_s, "the fault delays the chunk")
             await self._way.opened()
             if not data:
                 with contextlib.suppress(OSError):
                     self._sink.shutdown(socket.SHUT_WR)
                 return
             if self._way.faults.bytes_per_s:
-                await asyncio.sleep(len(data) / self._way.faults.bytes_per_s)
+                await pause(len(data) / self._way.faults.bytes_per_s, "the way is slow")
             await loop.sock_sendall(self._sink, data)
             self._held_bytes -= len(data)
             self._changed.set()

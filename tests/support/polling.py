@@ -5,11 +5,12 @@ Within one process a test waits for an index, an event or a queue instead.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
+
+from tests.support.pacing import pause, pause_blocking
 
 T = TypeVar("T")
 
@@ -22,6 +23,7 @@ async def until(
     problem: str = "the condition does not become true",
     *,
     retried: tuple[type[Exception], ...] = (),
+    every_s: float = _POLL_S,
 ) -> T:
     """Returns the first true value of `condition`, which may be a coroutine function.
 
@@ -37,7 +39,7 @@ async def until(
         except retried as failed:
             error = failed
         assert time.monotonic() < deadline_s, f"{problem} within {timeout_s:g} s ({error})"
-        await asyncio.sleep(_POLL_S)
+        await pause(every_s, problem)
 
 
 def until_blocking(
@@ -57,4 +59,4 @@ def until_blocking(
         except retried as failed:
             error = failed
         assert time.monotonic() < deadline_s, f"{problem} within {timeout_s:g} s ({error})"
-        time.sleep(_POLL_S)
+        pause_blocking(_POLL_S, problem)

@@ -13,6 +13,7 @@ from tests.support.cluster_net import FaultyNetwork
 from tests.support.dev_server import git_environment
 from tests.support.history import History
 from tests.support.job_texts import sleeper
+from tests.support.pacing import pause
 from tests.support.real_cluster import HostProcess, RealCluster, until
 
 SOURCE = "work"
@@ -44,7 +45,7 @@ class Pusher:
     async def run(self) -> None:
         while True:
             await self.push()
-            await asyncio.sleep(0.1)
+            await pause(0.1, "the time between pushes")
 
     async def push(self) -> bool:
         """A new commit, on top of those that were not taken."""

@@ -132,12 +132,57 @@ def _private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in NAMED_TUPLE_METHODS
 
 
+def _is_of_own_class(module: Module, node: ast.Attribute) -> bool:
+    """Returns whether the object is seen to be of the class whose method reaches into it.
+
+    It is a parameter that is annotated so, a copy of `self`, or made by the class or by one of its
+    methods that says so.
+    """
+    owners = module.owners[node]
+    depths = [depth for depth, each in enumerate(owners) if isinstance(each, ast.ClassDef)]
+    if not depths or len(owners) == depths[-1] + 1 or not isinstance(node.value, ast.Name):
+        return False
+    own, method = owners[depths[-1]], owners[depths[-1] + 1]
+    assert isinstance(own, ast.ClassDef)
+    own_names = (own.name, "Self")
+    results = {
+        each.name: ast.unparse(each.returns).strip("'")
+        for each in own.body
+        if isinstance(each, FUNCTIONS) and each.returns
+    }
+
+    def makes_one(value: ast.expr) -> bool:
+        call = value.value if isinstance(value, ast.Await) else value
+        if not isinstance(call, ast.Call):
+            return False
+        called = ast.unparse(call.func)
+        first, _, rest = called.partition(".")
+        return (
+            called in ("cls", "type(self)", own.name)
+            or (first in ("self", "cls", own.name) and results.get(rest) in own_names)
+            or (called in ("copy", "copy.copy") and ast.unparse(call.args[0]) == "self")
+        )
+
+    name = node.value.id
+    return any(
+        makes_one(each.value)
+        if isinstance(each, ast.Assign)
+        else isinstance(each, ast.arg)
+        and each.annotation is not None
+        and each.arg == name
+        and ast.unparse(each.annotation).strip("'") in own_names
+        for each in ast.walk(method)
+        if not isinstance(each, ast.Assign) or name in map(ast.unparse, each.targets)
+    )
+
+
 def _privates(modules: list[Module]) -> Iterator[Finding]:
     for module in modules:
         for node in module.walk(ast.Attribute):
             assert isinstance(node, ast.Attribute)
             owner = ast.unparse(node.value)
-            if _private(node.attr) and owner not in OWN_OR_LIBRARY:
+            is_own = owner in OWN_OR_LIBRARY or _is_of_own_class(module, node)
+            if _private(node.attr) and not is_own:
                 yield module.found(node, f"{owner}.{node.attr}")
         for node in module.walk(ast.ImportFrom):
             assert isinstance(node, ast.ImportFrom)
@@ -147,12 +192,12 @@ def _privates(modules: list[Module]) -> Iterator[Finding]:
 
 
 def code_privates(tree: Tree) -> Iterator[Finding]:
-    """Code that reaches into a private attribute of another object or module."""
+    """Code that reaches into a private attribute of an object of another class, or of a module."""
     return _privates(tree.code)
 
 
 def test_privates(tree: Tree) -> Iterator[Finding]:
-    """Tests that reach into a private attribute of another object or module."""
+    """Tests that reach into a private attribute of an object of another class, or of a module."""
     return _privates(tree.tests)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import random
 import time
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from tests.support.cluster_net import FaultyNetwork
 from tests.support.crowding import crowding
+from tests.support.pacing import pause
+from tests.support.polling import until
 from tests.support.real_cluster import HostProcess, RealCluster
 from tests.support.workload import Client
 
@@ -57,7 +60,7 @@ class Changer:
         while True:
             await self.may_work.wait()
             await self.change(self._chance.choice(self._names))
-            await asyncio.sleep(self._chance.uniform(*_PAUSE_S))
+            await pause(self._chance.uniform(*_PAUSE_S), "the time between changes")
 
     async def change(self, name: str) -> None:
         what = self._chance.choice(["register"] * 4 + ["revert", "stop", "purge", "bounce"])
@@ -131,18 +134,24 @@ async def census(cluster: RealCluster, network: FaultyNetwork) -> Census:
 
 
 async def settles(cluster: RealCluster, network: FaultyNetwork) -> tuple[float, Census]:
-    """Seconds until the census was right, or what was wrong at the end of the time for it."""
-    began_s = time.monotonic()
-    limit_s = _SETTLES_S * crowding()
-    while True:
+    """Returns the seconds until the census was right, and the last census.
+
+    The census says what was wrong at the end of the time for it, if it did not become right.
+    """
+    result = Census()
+
+    async def is_right() -> bool:
+        nonlocal result
         try:
             result = await census(cluster, network)
         except (OSError, TimeoutError, AssertionError) as error:
             result = Census(lost=[f"no answer: {error}"])
-        took_s = time.monotonic() - began_s
-        if result.is_right or took_s > limit_s:
-            return took_s, result
-        await asyncio.sleep(0.1)
+        return result.is_right
+
+    began_s = time.monotonic()
+    with contextlib.suppress(AssertionError):
+        await until(is_right, _SETTLES_S * crowding(), every_s=0.1)
+    return time.monotonic() - began_s, result
 
 
 async def _count(leader: HostProcess, job_id: str) -> int:

@@ -12,6 +12,8 @@ from contextlib import asynccontextmanager
 
 from tests.support.history import History
 from tests.support.linearizable import INITIAL, Operation
+from tests.support.pacing import pause
+from tests.support.polling import until
 from tests.support.raw_http import Answer, RawConnection
 from tests.support.real_cluster import HostProcess, RealCluster
 
@@ -71,7 +73,7 @@ class VariableClient:
         while True:
             key = self._chance.choice(list(self._known))
             await (self.read(key) if self._chance.random() < 0.3 else self.set(key))
-            await asyncio.sleep(self._chance.uniform(*_PAUSE_S))
+            await pause(self._chance.uniform(*_PAUSE_S), "the time between operations")
 
     async def read(self, key: str) -> bool:
         """Whether there was an answer."""
@@ -126,7 +128,7 @@ class JobClient:
         while True:
             number += 1
             await self.register(f"{self._name}-{number}")
-            await asyncio.sleep(0.2)
+            await pause(0.2, "the time between jobs")
 
     async def register(self, job_id: str) -> None:
         answer = await self._client.request("PUT", "/v1/jobs", marking_job(job_id, self._marks))
@@ -200,5 +202,4 @@ async def _read_all(client: VariableClient, names: list[str]) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(20):
             for name in names:
-                while not await client.read(name):
-                    await asyncio.sleep(0.05)
+                await until(lambda name=name: client.read(name), every_s=0.05)

@@ -14,7 +14,13 @@ from typing import Any, TypeVar
 import docker
 import msgspec
 import requests
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import (
+    APIError,
+    DockerException,
+    NotFound,
+    create_api_error_from_http_exception,
+)
+from docker.utils.config import load_general_config
 from urllib3.exceptions import HTTPError
 
 from orchgit.errors import DriverError
@@ -172,14 +178,9 @@ class Engine:
 
     def follow_logs(self, container: str, since: str, tty: bool) -> Iterator[LogFrame]:
         """Frames newer than the timestamp `since`, until the container ends."""
-        params = {"stdout": 1, "stderr": 1, "follow": 1, "timestamps": 1, "since": _unix(since)}
         what = f"follow the logs of container {container[:12]}"
-        url = self._api._url("/containers/{0}/logs", container)
-        response = self._call(
-            what, lambda: self._api._get(url, params=params, stream=True, timeout=None)
-        )
+        response = self._call(what, lambda: _open_logs(self._api, container, _unix(since)))
         with contextlib.closing(response):
-            self._call(what, lambda: self._api._raise_for_status(response))
             pieces = _lines(response.raw) if tty else _frames(response.raw)
             while (piece := _translated(lambda: next(pieces, None), what)) is not None:
                 timestamp, _, data = piece[1].partition(b" ")
@@ -229,9 +230,28 @@ def _connect(endpoint: str) -> Any:
 
 
 def _connect_like(api: Any, timeout_s: float) -> Any:
-    client = docker.APIClient(base_url=api.base_url, timeout=round(timeout_s), version=api._version)
+    client = docker.APIClient(
+        base_url=api.base_url, timeout=round(timeout_s), version=api.api_version
+    )
     client.adapters.update(api.adapters)
     return client
+
+
+def _open_logs(api: Any, container: str, since: str) -> requests.Response:
+    """Returns the engine's answer unread: the library's `logs` does not tell the streams apart."""
+    response: requests.Response = api.get(
+        f"{api.base_url}/v{api.api_version}/containers/{container}/logs",
+        params={"stdout": 1, "stderr": 1, "follow": 1, "timestamps": 1, "since": since},
+        headers=load_general_config().get("HttpHeaders"),
+        stream=True,
+        timeout=None,
+    )
+    try:
+        response.raise_for_status()
+    except requests.HTTPError as error:
+        with contextlib.closing(response):
+            create_api_error_from_http_exception(error)
+    return response
 
 
 def _translated(call: Callable[[], T], what: str) -> T:

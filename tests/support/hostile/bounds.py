@@ -76,7 +76,7 @@ def watching(address: str, pid: int, data_dir: Path) -> Iterator[Noticed]:
     def tick() -> None:
         while not done.is_set():
             began = time.monotonic()
-            time.sleep(0.005)
+            done.wait(0.005)
             noticed.own_wait_s = max(noticed.own_wait_s, time.monotonic() - began - 0.005)
 
     def weigh() -> None:

@@ -53,6 +53,12 @@ class Recorder(Transport):  # type: ignore[misc]
         self.sent.append((node.id, message))
         return True
 
+    def connect(self, node: Node) -> None:
+        self._onNodeConnected(node)
+
+    def receive(self, sender: Node, message: dict[str, Any]) -> None:
+        self._onMessageReceived(sender, message)
+
     def destroy(self) -> None:
         """Nothing is open."""
 
@@ -64,31 +70,31 @@ class Shipped:
         self.transport = Recorder()
         conf = SyncObjConf(
             autoTick=False,
-            raftMinTimeout=0.4,
-            raftMaxTimeout=0.5,
+            raftMinTimeout=4e-9,
+            raftMaxTimeout=5e-9,
+            appendEntriesPeriod=1e-9,
             appendEntriesUseBatch=True,
             appendEntriesBatchSizeBytes=1000,
         )
         self.member = SyncObj(A, [B, C], conf=conf, transport=self.transport)
-        self.transport._onNodeConnected(B)
-        self.transport._onNodeConnected(C)
+        self.transport.connect(B)
+        self.transport.connect(C)
 
     def receive(self, sender: Node, **message: Any) -> None:
-        self.transport._onMessageReceived(sender, message)
+        self.transport.receive(sender, message)
 
     def append(self, term: int, prev: tuple[int, int], *entries: tuple[bytes, int, int]) -> None:
         self.receive(B, type="append_entries", term=term, commit_index=1, entries=list(entries),
                      prevLogIdx=prev[0], prevLogTerm=prev[1])  # fmt: skip
 
     def lead(self) -> None:
-        self.member._SyncObj__raftElectionDeadline = 0
+        """A tick finds that the time to hear of a leader, which is 0, is over; B votes."""
         self.member.doTick()
         self.receive(B, type="response_vote", term=self.member.raftCurrentTerm)
-        assert self.member._isLeader()
+        assert self.status("leader") == A
 
-    @property
-    def log(self) -> Any:
-        return self.member._SyncObj__raftLog
+    def status(self, key: str) -> Any:
+        return self.member.getStatus()[key]
 
 
 @pytest.fixture
@@ -109,9 +115,11 @@ def our_leader(now_s: float = 2.0) -> RaftCore:
 
 def test_shipped_a_late_heartbeat_takes_entries_back(shipped: Shipped) -> None:
     shipped.append(1, (1, 0), (NO_OP, 2, 1), (NO_OP, 3, 1))
-    assert len(shipped.log) == 3
+    assert shipped.status("log_len") == 3
     shipped.append(1, (1, 0))
-    assert len(shipped.log) == 1, "acknowledged entries 2 and 3 were cut by an empty message"
+    assert shipped.status("log_len") == 1, (
+        "acknowledged entries 2 and 3 were cut by an empty message"
+    )
 
 
 def test_ours_a_late_heartbeat_takes_nothing_back() -> None:
@@ -131,13 +139,11 @@ def test_ours_a_late_heartbeat_takes_nothing_back() -> None:
 
 
 def test_shipped_a_success_moves_next_index_back(shipped: Shipped) -> None:
+    shipped.append(1, (1, 0), *((NO_OP, index, 1) for index in range(2, 10)))
     shipped.lead()
-    for index in range(3, 11):
-        shipped.log.add(NO_OP, index, 1)
-    shipped.member._SyncObj__sendAppendEntries()
-    assert shipped.member._SyncObj__raftNextIndex[B] == 11
+    assert shipped.status("next_node_idx_server_b") == 11
     shipped.receive(B, type="next_node_idx", next_node_idx=5, reset=False, success=True)
-    assert shipped.member._SyncObj__raftNextIndex[B] == 5, (
+    assert shipped.status("next_node_idx_server_b") == 5, (
         "4 entries were accepted, 6 are on the way"
     )
 
@@ -164,11 +170,11 @@ def test_shipped_a_reply_of_an_old_term_counts(shipped: Shipped) -> None:
     shipped.lead()
     shipped.receive(B, type="append_entries", term=5, commit_index=1, entries=[],
                     prevLogIdx=1, prevLogTerm=0)  # fmt: skip
-    assert len(shipped.log) == 1, "the leader of term 5 has nothing of ours"
+    assert shipped.status("log_len") == 1, "the leader of term 5 has nothing of ours"
     shipped.lead()
     assert shipped.member.raftCurrentTerm == 6
     shipped.receive(C, type="next_node_idx", next_node_idx=3, reset=False, success=True)
-    assert shipped.member._SyncObj__raftMatchIndex[C] == 2, "it was said of another entry 2"
+    assert shipped.status("match_idx_server_c") == 2, "it was said of another entry 2"
     shipped.member.doTick()
     assert shipped.member.raftCommitIndex == 2, "committed, though no other member has it"
 
@@ -214,11 +220,11 @@ def test_ours_a_vote_is_stored_before_it_is_in_the_outbox() -> None:
 
 
 def test_shipped_an_entry_near_a_multiple_is_finished_twice(shipped: Shipped) -> None:
+    shipped.append(1, (1, 0), (b"\x00" + b"x" * 1989, 2, 1))
     shipped.lead()
-    shipped.log.add(b"\x00" + b"x" * 1989, 3, 1)
     shipped.transport.sent.clear()
-    shipped.member._SyncObj__raftNextIndex[B] = 3
-    shipped.member._SyncObj__sendAppendEntries()
+    shipped.receive(B, type="next_node_idx", next_node_idx=2, reset=True, success=False)
+    shipped.member.doTick()
     parts = [m["transmission"] for to, m in shipped.transport.sent
              if to == "b" and "transmission" in m]  # fmt: skip
     assert parts == ["start", "finish", "finish"]

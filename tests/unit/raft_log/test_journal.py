@@ -18,15 +18,16 @@ from hypothesis.stateful import (
 
 from orchgit.errors import InvariantError
 from orchgit.raft.ports import Vote
-from orchgit.raft_log.disk import Disk
+from orchgit.raft_log.disk import DISK, Disk
 from orchgit.raft_log.journal import Journal
 from orchgit.raft_log.segment import HEAD_SIZE, MAGIC, encode_record
+from tests.support.fillable_disk import FillableDisk
 
 SMALL = 256
 
 
-def filled(directory: Path, count: int, segment_bytes: int = SMALL) -> Journal:
-    journal = Journal(directory, segment_bytes)
+def filled(directory: Path, count: int, segment_bytes: int = SMALL, disk: Disk = DISK) -> Journal:
+    journal = Journal(directory, segment_bytes, disk)
     journal.store_vote(Vote(9, None))
     for number in range(1, count + 1):
         journal.append(1, payload(number))
@@ -215,11 +216,11 @@ def test_the_vote_is_durable_and_checked(tmp_path: Path) -> None:
 
 
 def test_failed_sync_acknowledges_nothing(tmp_path: Path) -> None:
-    journal = filled(tmp_path, 1)
+    disk = FillableDisk()
+    journal = filled(tmp_path, 1, disk=disk)
     journal.append(1, b"lost")
-    for segment in journal._segments:
-        os.close(segment._fd)
-    with pytest.raises(OSError, match="Bad file descriptor"):
+    disk.is_broken = True
+    with pytest.raises(OSError, match="Input/output error"):
         journal.sync()
     assert journal.synced_index == 1
 
@@ -275,13 +276,34 @@ def test_any_part_of_an_unsynced_write_may_be_lost(
     assert contents(Journal(directory, 1 << 14)) == [*found, b"next"]
 
 
+class ProcessFiles(Disk):
+    """The disk, and the files that one process has open; `die` closes them."""
+
+    def __init__(self) -> None:
+        self._open: set[int] = set()
+
+    def open(self, path: Path) -> int:
+        fd = super().open(path)
+        self._open.add(fd)
+        return fd
+
+    def close(self, fd: int) -> None:
+        super().close(fd)
+        self._open.remove(fd)
+
+    def die(self) -> None:
+        while self._open:
+            os.close(self._open.pop())
+
+
 class JournalModel(RuleBasedStateMachine):
     """The journal against a list; restarting loses exactly what was not synced."""
 
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(os.environ["JOURNAL_MODEL_DIR"]) / os.urandom(6).hex()
-        self.journal = Journal(self.directory, SMALL)
+        self.process = ProcessFiles()
+        self.journal = Journal(self.directory, SMALL, self.process)
         self.journal.store_vote(Vote(9, None))
         self.entries: list[tuple[int, bytes]] = []
         self.first, self.synced = 1, 0
@@ -301,9 +323,9 @@ class JournalModel(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        for segment in self.journal._segments:
-            segment.close()
-        self.journal = Journal(self.directory, SMALL)
+        self.process.die()
+        self.process = ProcessFiles()
+        self.journal = Journal(self.directory, SMALL, self.process)
         del self.entries[self.synced - self.first + 1 :]
 
     @rule(back=st.integers(0, 5))

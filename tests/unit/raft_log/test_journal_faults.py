@@ -21,6 +21,7 @@ from hypothesis.stateful import (
 from orchgit.errors import DiskFullError, InvariantError
 from orchgit.raft.ports import Vote
 from orchgit.raft_log.journal import Journal
+from orchgit.raft_log.segment import Segment
 from tests.support.memory_disk import MemoryDisk
 
 DIRECTORY = Path("/raft")
@@ -46,6 +47,14 @@ def filled(disk: MemoryDisk, batches: list[int], segment_bytes: int = SMALL) -> 
             journal.append(1, b"record %d " % journal.last_index * 3)
         journal.sync()
     return journal
+
+
+def offset_of(disk: MemoryDisk, path: Path, record: int) -> int:
+    """Returns where the record begins in the first file of the log."""
+    segment = Segment(disk, path, 1)
+    segment.scan()
+    segment.close()
+    return segment.offsets[record]
 
 
 class FailingDisk(RuleBasedStateMachine):
@@ -240,9 +249,8 @@ def test_damage_before_a_later_write_is_refused(record: int) -> None:
     disk = MemoryDisk()
     journal = filled(disk, [2, 2, 2, 3], 1 << 14)
     (path,) = disk.list(DIRECTORY, ".segment")
-    position = journal._segments[0].offsets[record] + 30
     journal.close()
-    disk.flip(path, position)
+    disk.flip(path, offset_of(disk, path, record) + 30)
     with pytest.raises(InvariantError, match=r"0001\.segment is damaged"):
         opened(disk, 1 << 14)
 
@@ -252,9 +260,8 @@ def test_damage_in_the_last_write_counts_as_torn(record: int) -> None:
     disk = MemoryDisk()
     journal = filled(disk, [2, 2, 2, 3], 1 << 14)
     (path,) = disk.list(DIRECTORY, ".segment")
-    position = journal._segments[0].offsets[record] + 30
     journal.close()
-    disk.flip(path, position)
+    disk.flip(path, offset_of(disk, path, record) + 30)
     assert opened(disk, 1 << 14).last_index == record
 
 

@@ -20,6 +20,29 @@ def count(kind: str, given: Tree) -> int:
     return count_of(MEASURES[kind], list(MEASURES[kind].find(given)))
 
 
+PEERS = """
+class Pool:
+    async def fork(self, given: Pool, other: Lake) -> Pool:
+        twin = copy(self)
+        twin._free = given._free
+        again = await self.fork(given, other)
+        again._free, Pool()._free
+        made = type(self)()
+        made._free = other._free
+        return twin
+
+    @classmethod
+    def open(cls) -> Self:
+        pool, lake = cls(), Lake()
+        pool = Pool()
+        pool._fill(lake._free)
+        return pool
+
+def outside(pool: Pool):
+    return pool._free
+"""
+"""Reaches into objects of its own class, and four times into others."""
+
 HELPERS = """
 class Door:
     def open(self):
@@ -52,6 +75,7 @@ class Door:
         ("privates-in-tests", 0, tree(tests="class A:\n    def f(self):\n        self._left = 1")),
         ("privates-in-tests", 0, tree(tests="assert x._replace(a=1).__class__")),
         ("privates-in-code", 1, tree(code="def twin(other):\n    other._free = 1")),
+        ("privates-in-code", 4, tree(code=PEERS)),
         ("patches", 1, tree(tests="def test(monkeypatch):\n    monkeypatch.setattr(a, 'b', 1)")),
         ("patches", 1, tree(tests="from unittest.mock import Mock")),
         ("patches", 1, tree(tests="from orchgit import code\ncode.LIMIT = 3")),
