@@ -10,9 +10,9 @@ from orchgit.whole_number import whole_number
 DEFAULT_KILL_SIGNAL = "SIGINT"
 
 
-def signal_number(name: str, default: str = DEFAULT_KILL_SIGNAL) -> int:
-    """`SIGTERM`, `TERM` or `15` as 15; "" means `default`."""
-    text = (name or default).upper()
+def signal_number(name: str) -> int:
+    """`SIGTERM`, `TERM` or `15` as 15; "" means the default."""
+    text = (name or DEFAULT_KILL_SIGNAL).upper()
     if (number := whole_number(text)) is not None:
         text = _name_of(number)
     text = text if text.startswith("SIG") else f"SIG{text}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 
-import msgspec
+from msgspec.structs import fields
 
 from agent.drivers.base import ExitResult, TaskConfig, TaskHandle
 from agent.drivers.signals import signal_number
@@ -42,7 +42,10 @@ class SupervisedDriver:
         return await self._supervisor.status(handle.key) is not None
 
     async def wait_task(self, handle: TaskHandle) -> ExitResult:
-        return _result(await self._supervisor.wait(handle.key))
+        report = await self._supervisor.wait(handle.key)
+        return ExitResult(
+            **{field.name: getattr(report, field.name) for field in fields(ExitResult)}
+        )
 
     async def stop_task(
         self, handle: TaskHandle, timeout_s: float | None = None, signal: str = ""
@@ -93,12 +96,3 @@ def log_streams(task: TaskConfig) -> list[LogStream]:
         )
         for stream in ("stdout", "stderr")
     ]
-
-
-def _result(report: TaskReport) -> ExitResult:
-    return ExitResult(
-        **{
-            name: getattr(report, name)
-            for name in (f.name for f in msgspec.structs.fields(ExitResult))
-        }
-    )

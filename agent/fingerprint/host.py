@@ -28,7 +28,8 @@ def attributes() -> dict[str, str]:
     }
 
 
-def _os_release(path: Path = Path("/etc/os-release")) -> dict[str, str]:
+def _os_release() -> dict[str, str]:
+    path = Path("/etc/os-release")
     if not path.exists():
         return {}
     words = shlex.split(path.read_text(), comments=True)

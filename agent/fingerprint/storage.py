@@ -38,10 +38,10 @@ def read(directory: Path, total_mb: int = 0, free_mb: int = 0) -> Storage:
     )
 
 
-def _device(number: int, mounts: Path = Path("/proc/self/mountinfo")) -> str:
+def _device(number: int) -> str:
     """What is mounted there, by the device's number; "" for one that no mount shows."""
     wanted = f"{os.major(number)}:{os.minor(number)}"
-    for line in mounts.read_text().splitlines():
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         if before.split()[2] == wanted:
             return after.split()[1]

@@ -99,7 +99,7 @@ class LocalState:
     # -- reading, before the loops begin -----------------------------------------------------------
 
     def facts(self) -> dict[str, str]:
-        return {name: value for name, value in self._rows("SELECT name, value FROM facts")}
+        return dict(self._rows("SELECT name, value FROM facts"))
 
     def allocations(self) -> list[StoredAlloc]:
         jobs = {key: _JOB.decode(body) for key, body in self._rows("SELECT key, body FROM jobs")}

@@ -34,7 +34,7 @@ def serve(directory: str, ready_fd: int) -> None:
 
     os.set_inheritable(ready_fd, False)
     os.chdir(directory)
-    _take_output(directory)
+    _take_output()
     lock_fd = os.open("lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -82,7 +82,7 @@ def _make_room() -> None:
         return
 
 
-def _take_output(directory: str) -> None:
+def _take_output() -> None:
     """Write errors to a file next to the journal; keep none of the agent's files open."""
     null = os.open(os.devnull, os.O_RDONLY)
     log = os.open("supervisor.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

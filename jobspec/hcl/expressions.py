@@ -79,9 +79,9 @@ class ExpressionParser:
         kind, start, end = self.tokens[self.at]
         return self.text[start:end] if kind == "id" else ""
 
-    def error_here(self, message: str, hint: str = "") -> HclError:
+    def error_here(self, message: str) -> HclError:
         _, start, end = self.tokens[self.at]
-        return HclError(message, start, end, hint)
+        return HclError(message, start, end)
 
     # -- operators --------------------------------------------------------------------------
 
@@ -249,7 +249,7 @@ class ExpressionParser:
             return _step(node, self.legacy_index(dot, start, end))
         if kind == "*":
             self.at += 1
-            return self.attribute_splat(node, dot, end)
+            return self.attribute_splat(node, end)
         raise HclError("Invalid attribute name: one is required after a dot.", start, end)
 
     def legacy_index(self, dot: int, start: int, end: int) -> Step:
@@ -263,7 +263,7 @@ class ExpressionParser:
             )
         return Step(False, int(text), dot, end)
 
-    def attribute_splat(self, source: Expression, dot: int, end: int) -> Expression:
+    def attribute_splat(self, source: Expression, end: int) -> Expression:
         item = Item(source.start, end)
         each: Expression = item
         while self.kind() == ".":

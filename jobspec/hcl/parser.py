@@ -258,5 +258,5 @@ class _BodyParser:
                     hint=f'To include a literal "{kind[0]}", double it.',
                 )
             else:
-                raise bad_string_end(kind, start, end)
+                raise bad_string_end(start, end)
             self.expressions.at += 1

@@ -95,7 +95,7 @@ def assemble(parts: list[_Part], start: int, end: int) -> Expression:
     return TemplateExpression(nodes, start, end)
 
 
-def bad_string_end(kind: str, start: int, end: int) -> HclError:
+def bad_string_end(start: int, end: int) -> HclError:
     return HclError("Unterminated template string: no closing marker was found.", start, end)
 
 
@@ -124,7 +124,7 @@ def template_parts(reader: ExpressionReader, heredoc: bool, raw: bool = False) -
         elif kind in ("cq", "ch"):
             return parts
         else:
-            raise bad_string_end(kind, start, end)
+            raise bad_string_end(start, end)
 
 
 def _literal_parts(

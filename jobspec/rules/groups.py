@@ -43,7 +43,7 @@ def check_group(findings: Findings, group: TaskGroup, job: Job) -> None:
     _shared(findings, group, job)
     for index, task in enumerate(group.tasks):
         inner = findings.at("Tasks", index)
-        check_task(inner, task, group, job.type)
+        check_task(inner, task, group)
         if inner.messages:
             findings.nest(f"Task {task.name} validation failed", inner)
 

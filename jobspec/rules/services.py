@@ -167,7 +167,7 @@ def _nomad_service(findings: Findings, service: Service) -> None:
             findings.add(problem, *place)
             continue
         if not _missing_port(findings, check, service, index):
-            _check(findings, check, service, index)
+            _check(findings, check, index)
 
 
 def _nomad_check_problem(check: ServiceCheck) -> str | None:
@@ -202,12 +202,12 @@ def _nomad_check_problem(check: ServiceCheck) -> str | None:
 def _consul_service(findings: Findings, service: Service) -> None:
     for index, check in enumerate(service.checks or ()):
         if not _missing_port(findings, check, service, index):
-            _check(findings, check, service, index)
+            _check(findings, check, index)
     if service.connect is not None:
         check_connect(findings, service, service.connect)
 
 
-def _check(findings: Findings, check: ServiceCheck, service: Service, index: int) -> None:
+def _check(findings: Findings, check: ServiceCheck, index: int) -> None:
     inner = findings.at("Checks", index)
     problem = _check_problem(check)
     if problem is not None:

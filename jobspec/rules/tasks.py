@@ -25,7 +25,7 @@ _PROPAGATION = ("", "private", "host-to-task", "bidirectional")
 _SELINUX = ("", "Z", "z")
 
 
-def check_task(findings: Findings, task: Task, group: TaskGroup, job_type: str) -> None:
+def check_task(findings: Findings, task: Task, group: TaskGroup) -> None:
     findings.check(not task.name, "Missing task name", "Name")
     findings.check(
         "/" in task.name or "\\" in task.name, "Task name cannot include slashes", "Name"

@@ -176,7 +176,7 @@ def _written(name: str, field: BlockField, item: Any, depth: int) -> Iterator[st
     if field.table is not None:
         yield from _block(name, field.table, item, depth, _label_of(field.table, item))
     elif field.how == "free":
-        yield from _free(name, [], item, depth)
+        yield from _free(name, item, depth)
     else:
         yield from _map(name, field, item, depth)
 
@@ -207,7 +207,7 @@ _MAP_TABLES = [
 # -- blocks of anything ------------------------------------------------------------------------
 
 
-def _free(name: str, labels: list[str], item: Mapping[str, Any], depth: int) -> Iterator[str]:
+def _free(name: str, item: Mapping[str, Any], depth: int) -> Iterator[str]:
     """Lists of objects as blocks; what only an expression can say as an attribute."""
     outside, inside = INDENT * depth, INDENT * (depth + 1)
     if not item:
@@ -226,7 +226,7 @@ def _free(name: str, labels: list[str], item: Mapping[str, Any], depth: int) -> 
         if number or len(blocks) < len(item):
             yield ""
         for each in values:
-            yield from _free(key, [], each, depth + 1)
+            yield from _free(key, each, depth + 1)
     yield f"{outside}}}"
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import asdict
 
 import structlog
 
 from orchgit.cancellation import is_canceled
 from orchgit.clock import Clock
 from orchgit.control.evaluations.broker import WorkerSession
-from orchgit.control.evaluations.queue import stats_by_name
 from orchgit.control.leader_term import ControlConfig, ControlTerm
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.errors import NotLeaderError, OrchgitError
@@ -74,10 +74,10 @@ class Control:
         """Return when this server leads and its queues are filled."""
         await self._ready.wait()
 
-    async def lead_or_refuse(self, timeout_s: float = ELECTION_WAIT_S) -> None:
+    async def lead_or_refuse(self) -> None:
         """Returns when this server leads and its queues are filled. NotLeaderError as soon as
         another one is known to lead, or when there is no leader in time."""
-        deadline_s = self._clock.monotonic_s() + timeout_s
+        deadline_s = self._clock.monotonic_s() + ELECTION_WAIT_S
         while not self._ready.is_set():
             leader = self._state.cluster.leader_address
             left_s = deadline_s - self._clock.monotonic_s()
@@ -155,7 +155,7 @@ class Control:
         term = self._term
         if term is None or not self._ready.is_set():
             return {}
-        stats = dict(stats_by_name(term.evaluations.stats()))
+        stats = asdict(term.evaluations.stats())
         blocked = term.blocked.stats()
         stats["blocked"] = blocked.blocked
         stats["blocked_escaped"] = blocked.escaped

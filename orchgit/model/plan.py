@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import field
 
 from orchgit.model.allocation import (
-    Allocation,
     AllocDeploymentStatus,
     DesiredTransition,
     RescheduleTracker,
@@ -161,15 +160,3 @@ class PlanResult(Model):
     rejected_nodes: list[str] = []
     refresh_index: int = 0
     alloc_index: int = 0
-
-
-__all__ = [
-    "AllocPreemption",
-    "AllocStop",
-    "AllocUpdate",
-    "Allocation",
-    "Placements",
-    "Plan",
-    "PlanResult",
-    "VolumeClaimRequest",
-]

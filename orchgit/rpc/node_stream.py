@@ -11,14 +11,16 @@ a stream is gone does not make a node down: its missed heartbeats do.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from typing import Any, Protocol
+from collections.abc import AsyncIterator
+from typing import Any
 
+from orchgit.control.leader import Control
 from orchgit.errors import InvalidInputError, OrchgitError, UnavailableError
-from orchgit.model.cluster import ClusterName
-from orchgit.model.node import Node, NodeStatus
+from orchgit.model.node import NodeStatus
 from orchgit.replication.commands import AllocClientUpdate
 from orchgit.rpc.allocation_sets import changed_set, first_set, still_runs
+from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.services.services import NodeUseCases
 from orchgit.state.changes import target
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
@@ -42,63 +44,19 @@ WATCH_TIMEOUT_S = 300.0
 OUT_OF_TOUCH = (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
 
 
-class StatusChange(Protocol):
-    @property
-    def status(self) -> str: ...
-
-
-class NodePort(Protocol):
-    """The use cases behind the stream (`orchgit.services`)."""
-
-    async def register(self, node: Node) -> StatusChange: ...
-
-    async def update_status(self, node_id: str, status: str) -> StatusChange: ...
-
-    async def update_allocs(self, node_id: str, updates: Sequence[AllocClientUpdate]) -> int: ...
-
-
-class HeartbeatPort(Protocol):
-    """The leader's heartbeat timers."""
-
-    async def lead_or_refuse(self) -> None:
-        """Returns when this server leads; NotLeaderError where another does, or none is found."""
-        ...
-
-    def heartbeat(self, node_id: str) -> float:
-        """Start the node's time anew; seconds until the next heartbeat is due at the latest."""
-        ...
-
-
-class ClusterPort(Protocol):
-    """What agents are told of the servers (`orchgit.services.cluster.server_directory`)."""
-
-    @property
-    def address(self) -> str:
-        """This server's, for RPC."""
-        ...
-
-    @property
-    def term(self) -> int: ...
-
-    @property
-    def cluster(self) -> ClusterName: ...
-
-    def rpc_addresses(self) -> list[str]: ...
-
-
 class NodeStream:
     """Serves one connection of one agent."""
 
     def __init__(
         self,
-        nodes: NodePort,
-        heartbeats: HeartbeatPort,
+        nodes: NodeUseCases,
+        control: Control,
         store: Store,
         server_id: str,
-        cluster: ClusterPort,
+        cluster: ServerDirectory,
     ) -> None:
         self._nodes = nodes
-        self._heartbeats = heartbeats
+        self._control = control
         self._store = store
         self._server_id = server_id
         self._cluster = cluster
@@ -124,13 +82,13 @@ class NodeStream:
             raise InvalidInputError("cannot serve the stream: its first frame must be a hello")
         if not self._cluster.cluster.may_be(first.cluster):
             return Welcome(server_id=self._server_id, cluster=self._cluster.cluster)
-        await self._heartbeats.lead_or_refuse()
+        await self._control.lead_or_refuse()
         cluster = self._cluster.cluster
         if not cluster.cluster_id:
             raise UnavailableError("cannot take nodes yet: the cluster has no id; try again")
         change = await self._nodes.register(first.node)
         self.node_id = first.node.id
-        ttl_s = self._heartbeats.heartbeat(self.node_id)
+        ttl_s = self._control.heartbeat(self.node_id)
         if change.status in OUT_OF_TOUCH:
             await self._nodes.update_status(self.node_id, NodeStatus.READY)
         return Welcome(
@@ -193,7 +151,7 @@ class NodeStream:
                 f"cannot go on with node {self.node_id}: the servers think it is "
                 f"{node.status if node else 'gone'}; connect again and report everything"
             )
-        ttl_s = self._heartbeats.heartbeat(self.node_id)
+        ttl_s = self._control.heartbeat(self.node_id)
         if self._reported.is_set() and node.status != frame.status:
             await self._nodes.update_status(self.node_id, frame.status)
         return HeartbeatAck(ttl_s, self._cluster.rpc_addresses())

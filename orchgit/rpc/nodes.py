@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from orchgit.control.leader import Control
 from orchgit.errors import NotLeaderError, UnavailableError
-from orchgit.rpc.node_stream import ClusterPort, HeartbeatPort, NodePort, NodeStream
+from orchgit.rpc.node_stream import NodeStream
+from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.services.services import NodeUseCases
 from orchgit.state.store import Store
 from orchgit.wire import methods
 from orchgit.wire.messages import AgentFrame, ServerFrame
@@ -18,15 +21,15 @@ class NodeServicer:
 
     def __init__(
         self,
-        nodes: NodePort,
-        heartbeats: HeartbeatPort,
+        nodes: NodeUseCases,
+        control: Control,
         store: Store,
         server_id: str,
-        cluster: ClusterPort,
+        cluster: ServerDirectory,
     ) -> None:
         self._cluster = cluster
         self._nodes = nodes
-        self._heartbeats = heartbeats
+        self._control = control
         self._store = store
         self._server_id = server_id
         self._streams: dict[str, NodeStream] = {}
@@ -45,9 +48,7 @@ class NodeServicer:
         return frozenset(self._streams)
 
     async def connect(self, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
-        stream = NodeStream(
-            self._nodes, self._heartbeats, self._store, self._server_id, self._cluster
-        )
+        stream = NodeStream(self._nodes, self._control, self._store, self._server_id, self._cluster)
         yield await stream.hello(frames)
         if not stream.node_id:
             return

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from starlette.types import ASGIApp
 
-from orchgit.control.leader_client.protocol import LeaderClient, serve_leader
+from orchgit.control.leader import Control
+from orchgit.control.leader_client.protocol import serve_leader
 from orchgit.rpc.forwarded_requests import HttpTunnel
-from orchgit.rpc.leader_watch import LeaderNews, LeaderServicer
+from orchgit.rpc.leader_watch import LeaderServicer
 from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
-from orchgit.rpc.node_stream import ClusterPort, HeartbeatPort, NodePort
 from orchgit.rpc.nodes import NodeServicer
+from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.services.services import NodeUseCases
 from orchgit.state.store import Store
 from orchgit.wire.limits import Limits
 from orchgit.wire.serve import GrpcServer, Translate
 from orchgit.wire.tls import TlsFiles
-
-
-class LeaderPort(LeaderClient, HeartbeatPort, Protocol):
-    """What of the leader is asked over RPC (`orchgit.control.leader.Control`)."""
-
-
-class ClusterNews(LeaderNews, ClusterPort, Protocol):
-    """What is told of the servers (`orchgit.services.cluster.server_directory`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +40,10 @@ class RpcServer:
     def __init__(
         self,
         settings: RpcSettings,
-        nodes: NodePort,
-        control: LeaderPort,
+        nodes: NodeUseCases,
+        control: Control,
         store: Store,
-        cluster: ClusterNews,
+        cluster: ServerDirectory,
         http: ASGIApp | None = None,
         mirrors: MirrorPort | None = None,
         membership: MembershipServicer | None = None,

@@ -19,7 +19,6 @@ from orchgit.api.event_buffer import EventBuffer
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.router import LeaderRouter
-from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.forecast import SchedulerForecaster
@@ -94,7 +93,10 @@ class Server:
             clock,
             ids,
         )
-        self.control = Control(self.state, clock, ids, _control(config))
+        servers = config.join.bootstrap_expect or 0
+        autopilot = replace(config.control.autopilot, bootstrap_expect=servers)
+        control = replace(config.control, autopilot=autopilot)
+        self.control = Control(self.state, clock, ids, control)
         context = UseCaseContext(self.state, clock, ids, config.job_max_count)
         keyring = Keyring(context, key)
         self.services = Services(context, keyring, self.control.collect_garbage)
@@ -311,9 +313,3 @@ class Server:
     def _metrics(self) -> Sequence[Gauge | Counter]:
         in_flight = self.rpc.forwarded_in_flight if self.rpc is not None else 0
         return list(server_metrics(self.state, self.control, self.gitops, in_flight))
-
-
-def _control(config: ServerConfig) -> ControlConfig:
-    """Tells autopilot how many servers form the cluster."""
-    expected = replace(config.control.autopilot, bootstrap_expect=config.join.bootstrap_expect or 0)
-    return replace(config.control, autopilot=expected)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
+from orchgit.model.new_evaluation import evaluation_of
+from orchgit.model.node import Node
 from orchgit.services.context import UseCaseContext
 
 
@@ -13,32 +15,21 @@ def evaluation_for_job(
     trigger: str,
     *,
     priority: int = 0,
-    node_id: str = "",
-    node_modify_index: int = 0,
+    node: Node | None = None,
     deployment_id: str = "",
     rollout_id: str = "",
 ) -> Evaluation:
-    """Returns one pending evaluation of `job`; with `priority` 0 it has the job's priority.
-
-    Its `job_modify_index` is that of the job as it was read; an entry that also stores the job
-    overwrites it.
-    """
-    now_ns = context.now_ns()
-    return Evaluation(
-        id=context.ids.new(),
-        namespace=job.namespace,
-        priority=priority or job.priority,
-        type=job.type,
-        triggered_by=trigger,
-        job_id=job.id,
-        job_modify_index=job.job_modify_index,
-        node_id=node_id,
-        node_modify_index=node_modify_index,
+    """Like `evaluation_of`, with the context's clock and ids; without `rollout_id` it belongs to
+    no rollout."""
+    return evaluation_of(
+        job,
+        trigger,
+        context.ids,
+        context.now_ns(),
+        node=node,
         deployment_id=deployment_id,
+        priority=priority,
         rollout_id=rollout_id,
-        status=EvalStatus.PENDING,
-        create_time_ns=now_ns,
-        modify_time_ns=now_ns,
     )
 
 

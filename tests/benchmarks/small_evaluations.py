@@ -30,7 +30,6 @@ import msgspec
 
 from jobspec.canonicalize import to_job
 from orchgit.clock import SystemClock
-from orchgit.control.evaluations.new import evaluation_of
 from orchgit.control.leader_client.protocol import serve_leader
 from orchgit.control.leader_client.remote import RemoteLeader, nack_unwanted
 from orchgit.control.workers.loop import WorkerLoop
@@ -39,6 +38,7 @@ from orchgit.ids import RandomIds
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
+from orchgit.model.new_evaluation import evaluation_of
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.replication.commands import (
     AllocClientUpdate,

@@ -19,7 +19,7 @@ from agent.supervisor.log_files import RotatingFiles
 from orchgit.errors import DriverError
 
 if TYPE_CHECKING:
-    from agent.drivers.docker.engine import Container, Engine
+    from agent.drivers.docker.engine import Engine
 
 _RETRY_DELAY_S = 1.0
 
@@ -72,7 +72,13 @@ class LogFollower:
         if self._files:
             self._copy_logs()
         self._engine.wait(self._container)
-        return _result(self._engine.inspect(self._container))
+        container = self._engine.inspect(self._container)
+        return ExitResult(
+            exit_code=container.exit_code,
+            oom_killed=container.oom_killed,
+            error=container.error,
+            finished_ns=container.finished_ns,
+        )
 
     def _copy_logs(self) -> None:
         """A full disk costs output and the place reached in it, never the task's end."""
@@ -111,12 +117,3 @@ class _Position:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def _result(container: Container) -> ExitResult:
-    return ExitResult(
-        exit_code=container.exit_code,
-        oom_killed=container.oom_killed,
-        error=container.error,
-        finished_ns=container.finished_ns,
-    )

@@ -46,7 +46,16 @@ def tree(value: Any) -> Any:
 
 def decode_tree(data: bytes) -> dict[str, Any]:
     """Returns a JSON object as it was sent. Raises InvalidInputError for anything else."""
-    value = _parsed(data)
+    if not data.strip():
+        raise InvalidInputError("EOF: cannot read the request body: it is empty")
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidInputError(f"cannot read the request body as JSON: {error}") from error
+    if _LONG_NUMBER.search(data) and (large := too_large_at(value)) is not None:
+        raise InvalidInputError(
+            f"cannot read the request body: the number at ${large} is beyond 64 bits"
+        )
     if not isinstance(value, dict):
         raise InvalidInputError("cannot read the request body: a JSON object is expected")
     return value
@@ -211,20 +220,6 @@ def content_hash(*parts: Any) -> str:
     """Returns a hash of the content: base64, as Go writes bytes."""
     digest = hashlib.blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=32)
     return base64.b64encode(digest.digest()).decode()
-
-
-def _parsed(data: bytes) -> Any:
-    if not data.strip():
-        raise InvalidInputError("EOF: cannot read the request body: it is empty")
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"cannot read the request body as JSON: {error}") from error
-    if _LONG_NUMBER.search(data) and (large := too_large_at(value)) is not None:
-        raise InvalidInputError(
-            f"cannot read the request body: the number at ${large} is beyond 64 bits"
-        )
-    return value
 
 
 _LONG_NUMBER = re.compile(rb"\d{19}")

@@ -105,11 +105,9 @@ class ApiClient:
     def delete(self, path: str, /, **params: Any) -> Any:
         return self._answer(self._request("DELETE", path, params))
 
-    def blocking_get(
-        self, path: str, index: int, wait_s: int = 60, **params: Any
-    ) -> tuple[int, Any]:
+    def blocking_get(self, path: str, index: int, **params: Any) -> tuple[int, Any]:
         """Waits until the answer is newer than `index`; returns its index and the answer."""
-        response = self._request("GET", path, {**params, "index": index, "wait": f"{wait_s}s"})
+        response = self._request("GET", path, {**params, "index": index, "wait": "60s"})
         return int(response.headers.get("X-Nomad-Index", "0")), response.json()
 
     def stream_lines(self, path: str, /, **params: Any) -> Iterator[str]:
@@ -156,7 +154,7 @@ class ApiClient:
     def find(self, kind: str, path: str, prefix: str, **params: Any) -> dict[str, Any]:
         """Returns the one object of a list whose id begins with `prefix`; errors name the
         candidates."""
-        found = [item for item in self.get(path, prefix=prefix, **params) or []]
+        found = self.get(path, prefix=prefix, **params) or []
         exact = [item for item in found if item["ID"] == prefix]
         if len(exact or found) == 1:
             return dict((exact or found)[0])

@@ -24,13 +24,9 @@ def event() -> None:
 def stream(client: ApiClient, topic: tuple[str, ...], index: int | None, as_json: bool) -> None:
     """Print events until interrupted."""
     for line in client.stream_lines("/v1/event/stream", topic=list(topic), index=index):
-        _show(line, as_json)
-
-
-def _show(line: str, as_json: bool) -> None:
-    for found in json.loads(line).get("Events") or [] if line else []:
-        if as_json:
-            click.echo(json.dumps(found))
-        else:
-            what = f"{found['Topic']:<11} {found['Type']:<28} {plain(found['Key'])}"
-            console().print(f"{found['Index']:>8} {what}")
+        for found in json.loads(line).get("Events") or [] if line else []:
+            if as_json:
+                click.echo(json.dumps(found))
+            else:
+                what = f"{found['Topic']:<11} {found['Type']:<28} {plain(found['Key'])}"
+                console().print(f"{found['Index']:>8} {what}")

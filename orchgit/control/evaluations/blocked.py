@@ -26,7 +26,6 @@ NODE_TYPES = frozenset(("system", "sysbatch"))
 class BlockedStats:
     blocked: int = 0
     escaped: int = 0
-    quota_limited: int = 0
     cancelable: int = 0
 
 
@@ -126,7 +125,6 @@ class BlockedEvals:
         return BlockedStats(
             blocked=len(self._evals),
             escaped=sum(evaluation.escaped_computed_class for evaluation in kept),
-            quota_limited=sum(bool(evaluation.quota_limit_reached) for evaluation in kept),
             cancelable=len(self._cancelable),
         )
 

@@ -98,7 +98,6 @@ class BrokerStats:
     waiting: int = 0
     cancelable: int = 0
     failed: int = 0
-    by_type: dict[str, int] = field(default_factory=dict)
 
 
 def job_key(evaluation: Evaluation) -> JobKey:
@@ -278,20 +277,13 @@ class EvalBroker:
         return [self._cancelable.pop(eval_id) for eval_id in ids]
 
     def stats(self) -> BrokerStats:
-        ready = {queue: sum(map(self._is_ready, heap)) for queue, heap in self._ready.items()}
-        failed = ready.pop(FAILED, 0)
+        by_queue = {queue: sum(map(self._is_ready, heap)) for queue, heap in self._ready.items()}
+        failed = by_queue.pop(FAILED, 0)
         pending = sum(len(ids) for ids in self._pending.values())
-        total_ready = sum(ready.values())
-        waiting = len(self._tracked) - total_ready - failed - pending - len(self._held)
-        return BrokerStats(
-            total_ready,
-            len(self._held),
-            pending,
-            waiting,
-            len(self._cancelable),
-            failed,
-            ready,
-        )
+        ready = sum(by_queue.values())
+        unacked = len(self._held)
+        waiting = len(self._tracked) - ready - failed - pending - unacked
+        return BrokerStats(ready, unacked, pending, waiting, len(self._cancelable), failed)
 
     # -- inside --------------------------------------------------------------------------------
 

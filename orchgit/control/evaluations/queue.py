@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from orchgit.clock import SECOND_NS, Clock
@@ -286,14 +286,3 @@ class EvalQueue:
         if behind_s and any(not wish.session.local for wish in self._waiters.values()):
             alarms_s.append(behind_s)
         return min(alarms_s, default=None)
-
-
-def stats_by_name(stats: BrokerStats) -> Mapping[str, int]:
-    return {
-        "ready": stats.ready,
-        "unacked": stats.unacked,
-        "pending": stats.pending,
-        "waiting": stats.waiting,
-        "cancelable": stats.cancelable,
-        "failed": stats.failed,
-    }

@@ -19,7 +19,6 @@ import msgspec
 import structlog
 
 from orchgit.clock import Clock
-from orchgit.control.evaluations.new import evaluation_of
 from orchgit.control.plans.check import NodeChange, PlanCheck, changes_by_node, examine_plan
 from orchgit.control.plans.node_cache import NodeCache
 from orchgit.control.plans.queue import PendingPlan, PlanQueue
@@ -29,6 +28,7 @@ from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
+from orchgit.model.new_evaluation import evaluation_of
 from orchgit.model.node import Node
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.replication.commands import ApplyPlan

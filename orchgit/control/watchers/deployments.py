@@ -9,7 +9,6 @@ import structlog
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.bounded_gather import each_together
-from orchgit.control.evaluations.new import evaluation_of
 from orchgit.control.wakeup import Wakeup
 from orchgit.control.watchers.deployment_rules import DeploymentDecision, HealthyAllocations, judge
 from orchgit.errors import ConflictError, OrchgitError, RefusedError
@@ -18,6 +17,7 @@ from orchgit.model.allocation import DesiredTransition
 from orchgit.model.deployment import Deployment, DeploymentStatus, DeploymentStatusUpdate
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
+from orchgit.model.new_evaluation import evaluation_of
 from orchgit.replication.commands import (
     Command,
     FailDeployment,

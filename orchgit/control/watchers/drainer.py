@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 import structlog
 
 from orchgit.clock import SECOND_NS, Clock
-from orchgit.control.evaluations.new import evaluation_of
 from orchgit.control.wakeup import Wakeup
 from orchgit.control.watchers.drain_rules import (
     NodeDrain,
@@ -23,6 +22,7 @@ from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.group import MigrateStrategy, TaskGroup
 from orchgit.model.job import JobType
+from orchgit.model.new_evaluation import evaluation_of
 from orchgit.model.node import NodeEvent
 from orchgit.replication.commands import SetNodeDrain, UpdateAllocTransitions
 from orchgit.replication.events import AppliedBatch

@@ -9,7 +9,6 @@ import random
 import structlog
 
 from orchgit.clock import Clock
-from orchgit.control.evaluations.new import evaluation_of
 from orchgit.control.wakeup import Wakeup
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
 from orchgit.errors import OrchgitError
@@ -18,6 +17,7 @@ from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.base import datetime_of_ns, ns_of_datetime
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.group import TaskGroup
+from orchgit.model.new_evaluation import evaluation_of
 from orchgit.model.node import NodeEvent, NodeStatus
 from orchgit.replication.commands import UpdateNodeStatus
 from orchgit.replication.replicated import ReplicatedState

@@ -10,7 +10,6 @@ import structlog
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.bounded_gather import each_together
-from orchgit.control.evaluations.new import evaluation_of
 from orchgit.control.wakeup import Wakeup
 from orchgit.control.watchers.periodic_rules import (
     is_tracked,
@@ -23,6 +22,7 @@ from orchgit.ids import IdSource
 from orchgit.model.child_jobs import child_of, launched_id, launched_ns
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job
+from orchgit.model.new_evaluation import evaluation_of
 from orchgit.replication.commands import JobUpsert, RecordPeriodicLaunch, RegisterJob
 from orchgit.replication.events import AppliedBatch, EventNote
 from orchgit.replication.replicated import ReplicatedState

@@ -129,19 +129,16 @@ class WorkerPool:
         """Change the number and the types, one caller at a time; workers of other types are
         replaced."""
         async with self._configuring:
-            await self._configure(count, types)
-
-    async def _configure(self, count: int, types: Sequence[str]) -> None:
-        config = replace(self._config, count=count, types=tuple(types))
-        config.validate()
-        same_types = set(config.types) == set(self._config.types)
-        self._config = config
-        if not same_types:
-            await self.stop()
-        surplus, self._slots = self._slots[count:], self._slots[:count]
-        await asyncio.gather(*(self._stop_slot(slot) for slot in surplus))
-        while len(self._slots) < count:
-            await self._add_slot()
+            config = replace(self._config, count=count, types=tuple(types))
+            config.validate()
+            same_types = set(config.types) == set(self._config.types)
+            self._config = config
+            if not same_types:
+                await self.stop()
+            surplus, self._slots = self._slots[count:], self._slots[:count]
+            await asyncio.gather(*(self._stop_slot(slot) for slot in surplus))
+            while len(self._slots) < count:
+                await self._add_slot()
 
     async def pause(self) -> None:
         """Workers finish what they hold and take nothing new. Returns when all of them rest, or

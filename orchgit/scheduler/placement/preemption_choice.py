@@ -40,7 +40,15 @@ class PreemptionChoice:
         """What would have to go on this node; None: nothing that goes would help."""
         if not self.is_on or selector.refusal(row, request.name):
             return None
-        return self._preemptor(selector).evict_on(row, selector.ask)
+        stacks = self._stacks
+        preemptor = Preemptor(
+            stacks.proposed,
+            stacks.job.priority,
+            self._priority_of,
+            stacks.tie_break.rng,
+            selector.fill,
+        )
+        return preemptor.evict_on(row, selector.ask)
 
     @cached_property
     def is_on(self) -> bool:
@@ -52,16 +60,6 @@ class PreemptionChoice:
             "system": config.system_scheduler_enabled,
             "sysbatch": config.sysbatch_scheduler_enabled,
         }.get(self._stacks.job.type, False)
-
-    def _preemptor(self, selector: Selector) -> Preemptor:
-        stacks = self._stacks
-        return Preemptor(
-            stacks.proposed,
-            stacks.job.priority,
-            self._priority_of,
-            stacks.tie_break.rng,
-            selector.fill,
-        )
 
     def _priority_of(self, allocation: Allocation) -> int:
         key = (allocation.namespace, allocation.job_id, allocation.job_version)

@@ -43,18 +43,15 @@ class _Attribute:
         return self._even_boosts()
 
     def _target_boosts(self) -> Scores:
-        implicit = self._count_without_target()
-        raw = [self._boost(value, code, implicit) for code, value in enumerate(self.values)]
-        known = [boost for boost in raw if boost is not None]
-        self._lowest = min([self._lowest, *known])
-        return np.array([self._lowest if boost is None else boost for boost in raw])
-
-    def _count_without_target(self) -> int:
-        return sum(
+        implicit = sum(
             count
             for value, count in zip(self.values, self._counts, strict=True)
             if value not in self._desired
         )
+        raw = [self._boost(value, code, implicit) for code, value in enumerate(self.values)]
+        known = [boost for boost in raw if boost is not None]
+        self._lowest = min([self._lowest, *known])
+        return np.array([self._lowest if boost is None else boost for boost in raw])
 
     def _boost(self, value: str | None, code: int, implicit: int) -> float | None:
         if value is None:

@@ -168,7 +168,7 @@ def _named(servers: Iterable[ServerStatus]) -> str:
     return ", ".join(sorted(f"{one.name} ({one.rpc_address})" for one in servers)) or "nobody yet"
 
 
-def rpc_address_of(text: str, default_port: int = RPC_PORT) -> str:
+def rpc_address_of(text: str) -> str:
     """Returns host:port of a server's RPC from "host", "host:port", "[v6]:port" or a bare v6
     address.
 
@@ -178,17 +178,17 @@ def rpc_address_of(text: str, default_port: int = RPC_PORT) -> str:
         raise InvalidInputError(
             f"cannot join {text!r}: write the server's address, as host or host:port"
         )
-    host, port = _split(text.strip(), default_port)
+    host, port = _split(text.strip())
     return join_host_port(host, RPC_PORT if port == SERF_PORT else port)
 
 
-def _split(text: str, default_port: int) -> tuple[str, int]:
+def _split(text: str) -> tuple[str, int]:
     try:
-        return str(ipaddress.ip_address(text.strip("[]"))), default_port
+        return str(ipaddress.ip_address(text.strip("[]"))), RPC_PORT
     except ValueError:
         pass
     if ":" not in text:
-        return text, default_port
+        return text, RPC_PORT
     host, port = split_host_port(text) if is_host_port(text) else ("", 0)
     if not port:
         raise InvalidInputError(f"cannot join {text!r}: write host or host:port")

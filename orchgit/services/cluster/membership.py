@@ -215,10 +215,8 @@ async def _until_led_by(context: UseCaseContext, wanted: str) -> None:
         await context.state.cluster.leader_change(leader, left_s)
 
 
-def find_member(
-    context: UseCaseContext, *, address: str = "", server_id: str = "", name: str = ""
-) -> str:
-    """Returns the raft address of the member that has this address, id or name.
+def find_member(context: UseCaseContext, *, address: str = "", server_id: str = "") -> str:
+    """Returns the raft address of the member that has this address or id.
 
     `address` may be the one of its RPC.
     """
@@ -230,9 +228,7 @@ def find_member(
             return member.address
         if server_id and record.id == server_id:
             return member.address
-        if name and name in (record.name, f"{record.name}.{record.region}"):
-            return member.address
     raise RefusedError(
-        f"cannot find server {address or server_id or name}: it is not a member of the cluster; "
+        f"cannot find server {address or server_id}: it is not a member of the cluster; "
         "`orchgit operator raft list-peers` shows them"
     )

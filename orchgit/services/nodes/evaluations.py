@@ -15,12 +15,6 @@ def evaluations_for_node(
 ) -> list[Evaluation]:
     """Returns one evaluation per job that may have something to change on the node."""
     return [
-        evaluation_for_job(
-            context,
-            job,
-            EvalTrigger.NODE_UPDATE,
-            node_id=node.id,
-            node_modify_index=node.modify_index,
-        )
+        evaluation_for_job(context, job, EvalTrigger.NODE_UPDATE, node=node)
         for job in jobs_of_node(snapshot, node)
     ]

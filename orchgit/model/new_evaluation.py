@@ -1,4 +1,4 @@
-"""Evaluations as the leader's loops make them: always pending, ids and time from the caller."""
+"""Makes evaluations: always pending, ids and time from the caller."""
 
 from __future__ import annotations
 
@@ -17,8 +17,15 @@ def evaluation_of(
     node: Node | None = None,
     deployment_id: str = "",
     priority: int = 0,
+    rollout_id: str | None = None,
 ) -> Evaluation:
-    """One pending evaluation of the job; `priority` 0 means the job's own."""
+    """Returns one pending evaluation of the job.
+
+    `priority` 0 and no `rollout_id` mean the job's own. Its `job_modify_index` is that of the job
+    as it was read; an entry that also stores the job overwrites it.
+    """
+    if rollout_id is None:
+        rollout_id = job.origin.rollout_id if job.origin else ""
     return Evaluation(
         id=ids.new(),
         namespace=job.namespace,
@@ -30,7 +37,7 @@ def evaluation_of(
         node_id=node.id if node else "",
         node_modify_index=node.modify_index if node else 0,
         deployment_id=deployment_id,
-        rollout_id=job.origin.rollout_id if job.origin else "",
+        rollout_id=rollout_id,
         create_time_ns=now_ns,
         modify_time_ns=now_ns,
     )
