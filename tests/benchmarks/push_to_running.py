@@ -41,7 +41,7 @@ job "{name}" {{
 
 def wait_for_file(path: Path, timeout_s: float = 10.0) -> float:
     """The moment the task wrote; polling here costs nothing, the task itself took the time."""
-    until_blocking(path.exists, timeout_s, f"cannot measure: {path} was not written")
+    until_blocking(path.exists, timeout_s, f"cannot measure: {path} was not written", every_s=0.005)
     return float(path.read_text())
 
 

@@ -48,6 +48,7 @@ def until_blocking(
     problem: str = "the condition does not become true",
     *,
     retried: tuple[type[Exception], ...] = (),
+    every_s: float = _POLL_S,
 ) -> T:
     """Does the same as `until`, on a thread without an event loop."""
     deadline_s = time.monotonic() + timeout_s
@@ -59,4 +60,4 @@ def until_blocking(
         except retried as failed:
             error = failed
         assert time.monotonic() < deadline_s, f"{problem} within {timeout_s:g} s ({error})"
-        pause_blocking(_POLL_S, problem)
+        pause_blocking(every_s, problem)
