@@ -239,20 +239,13 @@ def to_bool(value: Value) -> bool:
     raise ConvertError(f"bool required, but have {type_name_of(value)}")
 
 
-def _to_list(value: Value, type_: Type) -> Value:
+def _to_elements(value: Value, type_: Type) -> Value:
+    """Converts to a list or a set: `type_` is `("list", element type)` or `("set", ...)`."""
     items = elements(value)
     if items is None:
         raise ConvertError(f"{type_name(type_)} required, but have {type_name_of(value)}")
     element, converted = _convert_items(items, type_[1])
-    return List(element, converted)
-
-
-def _to_set(value: Value, type_: Type) -> Value:
-    items = elements(value)
-    if items is None:
-        raise ConvertError(f"{type_name(type_)} required, but have {type_name_of(value)}")
-    element, converted = _convert_items(items, type_[1])
-    return SetOf(element, converted)
+    return (List if type_[0] == "list" else SetOf)(element, converted)
 
 
 def _to_map(value: Value, type_: Type) -> Value:
@@ -303,8 +296,8 @@ _TO_PRIMITIVE: dict[str, Callable[[Value], Value]] = {
     "bool": to_bool,
 }
 _TO_COMPOUND: dict[str, Callable[[Value, Type], Value]] = {
-    "list": _to_list,
-    "set": _to_set,
+    "list": _to_elements,
+    "set": _to_elements,
     "map": _to_map,
     "object": _to_object,
     "tuple": _to_tuple,

@@ -1,4 +1,4 @@
-"""A command on its way through the log, and whoever waits for it."""
+"""A command on its way through the log, and the caller that waits for it."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class UseCaseContext:
 
     def noting(self, writes: RequestWrites | None) -> UseCaseContext:
         """Returns the same context for one request: its commands are noted in `writes`."""
-        noting = copy.copy(self)  # with what is kept of earlier readings
+        noting = copy.copy(self)  # shares the caches
         object.__setattr__(noting, "writes", writes)
         return noting
 

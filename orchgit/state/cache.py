@@ -2,7 +2,7 @@
 
 A cache holds values that were read from the state, so that they need not be read again. Three rules
 hold for all of them: a cached value equals what a read at the same index would return; no result
-depends on whether a value was cached; whoever changes what a cached value was read from drops it.
+depends on whether a value was cached; the writer of a row drops the values that were read from it.
 
 - `writer_cache.WriterCache`: what the sole writer read or wrote (create indexes of evaluations,
   inputs of job statuses, names of namespaces, the index offset). A value is dropped when the writer

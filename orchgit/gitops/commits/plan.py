@@ -73,7 +73,7 @@ def last_applied_jobs(
     desired: Mapping[JobKey, DesiredJob], indexes: Mapping[JobKey, int], applied_index: int
 ) -> dict[JobKey, LastApplied]:
     """Returns what to cache of a commit applied at `applied_index`. `indexes` are the jobs' modify
-    indexes, read after it: a job with a later one was changed by somebody else already."""
+    indexes, read after it: a job with a later one was changed by another writer already."""
     return {
         key: LastApplied(job, indexes[key])
         for key, job in desired.items()

@@ -224,7 +224,7 @@ async def kill(process: Child) -> None:
             os.killpg(process.pid, signal.SIGKILL)
     # A pipe that nobody reads stays paused, and open.
     for pipe in (process.stdout, process.stderr):
-        with contextlib.suppress(RuntimeError):  # somebody else reads it
+        with contextlib.suppress(RuntimeError):  # another task reads it
             while pipe is not None and await pipe.read(_STREAM_BYTES):
                 pass
     await process.wait()

@@ -187,7 +187,7 @@ class Proposed:
         index = PortIndex(self.networks(row, node))
         stopped = self.stopped.get(row, {}).values()
         if any(allocation.is_server_terminal for allocation in stopped):
-            # It was to end already: somebody else may have been given its ports since.
+            # The allocation was to end already: its ports may belong to another one since.
             for resources in self.resources_on(row):
                 index.take_resources(resources)
         else:

@@ -117,7 +117,7 @@ def _copied(
 def _archived(
     store: Store, meta: ArchiveMeta, state: Path, packs: Mapping[str, Path]
 ) -> SavedSnapshot:
-    # Closed by whoever sends it, or here if it cannot be made.
+    # The caller, who sends the file, closes it; this function does if it cannot be made.
     file = tempfile.TemporaryFile(dir=store.path.parent)  # noqa: SIM115
     try:
         write_archive(file, meta, state, packs)
