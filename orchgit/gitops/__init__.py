@@ -9,6 +9,6 @@
 - `sources`, `remote`, `webhooks`: the ways in
 
 Decisions are pure: `commits/actions.py`, `commits/plan.py`, `rollouts/health.py`,
-`mirrors/rules.py`, `git/refs.py`. Nothing here places work: gitops proposes `ApplyCommit` entries
+`mirrors/rules.py`, `git/refs.py`. Nothing here places work: gitops proposes `ApplyStage` entries
 and watches what becomes of them.
 """

@@ -108,6 +108,28 @@ class ApplyCommit(Entry, tag="apply-commit", kw_only=True):
     forget: list[tuple[str, str]] = []
 
 
+class ApplyStage(Entry, tag="apply-stage", kw_only=True):
+    """One stage of a commit, whole or not at all (invariant 9); most commits have one stage.
+
+    As `ApplyCommit`, with every field that a rollout has since version 4.
+    """
+
+    rollout: Rollout
+    expected_commit: str = ""
+    upserts: list[JobUpsert] = []
+    deletions: list[JobDeletion] = []
+    evaluations: list[Evaluation] = []
+    ref_moves: list[RefMove] = []
+    remember: list[AppliedJob] = []
+    forget: list[tuple[str, str]] = []
+
+
+class RecordProgress(Entry, tag="record-progress", kw_only=True):
+    """As `RecordRollout`, with every field that a rollout has since version 4."""
+
+    rollout: Rollout
+
+
 class MoveRefs(Entry, tag="move-refs", kw_only=True):
     """Move refs of a built-in repository, all of them or, if one is not at its `old`, none."""
 
@@ -154,6 +176,21 @@ class SetJobOwner(Entry, tag="set-job-owner", kw_only=True):
     source: str = ""
     released_from: str = ""
     expected_source: str = ""
+
+
+class PutSource(Entry, tag="put-source", kw_only=True):
+    """As `StoreSource`, with every setting that a source has since version 4 of the log's language.
+    `expected_modify_index` None: unconditional, for a source of the configuration."""
+
+    source: Source
+    expected_modify_index: int | None = None
+
+
+class SetSourceStatus(Entry, tag="set-source-status", kw_only=True):
+    """As `UpdateSourceStatus`, with every field that a status has since version 4."""
+
+    name: str
+    status: SourceStatus
 
 
 class UpdateSourceStatus(Entry, tag="update-source-status", kw_only=True):
@@ -505,6 +542,10 @@ Command = (
     | RecordRollout
     | UpsertSource
     | StoreSource
+    | PutSource
+    | SetSourceStatus
+    | ApplyStage
+    | RecordProgress
     | RemoveSource
     | SetJobOwner
     | UpdateSourceStatus

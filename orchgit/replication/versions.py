@@ -8,13 +8,21 @@ gets a new field with an effect is a new command.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
 
 from orchgit.errors import NotUnderstoodError
+from orchgit.model.base import Model
+from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.server import ServerRecord
+from orchgit.model.source import Source, SourceStatus
 from orchgit.replication import commands
 from orchgit.replication.commands import Entry
 
-COMMAND_VERSION = 3
+T = TypeVar("T", bound=Model)
+
+COMMAND_VERSION = 4
 """What this program understands: every version up to this one."""
 
 FIRST_VERSION = 1
@@ -87,7 +95,21 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.RemoveSource,
         commands.SetJobOwner,
     ),
+    4: (
+        commands.PutSource,
+        commands.SetSourceStatus,
+        commands.ApplyStage,
+        commands.RecordProgress,
+    ),
 }
+
+FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
+    Source: (),
+    SourceStatus: (),
+    Rollout: (),
+    RolloutJob: (),
+}
+"""Fields that servers of version 3 would drop; all have defaults."""
 
 VERSION_OF = {command: version for version, known in _SINCE.items() for command in known}
 
@@ -119,6 +141,14 @@ def _named(address: str, server: ServerRecord | None) -> str:
     if server is None:
         return f"server {address}, which has not told its version"
     return f"server {server.name} ({address}, orchgit {server.build})"
+
+
+def without_new_fields(value: T) -> T:
+    """Returns the struct as a server of version 3 stores it: every later field has its default."""
+    fields = {field.name: field for field in msgspec.structs.fields(value)}
+    return msgspec.structs.replace(
+        value, **{name: fields[name].default for name in FIELDS_SINCE_4[type(value)]}
+    )
 
 
 def common_version(members: Iterable[str], servers: Iterable[ServerRecord]) -> int:

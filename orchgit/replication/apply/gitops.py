@@ -14,13 +14,17 @@ from orchgit.replication.apply.jobs import delete_job, for_job, upsert_job
 from orchgit.replication.commands import (
     ApplyCommit,
     ApplyRollout,
+    ApplyStage,
     DeleteRollouts,
     DeleteSource,
     MoveRefs,
+    PutSource,
+    RecordProgress,
     RecordRollout,
     RefMove,
     RemoveSource,
     SetJobOwner,
+    SetSourceStatus,
     StoreSource,
     UpdateSourceStatus,
     UpsertSource,
@@ -29,7 +33,9 @@ from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
 
-def apply_rollout(txn: WriteTxn, command: ApplyRollout | ApplyCommit, effects: Effects) -> Rollout:
+def apply_rollout(
+    txn: WriteTxn, command: ApplyRollout | ApplyCommit | ApplyStage, effects: Effects
+) -> Rollout:
     """Register jobs, then delete jobs, and move the applied commit, which only this does."""
     source = _source(txn, command.rollout.source)
     if source.status.applied_commit != command.expected_commit:
@@ -59,7 +65,7 @@ def apply_rollout(txn: WriteTxn, command: ApplyRollout | ApplyCommit, effects: E
     return rollout
 
 
-def apply_commit(txn: WriteTxn, command: ApplyCommit, effects: Effects) -> Rollout:
+def apply_commit(txn: WriteTxn, command: ApplyCommit | ApplyStage, effects: Effects) -> Rollout:
     """As `apply_rollout`, and store which jobs that run once the source has applied."""
     rollout = apply_rollout(txn, command, effects)
     for applied in command.remember:
@@ -98,7 +104,9 @@ def _move_refs(txn: WriteTxn, source: str, moves: list[RefMove]) -> None:
         txn.git_refs.put(GitRef(source, move.ref, move.new, created, txn.index))
 
 
-def record_rollout(txn: WriteTxn, command: RecordRollout, effects: Effects) -> None:
+def record_rollout(
+    txn: WriteTxn, command: RecordRollout | RecordProgress, effects: Effects
+) -> None:
     _store_rollout(txn, command.rollout, effects)
 
 
@@ -110,7 +118,7 @@ def _store_rollout(txn: WriteTxn, rollout: Rollout, effects: Effects) -> None:
     effects.note(txn.index, "RolloutUpdated", rollout)
 
 
-def upsert_source(txn: WriteTxn, command: UpsertSource, effects: Effects) -> Source:
+def upsert_source(txn: WriteTxn, command: UpsertSource | PutSource, effects: Effects) -> Source:
     known = txn.sources.get(command.source.name)
     status = known.status if known else SourceStatus()
     create_index = known.create_index if known else txn.index
@@ -119,7 +127,7 @@ def upsert_source(txn: WriteTxn, command: UpsertSource, effects: Effects) -> Sou
     return source
 
 
-def store_source(txn: WriteTxn, command: StoreSource, effects: Effects) -> Source:
+def store_source(txn: WriteTxn, command: StoreSource | PutSource, effects: Effects) -> Source:
     wanted, known = command.source, txn.sources.get(command.source.name)
     if known is None and command.expected_modify_index:
         raise NotFoundError(
@@ -139,6 +147,12 @@ def store_source(txn: WriteTxn, command: StoreSource, effects: Effects) -> Sourc
     source = msgspec.structs.replace(wanted, status=status, create_index=create_index)
     _store_source(txn, source, effects)
     return source
+
+
+def put_source(txn: WriteTxn, command: PutSource, effects: Effects) -> Source:
+    if command.expected_modify_index is None:
+        return upsert_source(txn, command, effects)
+    return store_source(txn, command, effects)
 
 
 def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> None:
@@ -199,7 +213,9 @@ def _set_owner(
     txn.jobs.put(msgspec.structs.replace(job, origin=origin, modify_index=txn.index))
 
 
-def update_source_status(txn: WriteTxn, command: UpdateSourceStatus, effects: Effects) -> None:
+def update_source_status(
+    txn: WriteTxn, command: UpdateSourceStatus | SetSourceStatus, effects: Effects
+) -> None:
     source = _source(txn, command.name)
     source.status = msgspec.structs.replace(
         command.status,

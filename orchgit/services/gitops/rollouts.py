@@ -15,12 +15,15 @@ from orchgit.model.source import AppliedJob
 from orchgit.replication.commands import (
     ApplyCommit,
     ApplyRollout,
+    ApplyStage,
     DeleteRollouts,
     JobDeletion,
     JobUpsert,
+    RecordProgress,
     RecordRollout,
     RefMove,
 )
+from orchgit.replication.versions import without_new_fields
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 
@@ -57,7 +60,7 @@ async def apply_rollout(
     ids = {(each.namespace, each.job_id): each.id for each in evaluations}
     jobs = [replace(job, eval_id=ids.get((job.namespace, job.job_id), "")) for job in rollout.jobs]
     stored = replace(rollout, jobs=jobs)
-    entry = ApplyRollout(
+    stage = ApplyStage(
         now_ns=context.now_ns(),
         rollout=stored,
         expected_commit=expected_commit,
@@ -65,20 +68,42 @@ async def apply_rollout(
         deletions=list(deletions),
         evaluations=evaluations,
         ref_moves=list(ref_moves),
-    )
-    remembering = ApplyCommit(
-        **msgspec.structs.asdict(entry), remember=list(remember), forget=list(forget)
+        remember=list(remember),
+        forget=list(forget),
     )
     try:
-        applied = await context.propose(remembering)
+        return (await context.propose(stage)).index, stored
     except NotUnderstoodError:
-        applied = await context.propose(entry)
-    return applied.index, stored
+        return await _apply_for_earlier_versions(context, stage)
+
+
+async def _apply_for_earlier_versions(
+    context: UseCaseContext, stage: ApplyStage
+) -> tuple[int, Rollout]:
+    """Applies a commit while a server of an earlier version is a member, without what that server
+    cannot store."""
+    fields = msgspec.structs.asdict(stage)
+    fields["rollout"] = rollout = _for_version_3(stage.rollout)
+    try:
+        return (await context.propose(ApplyCommit(**fields))).index, rollout
+    except NotUnderstoodError:
+        del fields["remember"], fields["forget"]
+        return (await context.propose(ApplyRollout(**fields))).index, rollout
+
+
+def _for_version_3(rollout: Rollout) -> Rollout:
+    jobs = [without_new_fields(job) for job in rollout.jobs]
+    return replace(without_new_fields(rollout), jobs=jobs)
 
 
 async def record_rollout(context: UseCaseContext, rollout: Rollout) -> int:
     """Stores a rollout's progress, or a commit that was refused."""
-    applied = await context.propose(RecordRollout(now_ns=context.now_ns(), rollout=rollout))
+    now_ns = context.now_ns()
+    try:
+        applied = await context.propose(RecordProgress(now_ns=now_ns, rollout=rollout))
+    except NotUnderstoodError:
+        earlier = RecordRollout(now_ns=now_ns, rollout=_for_version_3(rollout))
+        applied = await context.propose(earlier)
     return applied.index
 
 

@@ -20,13 +20,16 @@ from orchgit.model.source import Source, SourceKind, SourceStatus, is_source_nam
 from orchgit.replication.commands import (
     JobDeletion,
     MoveRefs,
+    PutSource,
     RefMove,
     RemoveSource,
     SetJobOwner,
+    SetSourceStatus,
     StoreSource,
     UpdateSourceStatus,
     UpsertSource,
 )
+from orchgit.replication.versions import without_new_fields
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 
@@ -41,15 +44,19 @@ async def put_source(context: UseCaseContext, source: Source) -> int:
     For the sources of the configuration, which a cluster in the middle of an upgrade needs too.
     """
     _check(source)
-    applied = await context.propose(UpsertSource(now_ns=context.now_ns(), source=source))
+    now_ns = context.now_ns()
+    try:
+        applied = await context.propose(PutSource(now_ns=now_ns, source=source))
+    except NotUnderstoodError:
+        earlier = UpsertSource(now_ns=now_ns, source=without_new_fields(source))
+        applied = await context.propose(earlier)
     return applied.index
 
 
 async def create_source(context: UseCaseContext, source: Source) -> int:
     """Stores a new source. Raises ConflictError if there is a source of that name."""
     _check(source)
-    entry = StoreSource(now_ns=context.now_ns(), source=source, expected_modify_index=0)
-    return (await context.propose(entry)).index
+    return await _store(context, source, expected_modify_index=0)
 
 
 async def change_source(
@@ -68,14 +75,28 @@ async def change_source(
         wanted = change(source)
         _check(wanted)
         check_change(source, wanted)
-        entry = StoreSource(
-            now_ns=context.now_ns(), source=wanted, expected_modify_index=source.modify_index
-        )
         try:
-            return (await context.propose(entry)).index
+            return await _store(context, wanted, source.modify_index)
         except ConflictError:
             continue
     raise ConflictError(f'cannot change source "{name}": it keeps being changed by others')
+
+
+async def _store(context: UseCaseContext, source: Source, expected_modify_index: int) -> int:
+    """Stores the settings. While a server of an earlier version is a member, only settings that
+    this server knows too are accepted: NotUnderstoodError names it otherwise."""
+    now_ns = context.now_ns()
+    try:
+        entry = PutSource(now_ns=now_ns, source=source, expected_modify_index=expected_modify_index)
+        return (await context.propose(entry)).index
+    except NotUnderstoodError:
+        earlier = without_new_fields(source)
+        if replace(earlier, status=source.status) != source:
+            raise
+        stored = StoreSource(
+            now_ns=now_ns, source=earlier, expected_modify_index=expected_modify_index
+        )
+        return (await context.propose(stored)).index
 
 
 def check_change(known: Source, wanted: Source) -> None:
@@ -183,9 +204,12 @@ async def _own(context: UseCaseContext, job: Job, source: str, released_from: st
 
 
 async def record_source_status(context: UseCaseContext, name: str, status: SourceStatus) -> int:
-    applied = await context.propose(
-        UpdateSourceStatus(now_ns=context.now_ns(), name=name, status=status)
-    )
+    now_ns = context.now_ns()
+    try:
+        applied = await context.propose(SetSourceStatus(now_ns=now_ns, name=name, status=status))
+    except NotUnderstoodError:
+        earlier = UpdateSourceStatus(now_ns=now_ns, name=name, status=without_new_fields(status))
+        applied = await context.propose(earlier)
     return applied.index
 
 

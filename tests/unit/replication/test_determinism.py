@@ -41,6 +41,7 @@ from orchgit.replication.commands import (
     ApplyCommit,
     ApplyPlan,
     ApplyRollout,
+    ApplyStage,
     BeginRestore,
     Command,
     CommitRestore,
@@ -66,7 +67,9 @@ from orchgit.replication.commands import (
     PromoteDeployment,
     PutRootKey,
     PutServer,
+    PutSource,
     RecordPeriodicLaunch,
+    RecordProgress,
     RecordRollout,
     RefMove,
     RegisterJob,
@@ -86,6 +89,7 @@ from orchgit.replication.commands import (
     SetNodeDrain,
     SetSchedulerConfig,
     SetServerStatus,
+    SetSourceStatus,
     StoreSource,
     UpdateAllocsFromClient,
     UpdateAllocTransitions,
@@ -459,6 +463,31 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         source=st.sampled_from(["", "demo"]),
         released_from=st.sampled_from(["", "demo"]),
         expected_source=st.sampled_from(["", "demo"]),
+    ),
+    PutSource: st.builds(
+        lambda name, expected: PutSource(source=Source(name=name), expected_modify_index=expected),
+        source_names,
+        st.one_of(st.none(), st.integers(0, 6)),
+    ),
+    SetSourceStatus: st.builds(
+        lambda name, error: SetSourceStatus(name=name, status=SourceStatus(last_error=error)),
+        source_names,
+        st.sampled_from(["", "cannot fetch"]),
+    ),
+    ApplyStage: st.builds(
+        lambda *values: ApplyStage(**msgspec.structs.asdict(_commit(*values))),
+        job_names,
+        st.integers(0, 2),
+        st.booleans(),
+    ),
+    RecordProgress: st.builds(
+        lambda number, status: RecordProgress(
+            rollout=Rollout(
+                id=f"r{number}", source="demo", commit=Commit(id=f"c{number}"), status=status
+            )
+        ),
+        st.integers(0, 2),
+        st.sampled_from(["progressing", "healthy", "failed"]),
     ),
     ApplyCommit: st.builds(_commit, job_names, st.integers(0, 2), st.booleans()),
     DeleteRollouts: st.builds(DeleteRollouts, ids=st.lists(st.sampled_from(["r0", "r1"]))),

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from orchgit.errors import RefusedError
 from orchgit.model.operator import AutopilotConfig
+from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.server import ServerRecord
+from orchgit.model.source import Source, SourceStatus
 from orchgit.replication.apply.handlers import HANDLERS
 from orchgit.replication.commands import Noop, SetAutopilotConfig
 from orchgit.replication.versions import (
     COMMAND_VERSION,
+    FIELDS_SINCE_4,
     VERSION_OF,
     check_understood,
     common_version,
+    without_new_fields,
 )
 
 NEW = SetAutopilotConfig(config=AutopilotConfig())
@@ -52,3 +57,35 @@ def test_records_of_servers_that_are_no_members_do_not_count() -> None:
     check_understood(NEW, MEMBERS, servers)
     assert common_version(MEMBERS, servers) == 2
     assert common_version((*MEMBERS, "new:1"), servers) == 1
+
+
+FIELDS_OF_VERSION_3: dict[type[msgspec.Struct], str] = {
+    Source: (
+        "name namespace kind url ref paths variables var_files poll_interval_ns prune paused "
+        "credential webhook_secret allow_rewind adopt rollout_deadline_ns status create_index "
+        "modify_index"
+    ),
+    SourceStatus: (
+        "applied_commit applied_rollout seen_commit last_error last_checked_ns quarantined "
+        "remembers_jobs"
+    ),
+    Rollout: (
+        "id source commit previous_commit reverts trigger pusher status status_description jobs "
+        "problems plan_hash create_time_ns applied_time_ns finished_time_ns create_index "
+        "modify_index"
+    ),
+    RolloutJob: (
+        "namespace job_id action file line blob_id job_type job_version eval_id deployment_id "
+        "status description desired_updates"
+    ),
+}
+
+
+@pytest.mark.parametrize("struct", FIELDS_OF_VERSION_3)
+def test_every_later_field_is_left_out_for_servers_of_version_3(
+    struct: type[msgspec.Struct],
+) -> None:
+    """A field that is missing in `versions.py` would differ between old and new servers."""
+    now = {each.name for each in msgspec.structs.fields(struct)}
+    assert now - set(FIELDS_SINCE_4[struct]) == set(FIELDS_OF_VERSION_3[struct].split())
+    assert without_new_fields(struct()) == struct()
