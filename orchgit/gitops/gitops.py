@@ -93,7 +93,7 @@ class Gitops:
             mirrors=self.mirrors,
             quorum=self._quorum,
             applier=CommitApplier(context),
-            caches=SourceCaches(ports.parser, self._disk_cache),
+            caches=SourceCaches(ports.parser, self._disk_cache, config.region),
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )

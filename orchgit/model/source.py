@@ -35,6 +35,14 @@ class PrunePolicy(Model):
     max_share_percent: int = 50
 
 
+class TagPolicy(Model):
+    """Which tags a `ref` of `semver:<range>` looks at: those that begin with `prefix`, and versions
+    with a pre-release part only where `prereleases` says so."""
+
+    prefix: str = ""
+    prereleases: bool = False
+
+
 class SourceStatus(Model):
     """What the reconciler last saw; only log entries about the source change it."""
 
@@ -85,15 +93,19 @@ class AppliedJob(Model):
         return f"{self.namespace}/{self.job_id}"
 
 
+DEFAULT_PATHS = ("**/*.nomad.hcl", "**/*.nomad", "**/*.nomad.json", "**/*.hcl")
+
+
 class Source(Model):
-    """`url` is empty for the built-in remote; `paths` are globs inside the tree."""
+    """`url` is empty for the built-in remote; `paths` are globs inside the tree, less those that
+    match `exclude`."""
 
     name: str = ""
     namespace: str = "default"
     kind: str = SourceKind.BUILTIN
     url: str = ""
     ref: str = "refs/heads/main"
-    paths: list[str] = field(default_factory=lambda: ["**/*.nomad.hcl", "**/*.nomad", "**/*.hcl"])
+    paths: list[str] = field(default_factory=lambda: list(DEFAULT_PATHS))
     variables: dict[str, str] = {}
     var_files: list[str] = []
     poll_interval_ns: int = 15_000_000_000
@@ -109,6 +121,14 @@ class Source(Model):
     """Whether the source takes over jobs of removed sources for which it has a file."""
     rollout_deadline_ns: int = 0
     """How long a job of a rollout may make no progress; 0: as the job's own deadlines say."""
+    exclude: list[str] = []
+    region: str = ""
+    """The region of jobs that name none; only the server's own is accepted. '': the server's."""
+    tags: TagPolicy = field(default_factory=TagPolicy)
+    repository: str = ""
+    """Name of the built-in repository; several sources may follow one. '': the source's name."""
+    ca_certificates: str = ""
+    """PEM of the authorities that sign the remote's certificate; '': those of the machine."""
     status: SourceStatus = field(default_factory=SourceStatus)
     create_index: int = 0
     modify_index: int = 0

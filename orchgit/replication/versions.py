@@ -104,9 +104,9 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
-    Source: (),
+    Source: ("exclude", "region", "tags", "repository", "ca_certificates"),
     SourceStatus: (),
-    Rollout: (),
+    Rollout: ("ref",),
     RolloutJob: (),
 }
 """Fields that servers of version 3 would drop; all have defaults."""
@@ -145,10 +145,14 @@ def _named(address: str, server: ServerRecord | None) -> str:
 
 def without_new_fields(value: T) -> T:
     """Returns the struct as a server of version 3 stores it: every later field has its default."""
-    fields = {field.name: field for field in msgspec.structs.fields(value)}
-    return msgspec.structs.replace(
-        value, **{name: fields[name].default for name in FIELDS_SINCE_4[type(value)]}
-    )
+    defaults = {
+        field.name: field.default
+        if field.default_factory is msgspec.NODEFAULT
+        else field.default_factory()
+        for field in msgspec.structs.fields(value)
+    }
+    earlier = {name: defaults[name] for name in FIELDS_SINCE_4[type(value)]}
+    return msgspec.structs.replace(value, **earlier)
 
 
 def common_version(members: Iterable[str], servers: Iterable[ServerRecord]) -> int:

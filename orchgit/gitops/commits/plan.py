@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, ValidationError
 from orchgit.gitops.commits.actions import (
+    DELETE_TRAILER,
     Actions,
     RegisteredJob,
     is_registered_as_wanted,
@@ -54,11 +55,13 @@ class CommitPlan:
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """Why a commit is applied now. `kind` is push, webhook, poll, watch, api or revert; `reverts`
-    is the id of the rollout that a revert takes back."""
+    is the id of the rollout that a revert takes back; `ref` is the full name of the ref that the
+    commit was found at."""
 
     kind: str
     pusher: str = ""
     reverts: str = ""
+    ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +138,26 @@ def plan_commit(
         wanted = [a for a in actions.changes if a.key in rerun and a.kind is not JobAction.DELETE]
         actions = Actions(tuple(wanted), (), actions.problems)
     warnings += [_released_warning(discovery.jobs[key]) for key in actions.released]
-    problems = [*discovery.problems, *problems, *actions.problems]
+    emptied = emptied_file_problems(actions, discovery, may_delete)
+    problems = [*discovery.problems, *problems, *actions.problems, *emptied]
     return CommitPlan(source, actions, tuple(problems), tuple(warnings), run_once, rerun)
+
+
+def emptied_file_problems(
+    actions: Actions, discovery: Discovery, may_delete: Collection[str]
+) -> Iterable[str]:
+    """Yields a problem for each job to delete whose file is still there, but holds no job now."""
+    for action in actions.of(JobAction.DELETE):
+        known, job_id = action.registered, action.key[1]
+        origin = known.job.origin if known is not None else None
+        if origin is None or origin.file not in discovery.without_job:
+            continue
+        if job_id not in may_delete and "/".join(action.key) not in may_delete:
+            yield (
+                f"{origin.file}:1:1: this file defined job {job_id!r} and holds no job now: remove "
+                f"the file, or add the line '{DELETE_TRAILER}: {job_id}' to the commit message, to "
+                "delete the job"
+            )
 
 
 def _released_warning(wanted: DesiredJob) -> str:
