@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import msgspec
@@ -29,18 +29,20 @@ from orchgit.gitops.parsing.job_files import find_job_files
 from orchgit.gitops.parsing.port import Inputs, JobFile, JobParser, ParsedFile, VarFile
 from orchgit.gitops.parsing.regions import UNNAMED, check_region, in_region
 from orchgit.gitops.parsing.trees import FileTree, blob_id_of, confined_path
+from orchgit.model.repository_policy import POLICY_PATH, RepositoryPolicy
 from orchgit.model.source import Source
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The jobs of a tree. With `problems`, nothing of it may be applied. `parsed_count` of its
-    job files were not in the cache. `without_job` are files that a glob matches and that hold no
-    job."""
+    """The jobs of a tree, and the policy of its `orchgit.hcl`. With `problems`, nothing of it may
+    be applied. `parsed_count` of its job files were not in the cache. `without_job` are files that
+    a glob matches and that hold no job."""
 
     jobs: dict[JobKey, DesiredJob]
     problems: tuple[str, ...]
     parsed_count: int
+    policy: RepositoryPolicy = field(default_factory=RepositoryPolicy)
     without_job: frozenset[str] = frozenset()
 
 
@@ -53,6 +55,7 @@ class Discoverer:
         self._parser = parser
         self._cache = cache or ParseCache()
         self._region = region
+        self._policy = ("", RepositoryPolicy())
 
     def discover(self, tree: FileTree, source: Source) -> Discovery:
         """Returns the jobs of all files that match the source's paths. Problems of files are in the
@@ -99,7 +102,28 @@ class Discoverer:
         ]
         found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
         jobs, duplicates = _by_key(found)
-        return Discovery(jobs, tuple(problems + duplicates), len(fresh), without_job)
+        policy, policy_problems = self.policy(tree)
+        problems = [*policy_problems, *problems, *duplicates]
+        return Discovery(jobs, tuple(problems), len(fresh), policy, without_job)
+
+    def policy(self, tree: FileTree) -> tuple[RepositoryPolicy, list[str]]:
+        """Returns the policy of the tree's `orchgit.hcl`, empty without one, and its problems. The
+        last policy is cached."""
+        entry = tree.entry(POLICY_PATH)
+        if entry is None:
+            return RepositoryPolicy(), []
+        blob_id, policy = self._policy
+        if entry.blob_id == blob_id:
+            return policy, []
+        file = JobFile(POLICY_PATH, partial(read_file, tree, entry), TreeFiles(tree, entry.path))
+        try:
+            policy = self._parser.parse_policy(file)
+        except JobFileError as error:
+            return RepositoryPolicy(), list(error.problems or (_at_start(POLICY_PATH, str(error)),))
+        except OrchgitError as error:
+            return RepositoryPolicy(), [_at_start(POLICY_PATH, str(error))]
+        self._policy = (entry.blob_id, policy)
+        return policy, []
 
 
 @dataclass(slots=True)

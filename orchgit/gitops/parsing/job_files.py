@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 from orchgit.gitops.git.repository import EntryKind, TreeEntry
 from orchgit.gitops.parsing.trees import FileTree
+from orchgit.model.repository_policy import POLICY_PATH
 from orchgit.model.source import Source
 
 JOB_FILE_SUFFIXES = (".nomad.hcl", ".nomad", ".nomad.json")
-POLICY_FILE = "orchgit.hcl"
-"""The repository's policy, at the root of the tree; never a job file."""
-
 _WILDCARDS = frozenset("*?")
 
 
@@ -31,7 +29,7 @@ class JobFileEntry:
 def find_job_files(tree: FileTree, source: Source) -> list[JobFileEntry]:
     """Returns the files to parse, sorted by path: those that match the source's paths and none of
     its exclusions, without submodules, the source's var-files and the repository's policy."""
-    skipped = {*source.var_files, POLICY_FILE}
+    skipped = {*source.var_files, POLICY_PATH}
     named = {path.removeprefix("./") for path in source.paths if not _WILDCARDS & set(path)}
     return [
         JobFileEntry(entry, entry.path in named or entry.path.endswith(JOB_FILE_SUFFIXES))

@@ -18,8 +18,10 @@ from jobspec.validate import validate_job
 from orchgit.errors import JobFileError, NoJobError, OrchgitError
 from orchgit.gitops.parsing.api_jobs import read_api_job
 from orchgit.gitops.parsing.contents import is_meant_as_job
+from orchgit.gitops.parsing.policy_parser import parse_policy
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile, parse_each
 from orchgit.model.job import Job
+from orchgit.model.repository_policy import RepositoryPolicy
 
 if TYPE_CHECKING:
     from orchgit.gitops.parsing.pool import ParsePool
@@ -68,6 +70,9 @@ class JobspecParser:
         if self._pool is None:
             return parse_each(self, files, inputs)
         return self._pool.parse(files, inputs)
+
+    def parse_policy(self, file: JobFile) -> RepositoryPolicy:
+        return parse_policy(file.read()) if self._pool is None else self._pool.policy(file)
 
     def warm_up(self) -> None:
         if self._pool is not None:

@@ -26,6 +26,7 @@ from orchgit.gitops.parsing.messages import (
     ParseFailure,
     ParseRequest,
     ParseSuccess,
+    PolicyFound,
     WorkerMessage,
     WorkerReady,
 )
@@ -36,7 +37,7 @@ _CHUNK_FILES = 16
 _END_GRACE_S = 1.0
 """How long a process whose pipe is closed may take to end by itself."""
 
-ParseResult = ParsedFile | JobSpecJson | OrchgitError
+ParseResult = ParsedFile | JobSpecJson | PolicyFound | OrchgitError
 
 
 class ParseRun:
@@ -185,7 +186,7 @@ class ParseRun:
             case ParseSuccess(job, line, steps):
                 self._set_result(process.pending.popleft(), ParsedFile(job, line, steps))
                 self._count_steps(steps)
-            case JobSpecJson():
+            case JobSpecJson() | PolicyFound():
                 self._set_result(process.pending.popleft(), answer)
             case ParseFailure(message, problems, steps, is_job_file):
                 error = (JobFileError if is_job_file else NoJobError)(message, problems)
