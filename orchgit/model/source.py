@@ -43,6 +43,18 @@ class TagPolicy(Model):
     prereleases: bool = False
 
 
+class PauseRecord(Model):
+    """Who last paused or resumed a source, when and why. The name is the one that the client gave.
+
+    A paused source resumes by itself at `until_ns`; 0: it waits for a person.
+    """
+
+    by: str = ""
+    reason: str = ""
+    at_ns: int = 0
+    until_ns: int = 0
+
+
 class SourceStatus(Model):
     """What the reconciler last saw; only log entries about the source change it."""
 
@@ -129,6 +141,8 @@ class Source(Model):
     """Name of the built-in repository; several sources may follow one. '': the source's name."""
     ca_certificates: str = ""
     """PEM of the authorities that sign the remote's certificate; '': those of the machine."""
+    pause: PauseRecord = field(default_factory=PauseRecord)
+    """Kept by the server: how `paused` came to be what it is."""
     status: SourceStatus = field(default_factory=SourceStatus)
     create_index: int = 0
     modify_index: int = 0
