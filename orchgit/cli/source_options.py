@@ -27,6 +27,11 @@ class SourceOptions:
         "prereleases", is_flag=True, help="With a range of versions: pre-releases too."
     )
     no_prereleases: bool = option_field("no-prereleases", is_flag=True, help="Not -prereleases.")
+    repository: str | None = option_field(
+        "repository",
+        help="Built-in repository to follow, which several sources may share; the source's name "
+        "at first.",
+    )
     path: tuple[str, ...] = option_field(
         "path", multiple=True, help="Glob of job files inside the tree; may be repeated."
     )
@@ -85,6 +90,7 @@ class SourceOptions:
         settings = {
             "Ref": self.ref,
             "Tags": {name: value for name, value in tags.items() if value is not None} or None,
+            "Repository": self.repository,
             "Paths": list(self.path) or None,
             "Exclude": list(self.exclude) or None,
             "Namespace": self.target_namespace,

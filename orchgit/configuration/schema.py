@@ -135,6 +135,7 @@ class SourceSection(Section):
     exclude: list[str] = []
     namespace: str = "default"
     region: str = ""
+    repository: str = ""
     tag_prefix: str = ""
     prereleases: bool = False
     variables: dict[str, str] = {}

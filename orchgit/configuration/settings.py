@@ -217,6 +217,7 @@ def _source(name: str, section: SourceSection) -> Source:
         ref=section.ref,
         tags=TagPolicy(prefix=section.tag_prefix, prereleases=section.prereleases),
         exclude=section.exclude,
+        repository=section.repository,
         namespace=section.namespace,
         region=section.region,
         variables=section.variables,

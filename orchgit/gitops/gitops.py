@@ -80,7 +80,7 @@ class Gitops:
         self._maintenance = Maintenance(git)
         self.exchange = PackExchange(git, self.mirrors, self._maintenance, peers, client)
         self.synchronizer = MirrorSynchronizer(
-            context, self.mirrors, git, self.exchange, ports.random, self.wake
+            context, self.mirrors, git, self.exchange, ports.random, self._wake_repository
         )
         self._quorum = ObjectQuorum(peers, client, context.clock, limits.hold_timeout_s)
         self.backup = RepositoryBackup(self.mirrors, git, self.synchronizer, self._quorum)
@@ -160,6 +160,12 @@ class Gitops:
         """Makes the source's loop check for new commits now. With `force` it tries a refused
         commit again."""
         self._loops.wake(source, trigger, force)
+
+    def _wake_repository(self, repository: str) -> None:
+        with self._services.context.snapshot() as snapshot:
+            sources = snapshot.sources.of_repository(repository)
+        for source in sources:
+            self.wake(source.name)
 
     def last_checked_ns(self, source: str) -> int:
         """Returns when this server last checked the source, in Unix nanoseconds; 0 if it did not

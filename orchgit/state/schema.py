@@ -187,9 +187,15 @@ CREATE TABLE applied_jobs (
 CREATE INDEX applied_jobs_by_source ON applied_jobs (source);
 """
 
+_REPOSITORIES = """
+ALTER TABLE sources ADD COLUMN repository TEXT NOT NULL DEFAULT '';
+UPDATE sources SET repository = name;
+CREATE INDEX sources_by_repository ON sources (repository);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
-    *(_FREED_NODES, _APPLIED_JOBS),
+    *(_FREED_NODES, _APPLIED_JOBS, _REPOSITORIES),
 )
 
 TABLES = (

@@ -29,9 +29,10 @@ class Rerunner:
         source or job that does not exist, and ConflictError for a job that cannot be created.
         """
         applier = self.services.applier
-        applier.source(source_name)
-        mirror, cache = self.services.mirrors.get(source_name), self.services.caches.of(source_name)
-        await self.services.synchronizer.wait_until_current(source_name)
+        repository_name = applier.source(source_name).repository_name
+        mirror = self.services.mirrors.get(repository_name)
+        cache = self.services.caches.of(source_name)
+        await self.services.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
             source = applier.source(source_name)
             commit_id = source.status.applied_commit

@@ -69,7 +69,7 @@ class SourceLoops:
             settings = _settings(source)
             followed = self._followed.get(name)
             if followed is None:
-                mirror = self._services.mirrors.get(name)
+                mirror = self._services.mirrors.get(source.repository_name)
                 reconciler = SourceReconciler(
                     name, mirror, self._services, self._config, self._random
                 )

@@ -191,7 +191,7 @@ class SourceReconciler:
         are entered there first.
         """
         with self._services.context.snapshot() as snapshot:
-            known = snapshot.git_refs.of_source(source.name)
+            known = snapshot.git_refs.of_source(source.repository_name)
         followed, applied = followed_ref(source, known), source.status.applied_commit
         repository = self._mirror.open()
         if is_commit_id(followed):
@@ -237,7 +237,7 @@ class SourceReconciler:
             await applier.record_refused(source, read, plan.problems, trigger)
             await self._note_refused(source, commit_id, plan.problems)
             raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
-        await self._services.quorum.hold(self.name, [commit_id])
+        await self._services.quorum.hold(self._mirror.name, [commit_id])
         rollout = await applier.apply(read, plan, trigger, cache)
         await self._services.synchronizer.sync_refs_locked(self._mirror)
         _log.info(
