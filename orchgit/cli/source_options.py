@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 from orchgit.cli.client.http_client import ApiError
@@ -60,6 +61,11 @@ class SourceOptions:
     credential: str | None = option_field(
         "credential", help="Name of a credential of the server's config."
     )
+    ca_file: str | None = option_field(
+        "ca-file",
+        help="File of PEM certificates: the authorities of an https:// remote, and no others; "
+        "'' for those of the servers' machines.",
+    )
     webhook_secret: str | None = option_field(
         "webhook-secret", help="Name of a webhook secret of the server's config."
     )
@@ -99,6 +105,7 @@ class SourceOptions:
             "PollInterval": _length_ns(self.poll_interval),
             "RolloutDeadline": _length_ns(self.rollout_deadline),
             "Credential": self.credential,
+            "CaCertificates": _file_text(self.ca_file),
             "WebhookSecret": self.webhook_secret,
             "AllowRewind": _switched("allow-rewind", self.allow_rewind, self.no_allow_rewind),
             "Adopt": _switched("adopt", self.adopt, self.no_adopt),
@@ -142,3 +149,13 @@ def _switched(name: str, on: bool, off: bool) -> bool | None:
 
 def _length_ns(text: str | None) -> int | None:
     return None if text is None else parse_length_ns(text)
+
+
+def _file_text(path: str | None) -> str | None:
+    """Returns the text of a file; '' for no path, None where the option was not given."""
+    if not path:
+        return path
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ApiError(f"cannot read {path}: {error}") from error

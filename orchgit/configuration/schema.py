@@ -123,6 +123,12 @@ class CredentialSection(Section):
     password: str = ""
     ssh_key_file: str = ""
     ssh_known_hosts_file: str = ""
+    ssh_known_hosts: str = ""
+    ca_file: str = ""
+    ca_pem: str = ""
+    client_cert_file: str = ""
+    client_key_file: str = ""
+    proxy: str = ""
     sources: list[str] = []
     urls: list[str] = []
 
@@ -143,13 +149,50 @@ class SourceSection(Section):
     poll_interval: str = "15s"
     prune: bool = True
     credential: str = ""
+    ca_file: str = ""
+    ca_pem: str = ""
     webhook_secret: str = ""
     allow_rewind: bool = False
     adopt: bool = False
     rollout_deadline: str = ""
 
 
+class GitopsLimitsSection(Section):
+    """What repositories may cost. Sizes are "512MiB" or "1GB"; '' is the limit of `GitLimits` or
+    `ParseLimits`."""
+
+    max_file: str = ""
+    max_job_files: int = 0
+    max_tree_entries: int = 0
+    max_tree_depth: int = 0
+    max_refs: int = 0
+    max_push: str = ""
+    max_preview: str = ""
+    max_fetch: str = ""
+    max_mirror: str = ""
+    max_git_memory: str = ""
+    max_parsed: str = ""
+    fetch_timeout: str = ""
+    list_timeout: str = ""
+    silence_timeout: str = ""
+    pack_timeout: str = ""
+    mirror_timeout: str = ""
+    hold_timeout: str = ""
+    catch_up_timeout: str = ""
+    parse_timeout: str = ""
+    parse_memory: str = ""
+    parse_processes: int = 0
+    max_steps: int = 0
+
+
 class GitopsSection(Section):
+    proxy: str = ""
+    no_proxy: list[str] = []
+    ca_file: str = ""
+    ca_pem: str = ""
+    ssh_known_hosts_file: str = ""
+    ssh_known_hosts: str = ""
+    limits: GitopsLimitsSection = msgspec.field(default_factory=GitopsLimitsSection)
     local_paths: list[str] = []
     webhook_secrets: dict[str, str] = {}
     credential: dict[str, CredentialSection] = {}

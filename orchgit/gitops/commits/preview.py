@@ -91,10 +91,10 @@ class Previewer:
     async def _read(self, files: Mapping[str, bytes], source: Source) -> ReadCommit:
         limits = self.services.git.limits
         size = sum(len(content) for content in files.values())
-        if size > limits.max_push_bytes:
+        if size > limits.max_preview_bytes:
             raise TooLargeError(
-                f"cannot preview {size} bytes of files: the limit max_push_bytes is "
-                f"{limits.max_push_bytes}"
+                f"cannot preview {size} bytes of files: the limit max_preview_bytes is "
+                f"{limits.max_preview_bytes}"
             )
         tree = MemoryTree(files, limits)
         discoverer = self.services.caches.of(source.name).discoverer

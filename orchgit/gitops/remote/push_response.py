@@ -22,7 +22,7 @@ from orchgit.printable import printable
 RESULT_TYPE = "application/x-git-receive-pack-result"
 NO_CACHE = {"Cache-Control": "no-cache, max-age=0, must-revalidate", "Pragma": "no-cache"}
 _KEEP_ALIVE_S = 5.0
-_MAX_OVERSIZE = 16
+_MAX_OVERSIZE = 4
 """How many times the limit a push over the limit is read on, so that its author reads why it was
 refused instead of a broken connection."""
 

@@ -22,7 +22,7 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.refs import ResolvedRef, is_commit_id
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, followed_ref
-from orchgit.gitops.sources.access import credential_of, opened_url
+from orchgit.gitops.sources.access import remote_of
 from orchgit.gitops.sources.fetch import FETCHED_REF, update_mirror
 from orchgit.gitops.sources.wakeups import Wake, Wakeups
 from orchgit.model.base import NS_PER_S
@@ -152,11 +152,10 @@ class SourceReconciler:
         if not self._mirror.open().has_commit(known):
             known = ""
         server = self._services.synchronizer.own_name
-        url = await asyncio.to_thread(opened_url, self._config, source, server)
-        credential = credential_of(self._config, source, server)
+        remote = await asyncio.to_thread(remote_of, self._config, source, server)
         try:
             wanted = await update_mirror(
-                self._services.git, self._mirror.path, url, source, known, credential
+                self._services.git, self._mirror.path, remote, source, known
             )
         except SourceError as error:
             if source.kind != SourceKind.LOCAL:
