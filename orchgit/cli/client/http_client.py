@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -11,6 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
+from orchgit import __version__
 from orchgit.cli.client.first_server import FirstServer
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
@@ -38,6 +41,15 @@ def quoted(segment: str) -> str:
     return quote(segment, safe="")
 
 
+def _user_name() -> str:
+    """Returns the name that changes by hand are recorded under; the server cannot check it."""
+    try:
+        name = os.environ.get("ORCHGIT_USER") or getpass.getuser()
+    except (KeyError, OSError):  # a user id without a name
+        return ""
+    return quote(name, safe=" @._-")
+
+
 class ApiClient:
     """Requests to one server, with the namespace, region and token of the command."""
 
@@ -58,7 +70,11 @@ class ApiClient:
         self._params = {
             key: value for key, value in (("namespace", namespace), ("region", region)) if value
         }
-        headers = {"X-Nomad-Token": token} if token else {}
+        headers = {"User-Agent": f"orchgit/{__version__}"}
+        if token:
+            headers["X-Nomad-Token"] = token
+        if user := _user_name():
+            headers["X-Orchgit-User"] = user
         self._http = httpx.Client(
             base_url=_ANY_SERVER,
             headers=headers,
