@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from orchgit.model.drift import JobDrift
 from orchgit.model.job import ChangedBy, Job
 from orchgit.model.source import DriftPolicy
-from orchgit.services.gitops.sources import change_source, pause_source, release_job, remove_source
+from orchgit.services.gitops.pauses import pause_source
+from orchgit.services.gitops.sources import change_source, release_job, remove_source
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 from orchgit.services.jobs.register import RegisterOptions, register_job
 from orchgit.services.jobs.scale import ScaleRequest, scale_job
@@ -155,7 +156,7 @@ def test_released_jobs_and_jobs_of_removed_sources_have_not_drifted(tmp_path: Pa
         await rig.until(lambda: len(drifts(rig)) == 2)
         await release_job(rig.context, "default", "web")
         await rig.until(lambda: len(drifts(rig)) == 1)
-        await pause_source(rig.context, "demo", True)
+        await pause_source(rig.context, "demo", "ada", "a look at it", 0)
         await remove_source(rig.context, "demo")
         await rig.until(lambda: not drifts(rig))
 

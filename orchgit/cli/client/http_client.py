@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import getpass
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
@@ -17,6 +15,7 @@ from orchgit import __version__
 from orchgit.cli.client.first_server import FirstServer
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
+from orchgit.cli.user_name import user_name
 from orchgit.errors import OrchgitError
 
 _UNHEALTHY = 429
@@ -39,15 +38,6 @@ class ApiError(OrchgitError):
 def quoted(segment: str) -> str:
     """Returns one segment of a path; job ids may hold slashes."""
     return quote(segment, safe="")
-
-
-def _user_name() -> str:
-    """Returns the name that changes by hand are recorded under; the server cannot check it."""
-    try:
-        name = os.environ.get("ORCHGIT_USER") or getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name
-        return ""
-    return quote(name, safe=" @._-")
 
 
 class ApiClient:
@@ -73,8 +63,9 @@ class ApiClient:
         headers = {"User-Agent": f"orchgit/{__version__}"}
         if token:
             headers["X-Nomad-Token"] = token
-        if user := _user_name():
-            headers["X-Orchgit-User"] = user
+        if user := user_name():
+            # A claim: the server cannot check it.
+            headers["X-Orchgit-User"] = quote(user, safe=" @._-")
         self._http = httpx.Client(
             base_url=_ANY_SERVER,
             headers=headers,

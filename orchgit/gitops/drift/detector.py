@@ -129,7 +129,9 @@ class DriftDetector:
             keys = batch.changed.get("jobs", ())
             sources = batch.changed.get("sources", ())
             if keys or sources:
-                self._wake(_News({_key(each) for each in keys}, set(sources), False))
+                pairs = (each.partition("/") for each in keys)
+                jobs = {(namespace, job_id) for namespace, _, job_id in pairs}
+                self._wake(_News(jobs, set(sources), anything=False))
 
     def _wake(self, news: _News) -> None:
         self._news.add(news)
@@ -155,7 +157,9 @@ class DriftDetector:
             return
         self._seen.update(found.seen)
         for name in found.unread:
-            self._read_later(name)
+            known = self._reading.get(name)
+            if known is None or known.done():
+                self._reading[name] = asyncio.create_task(self._read(name), name=f"drift of {name}")
 
     # -- comparing -----------------------------------------------------------------------------
 
@@ -172,14 +176,10 @@ class DriftDetector:
             for name in names:
                 self._compare_source(snapshot, name, sources.get(name), found)
             if news.anything:
-                self._clear_removed(snapshot, sources, found)
+                for removed in snapshot.drifted_jobs.counts().keys() - sources:
+                    found.clear += [_key_of(each) for each in snapshot.drifted_jobs.all(removed)]
             self._compare_jobs(snapshot, sources, news.jobs, found)
             return found
-
-    def _clear_removed(self, snapshot: Snapshot, sources: Collection[str], found: _Round) -> None:
-        for source in snapshot.drifted_jobs.counts():
-            if source not in sources:
-                found.clear += [_key_of(each) for each in snapshot.drifted_jobs.all(source)]
 
     def _compare_source(
         self, snapshot: Snapshot, name: str, source: Source | None, found: _Round
@@ -276,11 +276,6 @@ class DriftDetector:
 
     # -- the applied commit, after a restart -----------------------------------------------------
 
-    def _read_later(self, name: str) -> None:
-        known = self._reading.get(name)
-        if known is None or known.done():
-            self._reading[name] = asyncio.create_task(self._read(name), name=f"drift of {name}")
-
     async def _read(self, name: str) -> None:
         """Reads the applied commit of a source, as soon as its objects are here."""
         failures = 0
@@ -333,12 +328,6 @@ def _is_recorded(drift: JobDrift, recorded: JobDrift | None) -> bool:
         return False
     indexes = (recorded.create_index, recorded.modify_index)
     return replace(drift, create_index=indexes[0], modify_index=indexes[1]) == recorded
-
-
-def _key(text: str) -> JobKey:
-    """Returns the job of a key of the table of jobs."""
-    namespace, _, job_id = text.partition("/")
-    return (namespace, job_id)
 
 
 def _key_of(drift: JobDrift) -> JobKey:

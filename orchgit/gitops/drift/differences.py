@@ -157,11 +157,11 @@ def without_ignored(found: Sequence[Difference], ignored: Globs | None) -> list[
     """Returns the differences that no pattern matches, nor what lies above them."""
     if ignored is None:
         return list(found)
-    return [each for each in found if not ignored.fullmatch(_slashed(each.path))]
-
-
-def _slashed(path: Sequence[str]) -> str:
-    return "/".join(part.replace("/", ":").replace(".", "/") for part in path)
+    return [
+        each
+        for each in found
+        if not ignored.fullmatch(each.dotted.replace("/", ":").replace(".", "/"))
+    ]
 
 
 # -- as people see it ----------------------------------------------------------------------------
@@ -183,10 +183,10 @@ def shown_fields(
 
 def _shown_field(found: Difference, secrets: Sequence[str]) -> DriftField:
     is_secret = any(_SECRET.search(part) for part in found.path[1:])
-    texts = [_shown_value(value, found.kind) for value in (found.old, found.new)]
-    if is_secret or any(secret in text for text in texts for secret in secrets):
-        texts = [text and HIDDEN for text in texts]
-    return DriftField(found.dotted[:200], *(_shortened(redact(text)) for text in texts))
+    old, new = _shown_value(found.old, found.kind), _shown_value(found.new, found.kind)
+    if is_secret or any(secret in text for text in (old, new) for secret in secrets):
+        old, new = old and HIDDEN, new and HIDDEN
+    return DriftField(found.dotted[:_MAX_GLOB], _shortened(old), _shortened(new))
 
 
 def _shown_value(value: Any, kind: str) -> str:
@@ -202,5 +202,5 @@ def _shown_value(value: Any, kind: str) -> str:
 
 
 def _shortened(text: str) -> str:
-    line = text.replace("\n", "\\n")
+    line = redact(text).replace("\n", "\\n")
     return line if len(line) <= _MAX_VALUE else line[: _MAX_VALUE - 3] + "..."
