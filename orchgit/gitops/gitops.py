@@ -190,12 +190,13 @@ class Gitops:
         source: str,
         files: Mapping[str, bytes],
         base_files: Mapping[str, bytes] | None = None,
+        fit: bool = False,
     ) -> Preview:
         """Returns what a whole work tree's files would change (`orchgit diff`): compared with what
-        is registered, or with the tree `base_files`."""
+        is registered, or with the tree `base_files`. With `fit` every job is planned."""
         if base_files is not None:
             return await self._previewer.between(source, base_files, files)
-        return await self._previewer.of_files(source, files)
+        return await self._previewer.of_files(source, files, fit)
 
     async def revert(
         self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None

@@ -233,13 +233,14 @@ async def drift(call: ApiCall) -> Response:
 
 async def plan(call: ApiCall) -> Response:
     """Returns what a commit with these files would do to `BaseFiles`, or to what is
-    registered now."""
+    registered now. With `Fit`, the scheduler may plan for a minute."""
     body = nomad_json.decode_tree(await call.body(MAX_PLAN_BODY_BYTES))
     base = nomad_json.get(body, "BaseFiles", kind=list)
     planned = await _gitops(call).plan_files(
         call.path["name"],
         _files(nomad_json.get(body, "Files", [])),
         None if base is None else _files(base),
+        nomad_json.get(body, "Fit", False),
     )
     return call.answer(planned)
 
