@@ -65,6 +65,10 @@ class RolloutJob(Model):
     status: str = "applied"
     description: str = ""
     desired_updates: dict[str, DesiredUpdates] | None = None
+    cause: str = ""
+    """Why the job changes: commit, drift, retry or release; empty in records from before."""
+    content_id: str = ""
+    """Identifies the file and all that it was read with; empty for a deletion."""
 
 
 class Rollout(Model):

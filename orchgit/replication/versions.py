@@ -107,7 +107,7 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     Source: (),
     SourceStatus: (),
     Rollout: (),
-    RolloutJob: (),
+    RolloutJob: ("cause", "content_id"),
 }
 """Fields that servers of version 3 would drop; all have defaults."""
 

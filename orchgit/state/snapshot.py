@@ -13,6 +13,7 @@ from orchgit.state.tables.autopilot_config import AutopilotConfigReads
 from orchgit.state.tables.deployments import DeploymentReads
 from orchgit.state.tables.evaluations import EvaluationReads
 from orchgit.state.tables.git_refs import GitRefReads
+from orchgit.state.tables.held_versions import HeldVersionReads
 from orchgit.state.tables.host_volumes import HostVolumeReads
 from orchgit.state.tables.job_submissions import JobSubmissionReads
 from orchgit.state.tables.job_summaries import JobSummaryReads
@@ -44,6 +45,7 @@ class StateReads:
         self.deployments = DeploymentReads(connection)
         self.evaluations = EvaluationReads(connection)
         self.git_refs = GitRefReads(connection)
+        self.held_versions = HeldVersionReads(connection)
         self.host_volumes = HostVolumeReads(connection)
         self.job_submissions = JobSubmissionReads(connection)
         self.job_summaries = JobSummaryReads(connection)
