@@ -112,9 +112,9 @@ class ApplyCommit(Entry, tag="apply-commit", kw_only=True):
 class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     """One stage of a commit, whole or not at all (invariant 9); most commits have one stage.
 
-    As `ApplyCommit`, with every field that a rollout has since version 4. `hold` and `unhold` change
-    the held versions; `renew` are (namespace, job id) of jobs that get a new version though they
-    are registered with the same spec.
+    As `ApplyCommit`, with every field that a rollout has since version 4. `hold` and `unhold`
+    change the held versions; `renew` are (namespace, job id) of jobs that get a new version though
+    they are registered with the same spec.
     """
 
     rollout: Rollout

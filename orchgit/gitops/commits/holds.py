@@ -9,14 +9,16 @@ comment, a move or another commit's id does not make it another version.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
-from orchgit.model.held_version import HeldVersion
+from orchgit.model.held_version import HeldVersion, HoldCause
 from orchgit.services.jobs.spec_id import spec_id_of
+
 
 @dataclass(frozen=True, slots=True)
 class HoldChange:
@@ -39,14 +41,13 @@ def is_held(wanted: DesiredJob | None, held: HeldVersion) -> bool:
 def held_jobs(
     desired: Mapping[JobKey, DesiredJob],
     held: Iterable[HeldVersion],
-    asked: Collection[JobKey] = (),
+    request: PlanRequest = NO_REQUEST,
 ) -> dict[JobKey, HeldVersion]:
-    """Returns the held version of each job that a commit wants in that version. `asked` are jobs
-    that a person asks for."""
+    """Returns the held version of each job that a commit wants in that version."""
     return {
         each.key: each
         for each in held
-        if each.key not in asked and is_held(desired.get(each.key), each)
+        if not request.applies(each) and is_held(desired.get(each.key), each)
     }
 
 
@@ -56,7 +57,7 @@ def hold_change(
     applied: Mapping[JobKey, DesiredJob],
     known: Iterable[HeldVersion],
     failed: Iterable[HeldVersion] = (),
-    asked: Collection[JobKey] = (),
+    request: PlanRequest = NO_REQUEST,
 ) -> HoldChange:
     """Returns how the held versions change with a commit that wants `desired`.
 
@@ -65,25 +66,35 @@ def hold_change(
     have is forgotten if the commit changed the job's file. Otherwise git had another version
     already (a revert put it there), and the version stays barred.
     """
-    hold: list[HeldVersion] = []
-    unhold: list[JobKey] = []
-    fresh = {each.key: each for each in failed}
     rows = {each.key: each for each in known}
+    taken_back = {each.key: each for each in request.hold}
+    fresh = {each.key: each for each in failed}
+    hold = [_taken_back(each, rows.get(each.key)) for each in request.hold]
+    unhold = []
     for key, row in (rows | fresh).items():
         wanted = desired.get(key)
-        if key in asked:
-            unhold.append(key)
-        elif is_held(wanted, row):
-            if key in fresh or not row.wanted or row.source != source:
-                hold.append(replace(row, source=source, wanted=True))
-        elif not row.source and wanted is None:
-            continue  # a removed source's, and not in this source either
-        elif is_same_content(wanted, applied.get(key)):
-            if key in fresh or row.wanted or row.source != source:
-                hold.append(replace(row, source=source, wanted=False))
+        if key in taken_back or (not row.source and wanted is None):
+            continue  # the latter is a removed source's, and its file is not in this source
+        if request.applies(row):
+            unhold += [key] if row.cause != HoldCause.REVERTED or is_held(wanted, row) else []
+            continue
+        has_version = is_held(wanted, row)
+        if has_version or is_same_content(wanted, applied.get(key)):
+            after = replace(row, source=source, wanted=has_version)
+            hold += [after] if after != rows.get(key) else []
         else:
             unhold.append(key)
     return HoldChange(tuple(hold), tuple(key for key in unhold if key in rows))
+
+
+def _taken_back(version: HeldVersion, known: HeldVersion | None) -> HeldVersion:
+    """Returns the row of a version that a revert takes back. The same version that failed before
+    keeps its first reason."""
+    is_known = known is not None and (
+        (known.content_id, known.spec_id) == (version.content_id, version.spec_id)
+    )
+    row = known if known is not None and is_known else version
+    return replace(row, source=version.source, wanted=False)
 
 
 def is_same_content(one: DesiredJob | None, other: DesiredJob | None) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchgit.errors import TooLargeError
 from orchgit.gitops.commits.actions import Action
-from orchgit.gitops.commits.applier import ReadCommit
+from orchgit.gitops.commits.applier import ReadCommit, applied_jobs
+from orchgit.gitops.commits.causes import hand_change_text
 from orchgit.gitops.commits.forecast import Forecast, Forecaster
+from orchgit.gitops.commits.holds import held_text
 from orchgit.gitops.commits.log_entry import plan_hash
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.commits.services import CommitServices
@@ -20,8 +22,26 @@ from orchgit.jobdiff.compare import diff_jobs
 from orchgit.jobdiff.report import JobDiff
 from orchgit.model.base import Model
 from orchgit.model.evaluation import DesiredUpdates
-from orchgit.model.rollout import Commit
+from orchgit.model.held_version import HeldVersion
+from orchgit.model.rollout import ChangeCause, Commit
 from orchgit.model.source import Source
+
+
+class PreviewHandChange(Model):
+    """What people changed of a job since the applied commit, and what the commit would overwrite.
+    `version` is -1 for a job that was purged."""
+
+    version: int
+    stopped: bool = False
+    fields: list[str] = []
+    text: str = ""
+
+
+class PreviewHeld(Model):
+    """A version that the files have and that would not be applied; `text` says why."""
+
+    version: HeldVersion
+    text: str = ""
 
 
 class PreviewJob(Model):
@@ -36,6 +56,8 @@ class PreviewJob(Model):
     diff: JobDiff | None = None
     desired_tg_updates: dict[str, DesiredUpdates] = {}
     unplaced: list[str] = []
+    cause: str = ChangeCause.COMMIT
+    by_hand: PreviewHandChange | None = None
 
 
 class Preview(Model):
@@ -47,6 +69,7 @@ class Preview(Model):
     applied_commit: str = ""
     jobs: list[PreviewJob] = []
     unchanged: int = 0
+    held: list[PreviewHeld] = []
     problems: list[str] = []
     warnings: list[str] = []
     plan_hash: str = ""
@@ -64,8 +87,10 @@ class Previewer:
         """Returns what a commit of `files` would do now. `files` are a whole work tree, by path
         from its root: a job whose file is not among them would be deleted."""
         source = self.services.applier.source(source_name)
-        read = await self._read(files, source)
         cache = self.services.caches.of(source_name)
+        repository = self.services.mirrors.get(source_name).open()
+        before = await asyncio.to_thread(applied_jobs, repository, source, cache)
+        read = replace(await self._read(files, source), applied_jobs=before)
         plan = await self.services.applier.plan(read, source_name, cache)
         forecasts = {} if plan.problems else await self.forecaster.forecast(plan)
         return _preview_of(plan, forecasts)
@@ -101,6 +126,7 @@ def _preview_of(plan: CommitPlan, forecasts: Mapping[JobKey, Forecast]) -> Previ
         applied_commit=plan.source.status.applied_commit,
         jobs=[_job(action, forecasts.get(action.key)) for action in plan.actions.changes],
         unchanged=len(plan.actions.unchanged),
+        held=[PreviewHeld(each, held_text(each)) for each in plan.actions.held],
         problems=list(plan.problems),
         warnings=list(plan.warnings),
         plan_hash=plan_hash(plan),
@@ -115,7 +141,13 @@ def _job(action: Action, forecast: Forecast | None) -> PreviewJob:
         job_id=action.key[1],
         action=action.kind,
         diff=diff_jobs(old, new),
+        cause=action.cause,
     )
+    if action.by_hand is not None:
+        change = action.by_hand
+        job.by_hand = PreviewHandChange(
+            change.version, change.is_stopped, list(change.fields), hand_change_text(change)
+        )
     if action.desired is not None:
         job.file, job.line = action.desired.path, action.desired.line
     if forecast is not None:

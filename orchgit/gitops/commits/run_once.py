@@ -28,12 +28,12 @@ class RunOnceChange:
 
 
 def run_once_records(
-    snapshot: StateReads, source: str, previous_jobs: Mapping[JobKey, DesiredJob]
+    snapshot: StateReads, source: str, unrecorded: Mapping[JobKey, DesiredJob]
 ) -> dict[JobKey, AppliedJob]:
     """Returns what is recorded of jobs that run once: the source's own, and those of removed
-    sources, so that a source that takes a file over does not repeat its work. `previous_jobs`
-    stand for what an earlier version of the program did not record."""
-    found = {key: _record(job, "") for key, job in previous_jobs.items() if runs_once(job.job)}
+    sources, so that a source that takes a file over does not repeat its work. `unrecorded`
+    are applied jobs that an earlier version of the program did not record."""
+    found = {key: _record(job, "") for key, job in unrecorded.items() if runs_once(job.job)}
     for row in (*snapshot.applied_jobs.of_source(""), *snapshot.applied_jobs.of_source(source)):
         found[row.namespace, row.job_id] = row
     return found

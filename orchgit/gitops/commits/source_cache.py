@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from orchgit.gitops.commits.plan import LastApplied
 from orchgit.gitops.parsing.cache import ParseCache
-from orchgit.gitops.parsing.desired import JobKey
+from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discoverer
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
@@ -19,12 +19,19 @@ from orchgit.model.source import Source
 
 @dataclass(slots=True)
 class SourceCache:
-    """The cache of one source. `last_applied` holds the jobs of `applied_commit` as they were
-    registered; the state's own applied commit invalidates it."""
+    """The cache of one source. `applied_jobs` are the jobs of `applied_commit`, `last_applied` how
+    they were registered; the state's own applied commit invalidates both."""
 
     discoverer: Discoverer
     applied_commit: str = ""
+    applied_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
     last_applied: Mapping[JobKey, LastApplied] = field(default_factory=dict)
+
+    def applied_jobs_of(self, commit_id: str) -> Mapping[JobKey, DesiredJob] | None:
+        """Returns the jobs of the applied commit; None where they have to be read again."""
+        if not commit_id:
+            return {}
+        return self.applied_jobs if commit_id == self.applied_commit else None
 
     def last_applied_for(self, source: Source) -> Mapping[JobKey, LastApplied] | None:
         """Returns the cached jobs, or None where the state names another commit as applied."""

@@ -135,7 +135,7 @@ def record_progress(txn: WriteTxn, command: RecordProgress, effects: Effects) ->
     """As `record_rollout`, and hold the versions that failed, unless a later rollout replaced
     them."""
     record_rollout(txn, command, effects)
-    if command.hold:
+    if command.hold and txn.sources.get(command.rollout.source) is not None:
         later = txn.rollouts.jobs_changed_after(
             command.rollout.source, command.rollout.create_index
         )

@@ -58,8 +58,9 @@ def database_of_version(version: int) -> sqlite3.Connection:
     return connection
 
 
-def test_schema_of_released_databases_is_unchanged(database: sqlite3.Connection) -> None:
-    digest = hashlib.sha256(repr(sql_of(database)).encode()).hexdigest()
+def test_schema_of_released_databases_is_unchanged() -> None:
+    released = database_of_version(9)
+    digest = hashlib.sha256(repr(sql_of(released)).encode()).hexdigest()
     assert digest[:16] == "e61e092d555bef2c"
 
 
@@ -124,7 +125,17 @@ def test_opening_without_a_migration_imports_no_sqlite_utils() -> None:
     "table",
     [
         *(APPLIED_JOBS, CLAIMS, DEPLOYMENTS, EVALUATIONS, GIT_REFS, HELD_VERSIONS),
-        *(HOST_VOLUMES, NAMESPACES, NODES, NODE_POOLS, ROLLOUTS, ROOT_KEYS, SERVERS, SOURCES, VARIABLES),
+        *(
+            HOST_VOLUMES,
+            NAMESPACES,
+            NODES,
+            NODE_POOLS,
+            ROLLOUTS,
+            ROOT_KEYS,
+            SERVERS,
+            SOURCES,
+            VARIABLES,
+        ),
     ],
     ids=lambda table: table.name,
 )
