@@ -188,7 +188,8 @@ def _held_versions(
         if rollout.source != source:
             continue
         after = judge(snapshot, rollout, now_ns=0, patience_ns=0)
-        later = snapshot.rollouts.jobs_changed_after(source, rollout.create_index)
+        applied = snapshot.rollouts.applied_after(rollout)
+        later = {(job.namespace, job.job_id) for each in applied for job in each.jobs}
         failed += [
             each
             for each in failed_versions(snapshot, rollout, after, now_ns=0)

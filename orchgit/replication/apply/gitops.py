@@ -136,9 +136,8 @@ def record_progress(txn: WriteTxn, command: RecordProgress, effects: Effects) ->
     them."""
     record_rollout(txn, command, effects)
     if command.hold and txn.sources.get(command.rollout.source) is not None:
-        later = txn.rollouts.jobs_changed_after(
-            command.rollout.source, command.rollout.create_index
-        )
+        applied = txn.rollouts.applied_after(command.rollout)
+        later = {(job.namespace, job.job_id) for rollout in applied for job in rollout.jobs}
         _hold(txn, [each for each in command.hold if each.key not in later])
 
 

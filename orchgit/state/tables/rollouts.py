@@ -36,11 +36,11 @@ class RolloutReads(TableReads):
         where = f"status NOT IN ({', '.join('?' * len(_TERMINAL))})"
         return ROLLOUTS.find(self._connection, where, _TERMINAL, "create_index, id")
 
-    def jobs_changed_after(self, source: str, index: int) -> set[tuple[str, str]]:
-        """Returns (namespace, id) of the jobs that rollouts of the source changed after `index`."""
+    def applied_after(self, rollout: Rollout) -> list[Rollout]:
+        """Returns the applied rollouts of the same source that came later, oldest first."""
         where = "source = ? AND was_applied AND create_index > ?"
-        later = ROLLOUTS.find(self._connection, where, (source, index), "create_index, id")
-        return {(job.namespace, job.job_id) for rollout in later for job in rollout.jobs}
+        values = (rollout.source, rollout.create_index)
+        return ROLLOUTS.find(self._connection, where, values, "create_index, id")
 
     def applied_commits(self, source: str, since_index: int = 0) -> set[str]:
         """Returns the ids of the commits of the source that were applied, as far as their rollouts
