@@ -94,7 +94,7 @@ class Gitops:
             mirrors=self.mirrors,
             quorum=self._quorum,
             applier=CommitApplier(context),
-            caches=SourceCaches(ports.parser, self._disk_cache),
+            caches=SourceCaches(ports.parser, self._disk_cache, config.region),
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )

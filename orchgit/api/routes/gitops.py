@@ -34,6 +34,8 @@ from orchgit.state.snapshot import Snapshot
 
 MAX_PLAN_BODY_BYTES = 64 * 1024 * 1024
 _KEPT_BY_SERVER = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
+_REPLACED_WHOLE = frozenset(("Variables",))
+"""Settings that are maps of any keys; other maps are groups of settings, changed one by one."""
 
 
 async def sources(call: ApiCall) -> Response:
@@ -128,8 +130,12 @@ async def change(call: ApiCall) -> Response:
 
     def changed(source: Source) -> Source:
         settings = nomad_json.tree(source)
-        prune = {**settings["Prune"], **named.get("Prune", {})}
-        wanted = nomad_json.convert({**settings, **named, "Prune": prune}, Source)
+        groups = {
+            key: {**settings[key], **value}
+            for key, value in named.items()
+            if isinstance(value, dict) and key not in _REPLACED_WHOLE
+        }
+        wanted = nomad_json.convert({**settings, **named, **groups}, Source)
         pause = source.pause
         if wanted.paused != source.paused:
             pause = PauseRecord(at_ns=call.context.now_ns())
