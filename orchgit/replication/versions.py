@@ -105,7 +105,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     Source: ("pause",),
-    SourceStatus: (),
+    SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
     Rollout: (),
     RolloutJob: (),
 }
