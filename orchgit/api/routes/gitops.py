@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
+from orchgit.api.caller import changed_by
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routes import source_status
 from orchgit.api.routes.source_status import required_gitops
@@ -148,11 +149,16 @@ async def pause(call: ApiCall) -> Response:
     index = await pause_source(
         call.context,
         call.path["name"],
-        nomad_json.get(body, "By", ""),
+        _claimed_name(call, body),
         nomad_json.get(body, "Reason", ""),
         nomad_json.get(body, "For", 0),
     )
     return call.answer({"Index": index}, index=index)
+
+
+def _claimed_name(call: ApiCall, body: dict[str, Any]) -> str:
+    """Returns the name that the client gives in the body, or in a header; nothing proves it."""
+    return nomad_json.get(body, "By", "") or changed_by(call, "").user
 
 
 async def _sent(call: ApiCall) -> dict[str, Any]:
@@ -166,22 +172,35 @@ async def resume(call: ApiCall) -> Response:
     index = await resume_source(
         call.context,
         call.path["name"],
-        nomad_json.get(body, "By", ""),
+        _claimed_name(call, body),
         nomad_json.get(body, "Reason", ""),
     )
     call.api.wake_source(call.path["name"])
     return call.answer({"Index": index}, index=index)
 
 
+async def drift(call: ApiCall) -> Response:
+    """Returns the jobs that differ from what the applied commits of their sources want."""
+    page, wanted = PageRequest.of(call), call.query.get("source") or None
+    namespace = call.namespaces if "namespace" in call.query else None
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = snapshot.drifted_jobs.all(wanted, namespace)
+        return page.apply(found, lambda each: each.id)
+
+    return await answer_list(call, ("drifted_jobs",), read)
+
+
 async def plan(call: ApiCall) -> Response:
     """Returns what a commit with these files would do to `BaseFiles`, or to what is
-    registered now."""
+    registered now. With `Fit`, the scheduler may plan for a minute."""
     body = nomad_json.decode_tree(await call.body(MAX_PLAN_BODY_BYTES))
     base = nomad_json.get(body, "BaseFiles", kind=list)
     planned = await required_gitops(call).plan_files(
         call.path["name"],
         _files(nomad_json.get(body, "Files", [])),
         None if base is None else _files(base),
+        nomad_json.get(body, "Fit", False),
     )
     return call.answer(planned)
 
@@ -323,6 +342,7 @@ ENDPOINTS = [
     endpoint("/v1/gitops/source/{name}/resume", put=resume),
     endpoint("/v1/gitops/source/{name}/plan", put=plan),
     endpoint("/v1/gitops/release", put=release),
+    endpoint("/v1/gitops/drift", get=drift),
     endpoint("/v1/gitops/rollouts", get=rollouts),
     endpoint("/v1/gitops/rollout/{rollout_id}", get=rollout, delete=forget),
     endpoint("/v1/gitops/rollout/{rollout_id}/revert", put=revert),

@@ -23,7 +23,10 @@ from orchgit.state.snapshot import Snapshot
 from orchgit.wait_first import wait_first
 
 T = TypeVar("T")
-_TABLES = ("sources", "rollouts", "jobs", "allocations", "deployments", "evaluations", "git_refs")
+_TABLES = (
+    *("sources", "rollouts", "jobs", "allocations", "deployments", "evaluations", "git_refs"),
+    "drifted_jobs",
+)
 """What the health of a source follows from."""
 _MAX_SYNC_WAIT_S = 600.0
 _READ_SHARE = 4

@@ -9,6 +9,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.rollout import follow
+from orchgit.cli.commands.source_drift import show_drift
 from orchgit.cli.options import (
     connected,
     detach_option,
@@ -157,6 +158,18 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
     if output.printed(data):
         return
     show_source(data)
+
+
+@source.command("drift")
+@click.argument("name", required=False)
+@formatted
+@connected
+def drift(client: ApiClient, name: str | None, output: OutputFormat) -> None:
+    """Show jobs that differ from what the applied commit of their source wants, and who did it."""
+    found = client.get("/v1/gitops/drift", source=name)
+    if output.printed(found):
+        return
+    show_drift(found)
 
 
 @source.command("sync")

@@ -233,8 +233,8 @@ class _Push:
         plan = await applier.plan(read, source.name, cache)
         if plan.problems:
             return await self._refuse(source, read, plan)
-        forecasts = await self._forecaster.forecast(plan)
-        await self._say("\n".join(plan_lines(plan, read.info.commit, forecasts)))
+        forecast = await self._forecaster.forecast(plan)
+        await self._say("\n".join(plan_lines(plan, read.info.commit, forecast.fit)))
         if self._dry_run:
             return _DRY_RUN
         if command.new == source.status.applied_commit:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from orchgit.gitops.sources.job_health import JobHealth, JobNow, judge_job_now
+from orchgit.model.drift import DriftKind, JobDrift
 from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import Source, SourceErrorKind, SourceKind
 from orchgit.model.source_health import (
@@ -24,6 +25,13 @@ from orchgit.model.source_health import (
 from orchgit.services.gitops.pauses import pause_text
 
 MAX_REASONS_OF_A_STATUS = 10
+_FIELDS_SHOWN = 3
+_DRIFT: dict[str, str] = {
+    DriftKind.CHANGED: "changed",
+    DriftKind.STOPPED: "stopped",
+    DriftKind.MISSING: "purged",
+    DriftKind.WITHOUT_FILE: "runs without a file",
+}
 _WAITING = (RolloutStatus.PENDING, RolloutStatus.AWAITING_APPROVAL)
 
 
@@ -32,7 +40,8 @@ class SourceView:
     """What the state says of a source at one index, and what the leader remembers.
 
     `active` are the source's rollouts that have not ended, the newest first; `jobs` are the jobs
-    that it owns now. `held` and `drifted` say for each such job, as (namespace, job id, text), why.
+    that it owns now. `held` says for each job with a held version, as (namespace, job id, text),
+    why; `drifted` are the jobs that differ from the applied commit.
     """
 
     source: Source
@@ -40,7 +49,7 @@ class SourceView:
     active: Sequence[Rollout] = ()
     jobs: Sequence[JobNow] = ()
     held: Sequence[tuple[str, str, str]] = ()
-    drifted: Sequence[tuple[str, str, str]] = ()
+    drifted: Sequence[JobDrift] = ()
 
 
 def judge_source(view: SourceView) -> SourceHealth:
@@ -50,7 +59,7 @@ def judge_source(view: SourceView) -> SourceHealth:
         HealthStatus.DEGRADED: _of_jobs(judged, HealthStatus.DEGRADED),
         HealthStatus.UNREACHABLE: _unreachable(view),
         HealthStatus.HELD: [*_held_commit(view), *_listed(HealthStatus.HELD, view.held)],
-        HealthStatus.DRIFTED: _listed(HealthStatus.DRIFTED, view.drifted),
+        HealthStatus.DRIFTED: [_drifted(each) for each in view.drifted],
         HealthStatus.PAUSED: _paused(view.source),
         HealthStatus.PENDING: _pending(view),
         HealthStatus.PROGRESSING: _progressing(view, judged),
@@ -94,6 +103,17 @@ def _of_jobs(
 
 def _listed(status: HealthStatus, found: Iterable[tuple[str, str, str]]) -> list[HealthReason]:
     return [HealthReason(status, text, namespace, job_id) for namespace, job_id, text in found]
+
+
+def _drifted(drift: JobDrift) -> HealthReason:
+    what = _DRIFT.get(drift.kind, drift.kind)
+    by = f" by {drift.changed_by}" if drift.changed_by else ""
+    fields = ", ".join(each.path for each in drift.fields[:_FIELDS_SHOWN])
+    where = f": {fields}" if fields else ""
+    note = f" ({drift.note})" if drift.note else ""
+    return HealthReason(
+        HealthStatus.DRIFTED, f"{what}{by}{where}{note}", drift.namespace, drift.job_id
+    )
 
 
 def _shortened(status: HealthStatus, reasons: Sequence[HealthReason]) -> Iterable[HealthReason]:

@@ -23,6 +23,8 @@ from orchgit.state.snapshot import Snapshot
 from orchgit.state.tables.source_jobs import SourceJob
 
 JobKey = tuple[str, str]
+_WHOLE_TABLES = ("drifted_jobs",)
+"""Tables that change rarely, and whose rows vanish when all is well again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class SourceStatusReader:
             check=check,
             active=rollouts,
             jobs=self._jobs_now(snapshot, source.name, jobs, rollouts),
+            drifted=snapshot.drifted_jobs.all(source.name),
         )
         return SourceReport(
             source=replace(
@@ -77,6 +80,7 @@ class SourceStatusReader:
             modify_index=max(
                 source.modify_index,
                 snapshot.rollouts.newest_change_of(source.name),
+                snapshot.table_indexes.newest(*_WHOLE_TABLES),
                 *(job.modify_index for job in jobs),
             ),
         )
