@@ -12,7 +12,7 @@ from orchgit.services.cluster.snapshots import Repositories
 from orchgit.state.snapshot import Snapshot
 
 
-class SourceReport(Protocol):
+class SourceReportPort(Protocol):
     """A source at one index, with what follows from the state and the leader's memory."""
 
     @property
@@ -52,11 +52,11 @@ class GitopsPort(Protocol):
         """Looks for new commits of a source now."""
         ...
 
-    def report(self, snapshot: Snapshot, source: Source) -> SourceReport:
+    def report(self, snapshot: Snapshot, source: Source) -> SourceReportPort:
         """The source and its health as the snapshot has them. May decode many jobs."""
         ...
 
-    def reports(self, snapshot: Snapshot) -> Sequence[SourceReport]:
+    def reports(self, snapshot: Snapshot) -> Sequence[SourceReportPort]:
         """The reports of all sources, by name."""
         ...
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from orchgit.api.blocking import wait_parameters
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
-from orchgit.api.gitops_port import GitopsPort, SourceReport
+from orchgit.api.gitops_port import GitopsPort, SourceReportPort
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
@@ -36,7 +36,7 @@ _READ_SHARE = 4
 async def sources(call: ApiCall) -> Response:
     page, gitops = PageRequest.of(call), required_gitops(call)
 
-    def read(snapshot: Snapshot) -> tuple[list[SourceReport], int]:
+    def read(snapshot: Snapshot) -> tuple[list[SourceReportPort], int]:
         reports = list(gitops.reports(snapshot))
         newest = snapshot.table_indexes.newest("sources")
         return reports, max([newest, *(each.modify_index for each in reports)])
@@ -49,7 +49,7 @@ async def sources(call: ApiCall) -> Response:
 async def source(call: ApiCall) -> Response:
     name, gitops = call.path["name"], required_gitops(call)
 
-    def read(snapshot: Snapshot) -> tuple[SourceReport | None, int]:
+    def read(snapshot: Snapshot) -> tuple[SourceReportPort | None, int]:
         found = snapshot.sources.get(name)
         if found is None:
             return None, snapshot.table_indexes.newest("sources")
@@ -64,7 +64,7 @@ async def source(call: ApiCall) -> Response:
     return call.answer(_shown(report), index=index, read=True)
 
 
-def _shown(report: SourceReport) -> dict[str, Any]:
+def _shown(report: SourceReportPort) -> dict[str, Any]:
     shown: dict[str, Any] = nomad_json.tree(report.source)
     shown["Health"] = nomad_json.tree(report.health)
     shown["Check"] = nomad_json.tree(report.check)

@@ -37,6 +37,8 @@ def show_sources(found: Iterable[dict[str, Any]], verbose: bool) -> None:
 def show_source(data: dict[str, Any]) -> None:
     """Prints one source: its settings, its health with every reason, and how its checks go."""
     seen, health, check = data["Status"], data["Health"], data["Check"]
+    jobs = health["Jobs"]
+    counts = [f"{jobs[name]} {name.lower()}" for name in _COUNTED if jobs[name]]
     deadline = "from the jobs' progress deadlines"
     if data["RolloutDeadline"]:
         deadline = duration(data["RolloutDeadline"])
@@ -50,7 +52,7 @@ def show_source(data: dict[str, Any]) -> None:
             ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
             ("Rollout deadline", deadline),
             ("Health", styled(health["Status"])),
-            ("Jobs", _job_counts(health["Jobs"])),
+            ("Jobs", f"{jobs['Total']}" + (f" ({', '.join(counts)})" if counts else "")),
             ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
             ("Applied commit", seen["AppliedCommit"] or "<none yet>"),
             ("Applied rollout", short(seen["AppliedRollout"])),
@@ -108,11 +110,6 @@ def _job(reason: dict[str, Any]) -> str:
         return "-"
     where = "" if reason["Namespace"] == "default" else f"{reason['Namespace']}/"
     return plain(where + reason["JobID"])
-
-
-def _job_counts(jobs: dict[str, int]) -> str:
-    counts = [f"{jobs[name]} {name.lower()}" for name in _COUNTED if jobs[name]]
-    return f"{jobs['Total']}" + (f" ({', '.join(counts)})" if counts else "")
 
 
 def _next_try(check: dict[str, Any], paused: bool) -> str:

@@ -58,7 +58,13 @@ def judge_source(view: SourceView) -> SourceHealth:
     conditions = {
         HealthStatus.DEGRADED: _of_jobs(judged, HealthStatus.DEGRADED),
         HealthStatus.UNREACHABLE: _unreachable(view),
-        HealthStatus.HELD: [*_held_commit(view), *_listed(HealthStatus.HELD, view.held)],
+        HealthStatus.HELD: [
+            *_held_commit(view),
+            *(
+                HealthReason(HealthStatus.HELD, text, namespace, job_id)
+                for namespace, job_id, text in view.held
+            ),
+        ],
         HealthStatus.DRIFTED: [_drifted(each) for each in view.drifted],
         HealthStatus.PAUSED: _paused(view.source),
         HealthStatus.PENDING: _pending(view),
@@ -99,10 +105,6 @@ def _of_jobs(
         for now, health in judged
         if health.status is status
     ]
-
-
-def _listed(status: HealthStatus, found: Iterable[tuple[str, str, str]]) -> list[HealthReason]:
-    return [HealthReason(status, text, namespace, job_id) for namespace, job_id, text in found]
 
 
 def _drifted(drift: JobDrift) -> HealthReason:
@@ -148,7 +150,7 @@ def _held_commit(view: SourceView) -> list[HealthReason]:
     source, remote = view.source, view.check.remote_commit
     if error_kind(source) == SourceErrorKind.HELD:
         return [HealthReason(HealthStatus.HELD, _at(source) + source.status.last_error)]
-    if _is_quarantined(view):
+    if remote and remote in source.status.quarantined:
         return [
             HealthReason(
                 HealthStatus.HELD,
@@ -156,11 +158,6 @@ def _held_commit(view: SourceView) -> list[HealthReason]:
             )
         ]
     return []
-
-
-def _is_quarantined(view: SourceView) -> bool:
-    remote = view.check.remote_commit
-    return bool(remote) and remote in view.source.status.quarantined
 
 
 def _at(source: Source) -> str:

@@ -53,10 +53,14 @@ def _judge(now: JobNow) -> JobHealth:
         return JobHealth(HealthStatus.DEGRADED, f"its deployment failed, {_counts(now)}")
     if job.deployment_status in ACTIVE_DEPLOYMENT_STATUSES:
         return JobHealth(HealthStatus.PROGRESSING, f"is being deployed, {_counts(now)}")
-    if job.type in (JobType.BATCH, JobType.SYSBATCH):
-        return _judge_batch(now)
-    if job.type == JobType.SYSTEM:
-        return _judge_system(now)
+    if (
+        job.type in (JobType.BATCH, JobType.SYSBATCH)
+        and now.failed
+        and job.status == JobStatus.DEAD
+    ):
+        return JobHealth(HealthStatus.DEGRADED, f"{now.failed} failed")
+    if job.type != JobType.SERVICE:
+        return _judge_uncounted(now)
     if job.running >= now.wanted:
         return JobHealth(HealthStatus.HEALTHY)
     is_starting = job.running + job.starting >= now.wanted
@@ -64,16 +68,11 @@ def _judge(now: JobNow) -> JobHealth:
     return JobHealth(status, _counts(now))
 
 
-def _judge_batch(now: JobNow) -> JobHealth:
-    if now.failed and now.job.status == JobStatus.DEAD:
-        return JobHealth(HealthStatus.DEGRADED, f"{now.failed} failed")
-    return _judge_system(now, failed_counts=False)
-
-
-def _judge_system(now: JobNow, failed_counts: bool = True) -> JobHealth:
-    """Judges work whose number of allocations follows from the nodes, or goes down as it ends."""
+def _judge_uncounted(now: JobNow) -> JobHealth:
+    """Judges work whose number of allocations follows from the nodes, or goes down as it ends. What
+    failed of a batch job is tried again while the job lives."""
     job = now.job
-    if job.queued or job.unknown or (now.failed and failed_counts):
+    if job.queued or job.unknown or (now.failed and job.type == JobType.SYSTEM):
         return JobHealth(HealthStatus.DEGRADED, _counts(now))
     if job.starting or now.failed:
         return JobHealth(HealthStatus.PROGRESSING, _counts(now))
