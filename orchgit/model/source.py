@@ -74,6 +74,16 @@ class PauseRecord(Model):
     until_ns: int = 0
 
 
+class SourceErrorKind(StrEnum):
+    """What the last error of a source keeps it from."""
+
+    NONE = ""
+    UNREACHABLE = "unreachable"
+    """Learning the remote's commit."""
+    HELD = "held"
+    """Applying the remote's commit."""
+
+
 class SourceStatus(Model):
     """What the reconciler last saw; only log entries about the source change it."""
 
@@ -86,6 +96,11 @@ class SourceStatus(Model):
     """Commits that were reverted; they are not applied again unless a person asks for it."""
     remembers_jobs: bool = False
     """Whether every job that runs once and was applied has its `AppliedJob`."""
+    error_kind: str = SourceErrorKind.NONE
+    error_since_ns: int = 0
+    """When the first of the errors in a row was recorded; 0: there is no error."""
+    last_success_ns: int = 0
+    """When a round last ended without an error, as far as it was known at the last record."""
 
 
 class GitRef(Model):

@@ -16,9 +16,12 @@ from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.mirrors.backup import RepositoryBackup
 from orchgit.gitops.parsing.regions import check_region
 from orchgit.gitops.sources.access import check_access
+from orchgit.gitops.sources.status_reader import SourceReport
 from orchgit.model.rollout import JobAction, Rollout
 from orchgit.model.source import Source
+from orchgit.model.source_health import SyncResult
 from orchgit.replication.proposal import RequestWrites
+from orchgit.state.snapshot import Snapshot
 
 _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
 
@@ -61,8 +64,14 @@ class ApiGitops:
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
 
-    def last_checked_ns(self, source: str) -> int:
-        return self._gitops.last_checked_ns(source)
+    def report(self, snapshot: Snapshot, source: Source) -> SourceReport:
+        return self._gitops.statuses.report(snapshot, source)
+
+    def reports(self, snapshot: Snapshot) -> list[SourceReport]:
+        return self._gitops.statuses.reports(snapshot)
+
+    async def sync(self, source: str) -> SyncResult:
+        return await self._gitops.sync(source)
 
     async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Rollout:
         return await self._gitops.revert(rollout_id, writes=writes)
