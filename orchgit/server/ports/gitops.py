@@ -14,6 +14,7 @@ from orchgit.gitops.git.globs import compile_globs
 from orchgit.gitops.git.refs import check_ref_name
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.mirrors.backup import RepositoryBackup
+from orchgit.gitops.rollouts.report import RolloutReport
 from orchgit.gitops.sources.access import check_access
 from orchgit.model.rollout import JobAction, Rollout
 from orchgit.model.source import Source
@@ -64,6 +65,9 @@ class ApiGitops:
 
     async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Rollout:
         return await self._gitops.revert(rollout_id, writes=writes)
+
+    async def report(self, rollout: Rollout) -> RolloutReport:
+        return await self._gitops.reporter.report(rollout)
 
     async def plan_files(
         self,
