@@ -124,7 +124,7 @@ class JobTextsPort(Protocol):
         ...
 
 
-class SqlAnswer(Protocol):
+class SqlRows(Protocol):
     @property
     def index(self) -> int:
         """Of the state that was read."""
@@ -136,7 +136,7 @@ class SqlPort(Protocol):
 
     async def ask(
         self, query: str, max_rows: int | None, namespaces: Sequence[str] | None
-    ) -> SqlAnswer:
+    ) -> SqlRows:
         """Raises InvalidInputError for what is no question, or costs too much."""
         ...
 

@@ -85,7 +85,7 @@ class _Reader:
         while (row := self._next(found)) is not None:
             if len(rows) == question.max_rows:
                 return SqlAnswer(columns, rows, True, index)
-            shown = [_shown(value) for value in row]
+            shown = [value.hex() if isinstance(value, bytes) else value for value in row]
             size += sum(len(value) if isinstance(value, str) else 8 for value in shown)
             if size > question.max_bytes:
                 raise InvalidInputError(
@@ -268,10 +268,6 @@ def _without_login(url: str | None) -> str:
     except ValueError:
         return ""
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-
-def _shown(value: object) -> object:
-    return value.hex() if isinstance(value, bytes) else value
 
 
 def main() -> None:
