@@ -27,7 +27,6 @@ from orchgit.cli.printing.output import (
     table,
 )
 from orchgit.cli.printing.output_format import OutputFormat
-from orchgit.cli.rollout_watching import NOT_FOUND, RolloutWatch
 from orchgit.clock import SECOND_NS
 from orchgit.durations import parse_length_ns
 
@@ -117,6 +116,8 @@ def watch(
     newest rollout. Waits for the first rollout of a commit. Exit code 0: it is healthy, 1: it is
     not, 2: there is none, it did not end in time, or no server answered.
     """
+    from orchgit.cli.rollout_watching import NOT_FOUND, RolloutWatch
+
     is_quiet = output.as_json or output.template is not None
     limit_s = parse_length_ns(timeout) / SECOND_NS if timeout else None
     watching = RolloutWatch(client, source, limit_s, is_quiet)
@@ -146,6 +147,9 @@ def revert(client: ApiClient, identifier: str, detach: bool, yes: bool) -> None:
     answer = client.post(f"/v1/gitops/rollout/{bad['ID']}/revert")
     click.echo(f"Reverting commit {short(bad['Commit']['ID'])} in rollout {short(answer['ID'])}...")
     if not detach:
+        # Imported here and above: other commands need none of its modules, and should start fast.
+        from orchgit.cli.rollout_watching import RolloutWatch
+
         raise SystemExit(RolloutWatch(client).follow(answer["ID"]))
 
 
