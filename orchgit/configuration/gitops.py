@@ -17,12 +17,7 @@ from orchgit.gitops.git.certificates import MAX_PEM_BYTES, check_certificates
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.parsing.process import ParseLimits
 
-_PARSE_LIMITS = {
-    "parse_timeout": "parse_timeout_s",
-    "parse_memory": "parse_memory_bytes",
-    "parse_processes": "parse_processes",
-    "max_steps": "max_steps",
-}
+_OF_PARSING = frozenset(("parse_timeout", "parse_memory_bytes", "parse_processes", "max_steps"))
 
 
 def gitops_limits(section: GitopsLimitsSection) -> tuple[GitLimits, ParseLimits]:
@@ -33,23 +28,15 @@ def gitops_limits(section: GitopsLimitsSection) -> tuple[GitLimits, ParseLimits]
     for name, given in msgspec.structs.asdict(section).items():
         if given in ("", 0):
             continue
-        where = f"gitops.limits.{name}"
-        value: float = given if isinstance(given, int) else _number(where, name, given)
+        where, field, value = f"gitops.limits.{name}", name, given
+        if name.endswith("_timeout"):
+            field, value = f"{name}_s", parse_setting_ns(where, given) / 1e9
+        elif isinstance(given, str):
+            value = parse_bytes(where, given)
         if value <= 0:
             raise InvalidInputError(f"cannot use {where}: it must be more than zero")
-        if name in _PARSE_LIMITS:
-            of_parsing[_PARSE_LIMITS[name]] = value
-        elif isinstance(given, int):
-            of_git[name] = value
-        else:
-            of_git[f"{name}_s" if name.endswith("_timeout") else f"{name}_bytes"] = value
+        (of_parsing if name in _OF_PARSING else of_git)[field] = value
     return replace(GitLimits(), **of_git), replace(ParseLimits(warm=1), **of_parsing)
-
-
-def _number(where: str, name: str, text: str) -> float:
-    if name.endswith("_timeout"):
-        return parse_setting_ns(where, text) / 1e9
-    return parse_bytes(where, text)
 
 
 def transport_config(section: GitopsSection) -> TransportConfig:

@@ -158,29 +158,29 @@ class SourceSection(Section):
 
 
 class GitopsLimitsSection(Section):
-    """What repositories may cost. Sizes are "512MiB" or "1GB"; '' is the limit of `GitLimits` or
-    `ParseLimits`."""
+    """What repositories may cost. Sizes are bytes, or texts such as "512MiB"; what is not given is
+    the limit of `GitLimits` or `ParseLimits`."""
 
-    max_file: str = ""
+    max_file_bytes: int | str = ""
     max_job_files: int = 0
     max_tree_entries: int = 0
     max_tree_depth: int = 0
     max_refs: int = 0
-    max_push: str = ""
-    max_preview: str = ""
-    max_fetch: str = ""
-    max_mirror: str = ""
-    max_git_memory: str = ""
-    max_parsed: str = ""
-    fetch_timeout: str = ""
+    max_push_bytes: int | str = ""
+    max_preview_bytes: int | str = ""
+    max_fetch_bytes: int | str = ""
+    max_mirror_bytes: int | str = ""
+    max_git_memory_bytes: int | str = ""
+    max_parsed_bytes: int | str = ""
     list_timeout: str = ""
+    fetch_timeout: str = ""
     silence_timeout: str = ""
     pack_timeout: str = ""
     mirror_timeout: str = ""
     hold_timeout: str = ""
     catch_up_timeout: str = ""
     parse_timeout: str = ""
-    parse_memory: str = ""
+    parse_memory_bytes: int | str = ""
     parse_processes: int = 0
     max_steps: int = 0
 

@@ -20,6 +20,7 @@ from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.drift.detector import DriftDetector
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.backup import RepositoryBackup
 from orchgit.gitops.mirrors.maintenance import Maintenance
@@ -31,13 +32,16 @@ from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
 from orchgit.gitops.remote.push import PushReceiver
-from orchgit.gitops.remote.push_progress import NoLogs, PushProgress, TaskLogs
+from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.routes import GitRemote
+from orchgit.gitops.rollouts.report import NoLogs, RolloutReporter, TaskLogs
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.gitops.sources.loops import SourceLoops
+from orchgit.gitops.sources.status_reader import SourceStatusReader
 from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
+from orchgit.model.source_health import SyncResult
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 
@@ -98,13 +102,15 @@ class Gitops:
             maintenance=self._maintenance,
         )
         self.tracker = RolloutTracker(context, config.tracker)
+        self._drift = DriftDetector(self._services)
         self._previewer = Previewer(self._services, ports.forecaster)
         self._seeder = Seeder(self._services)
 
         # the ways in: loops on the leader, pushes, webhooks
         self._loops = SourceLoops(self._services, config, ports.random)
-        receiver = PushReceiver(self._services, ports.forecaster)
-        progress = PushProgress(context, self.tracker, ports.logs)
+        receiver = PushReceiver(self._services, ports.forecaster, self.wake)
+        self.reporter = RolloutReporter(context, ports.logs)
+        progress = PushProgress(self.tracker, self.reporter)
         remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
 
         def sources() -> Sequence[Source]:
@@ -119,6 +125,9 @@ class Gitops:
             lambda: peers.own_name,
         )
         self.routes: list[Route] = [*remote.routes(), *webhooks.routes()]
+
+        self.statuses = SourceStatusReader(self._loops.check)
+        """The health of sources, on any server."""
 
         self._leader_tasks: list[asyncio.Task[None]] = []
         self._synchronizing: asyncio.Task[None] | None = None
@@ -139,10 +148,11 @@ class Gitops:
         await self._ports.peer_client.close()
 
     async def start(self) -> None:
-        """Starts the leader's loops: one for each source, and one for the active rollouts."""
+        """Starts the leader's loops: one for each source, one for the active rollouts, one for
+        drift."""
         if self._leader_tasks:
             return
-        loops = (self._loops.run(), self.tracker.run())
+        loops = (self._loops.run(), self.tracker.run(), self._drift.run())
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._leader_tasks:
             task.add_done_callback(_log_failure)
@@ -167,17 +177,12 @@ class Gitops:
         for source in sources:
             self.wake(source.name)
 
-    def last_checked_ns(self, source: str) -> int:
-        """Returns when this server last checked the source, in Unix nanoseconds; 0 if it did not
-        since it leads."""
-        return self._loops.last_checked_ns(source)
-
-    async def sync(self, source: str) -> None:
-        """Checks the source for new commits, and returns when that is done. Raises NotFoundError
-        if there is no such source."""
+    async def sync(self, source: str) -> SyncResult:
+        """Checks the source for new commits, and returns what that came to. Raises NotFoundError
+        if there is no such source, and UnavailableError if this server stops following it."""
         self._services.applier.source(source)
         reconciler = await self._loops.reconciler(source)
-        await reconciler.round_after_now()
+        return await reconciler.round_after_now()
 
     async def rerun(
         self,
@@ -193,12 +198,13 @@ class Gitops:
         source: str,
         files: Mapping[str, bytes],
         base_files: Mapping[str, bytes] | None = None,
+        fit: bool = False,
     ) -> Preview:
         """Returns what a whole work tree's files would change (`orchgit diff`): compared with what
-        is registered, or with the tree `base_files`."""
+        is registered, or with the tree `base_files`. With `fit` every job is planned."""
         if base_files is not None:
             return await self._previewer.between(source, base_files, files)
-        return await self._previewer.of_files(source, files)
+        return await self._previewer.of_files(source, files, fit)
 
     async def revert(
         self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None

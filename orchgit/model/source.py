@@ -35,6 +35,25 @@ class PrunePolicy(Model):
     max_share_percent: int = 50
 
 
+class DriftAction(StrEnum):
+    REPORT = "report"
+    HEAL = "heal"
+    ADOPT = "adopt"
+
+
+class DriftPolicy(Model):
+    """What becomes of jobs that were changed by hand.
+
+    `action` is report, heal (the applied commit's version runs again) or adopt (the change is
+    written to the job's file). Differences at the paths of `ignore` are no drift: globs of dotted
+    paths such as `group.*.count`. `delay_ns` passes before a job is healed or adopted.
+    """
+
+    action: str = DriftAction.REPORT
+    ignore: list[str] = []
+    delay_ns: int = 5_000_000_000
+
+
 class TagPolicy(Model):
     """Which tags a `ref` of `semver:<range>` looks at: those that begin with `prefix`, and versions
     with a pre-release part only where `prereleases` says so."""
@@ -55,6 +74,16 @@ class PauseRecord(Model):
     until_ns: int = 0
 
 
+class SourceErrorKind(StrEnum):
+    """What the last error of a source keeps it from."""
+
+    NONE = ""
+    UNREACHABLE = "unreachable"
+    """Learning the remote's commit."""
+    HELD = "held"
+    """Applying the remote's commit."""
+
+
 class SourceStatus(Model):
     """What the reconciler last saw; only log entries about the source change it."""
 
@@ -67,6 +96,11 @@ class SourceStatus(Model):
     """Commits that were reverted; they are not applied again unless a person asks for it."""
     remembers_jobs: bool = False
     """Whether every job that runs once and was applied has its `AppliedJob`."""
+    error_kind: str = SourceErrorKind.NONE
+    error_since_ns: int = 0
+    """When the first of the errors in a row was recorded; 0: there is no error."""
+    last_success_ns: int = 0
+    """When a round last ended without an error, as far as it was known at the last record."""
 
 
 class GitRef(Model):
@@ -134,6 +168,7 @@ class Source(Model):
     """Whether the source takes over jobs of removed sources for which it has a file."""
     rollout_deadline_ns: int = 0
     """How long a job of a rollout may make no progress; 0: as the job's own deadlines say."""
+    drift: DriftPolicy = field(default_factory=DriftPolicy)
     exclude: list[str] = []
     region: str = ""
     """The region of jobs that name none; only the server's own is accepted. '': the server's."""

@@ -418,7 +418,7 @@ def test_fetch_above_the_limit_names_it(tmp_path: Path) -> None:
             await rig.add_source("demo", kind="remote", url=server.url("jobs.git"))
             await rig.gitops.sync("demo")
             error = rig.source().status.last_error
-            assert "larger than the limit max_fetch of 1000000 bytes" in error
+            assert "larger than the limit max_fetch_bytes, 1000000" in error
             assert rig.job("web") is None
 
     run(body)

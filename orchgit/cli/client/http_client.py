@@ -11,9 +11,11 @@ from urllib.parse import quote
 
 import httpx
 
+from orchgit import __version__
 from orchgit.cli.client.first_server import FirstServer
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
+from orchgit.cli.user_name import user_name
 from orchgit.errors import OrchgitError
 
 _UNHEALTHY = 429
@@ -58,7 +60,12 @@ class ApiClient:
         self._params = {
             key: value for key, value in (("namespace", namespace), ("region", region)) if value
         }
-        headers = {"X-Nomad-Token": token} if token else {}
+        headers = {"User-Agent": f"orchgit/{__version__}"}
+        if token:
+            headers["X-Nomad-Token"] = token
+        if user := user_name():
+            # A claim: the server cannot check it.
+            headers["X-Orchgit-User"] = quote(user, safe=" @._-")
         self._http = httpx.Client(
             base_url=_ANY_SERVER,
             headers=headers,
@@ -106,8 +113,9 @@ class ApiClient:
         return self._answer(self._request("DELETE", path, params))
 
     def blocking_get(self, path: str, index: int, **params: Any) -> tuple[int, Any]:
-        """Waits until the answer is newer than `index`; returns its index and the answer."""
-        response = self._request("GET", path, {**params, "index": index, "wait": "60s"})
+        """Waits, for 60 s unless `wait` says otherwise, until the answer is newer than `index`;
+        returns its index and the answer."""
+        response = self._request("GET", path, {"wait": "60s", **params, "index": index})
         return int(response.headers.get("X-Nomad-Index", "0")), response.json()
 
     def stream_lines(self, path: str, /, **params: Any) -> Iterator[str]:

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import ssl
 
-from cryptography import x509
-
 from orchgit.errors import InvalidInputError
 
 MAX_PEM_BYTES = 256 * 1024
@@ -29,8 +27,8 @@ def check_certificates(pem: str) -> None:
             "certificates of the authorities"
         )
     try:
-        x509.load_pem_x509_certificates(pem.encode())
-    except ValueError as error:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
+    except (ssl.SSLError, ValueError) as error:
         raise InvalidInputError(
             "cannot use these certificates: they are no PEM (-----BEGIN CERTIFICATE-----)"
         ) from error

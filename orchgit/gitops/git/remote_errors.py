@@ -76,7 +76,7 @@ _TEXTS: tuple[tuple[str, str], ...] = (
     ),
     (
         r"signal 25|[Ff]ile too large|pack exceeds maximum|File size limit exceeded",
-        "what is fetched is larger than the limit max_fetch of {max_fetch} bytes: raise it in "
+        "what is fetched is larger than the limit max_fetch_bytes, {max_fetch}: raise it in "
         "gitops {{ limits {{ ... }} }}, or follow a smaller repository",
     ),
     (r"[Cc]onnection refused|Couldn't connect to server", "{place} refuses connections"),

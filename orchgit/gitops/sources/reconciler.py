@@ -14,7 +14,7 @@ import structlog
 from msgspec.structs import replace
 
 from orchgit.backoff import backoff_s
-from orchgit.errors import JobFileError, OrchgitError, SourceError
+from orchgit.errors import JobFileError, OrchgitError, SourceError, UnavailableError
 from orchgit.gitops.commits.descent import refusal_of_move
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
@@ -24,12 +24,14 @@ from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, followed_ref
 from orchgit.gitops.sources.access import remote_of
 from orchgit.gitops.sources.fetch import FETCHED_REF, update_mirror
+from orchgit.gitops.sources.health import error_kind
 from orchgit.gitops.sources.wakeups import Wake, Wakeups
 from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Rollout
-from orchgit.model.source import Source, SourceKind
+from orchgit.model.source import Source, SourceErrorKind, SourceKind, SourceStatus
+from orchgit.model.source_health import SourceCheck, SyncResult
 from orchgit.replication.commands import RefMove
-from orchgit.services.gitops.pauses import resume_when_due
+from orchgit.services.gitops.pauses import pause_text, resume_when_due
 from orchgit.services.gitops.sources import move_refs, record_source_status
 
 _JITTER_SHARE = 0.2
@@ -44,8 +46,8 @@ _log = structlog.get_logger(component="gitops")
 class SourceReconciler:
     """Follows one source until `run` is cancelled.
 
-    `last_checked_ns` is when a round last looked for commits, in Unix nanoseconds, whatever came of
-    it. It is kept in this server's memory only: a check that finds nothing writes no log entry.
+    `check` tells how its rounds go. It is kept in this server's memory only, since a check that
+    finds nothing writes no log entry.
     """
 
     def __init__(
@@ -57,14 +59,14 @@ class SourceReconciler:
         random: Random,
     ) -> None:
         self.name = name
-        self.last_checked_ns = 0
+        self.check = SourceCheck()
         self._mirror = mirror
         self._services = services
         self._config = config
         self._random = random
         self._wakeups = Wakeups(services.context.clock)
-        self._failures = 0
         self._finished_round = 0
+        self._result = SyncResult("checking")
         self._round_done = asyncio.Condition()
 
     def wake(self, trigger: str, force: bool = False) -> None:
@@ -76,23 +78,10 @@ class SourceReconciler:
         try:
             self.wake("poll")
             while True:
-                wake = await self._wakeups.next(self._pause_s())
-                try:
-                    await self.reconcile(wake)
-                    self._failures = 0
-                except OrchgitError as error:
-                    self._failures += 1
-                    await self._note_error(error)
-                except Exception as error:  # noqa: BLE001 - one bad round must not end the loop
-                    self._failures += 1
-                    _log.exception("a round of a source failed", source=self.name)
-                    await self._note_error(
-                        SourceError(
-                            f"cannot finish a round of source {self.name!r}: internal error "
-                            f"({type(error).__name__}: {error}); the log of "
-                            f"{self._services.synchronizer.own_name} has the traceback"
-                        )
-                    )
+                wake = await self._wakeups.next(self._plan_next_try())
+                self.check = replace(self.check, under_way=True, next_try_ns=0)
+                self._result = await self._round(wake)
+                self.check = replace(self.check, under_way=False)
                 await self._round_ended(self._wakeups.handled)
         finally:
             await self._round_ended(_LAST_ROUND)
@@ -102,12 +91,50 @@ class SourceReconciler:
             self._finished_round = number
             self._round_done.notify_all()
 
-    async def round_after_now(self) -> None:
-        """Causes a round, and returns when one that started after this call has ended."""
+    async def _round(self, wake: Wake) -> SyncResult:
+        """Does one round, and records what went wrong."""
+        try:
+            result = await self.reconcile(wake)
+        except JobFileError as error:  # recorded with its problems already
+            result = SyncResult("refused", str(error), self.check.remote_commit)
+        except OrchgitError as error:
+            return await self._failed(error)
+        except Exception as error:  # noqa: BLE001 - one bad round must not end the loop
+            _log.exception("a round of a source failed", source=self.name)
+            return await self._failed(
+                SourceError(
+                    f"cannot finish a round of source {self.name!r}: internal error "
+                    f"({type(error).__name__}: {error}); the log of "
+                    f"{self._services.synchronizer.own_name} has the traceback"
+                )
+            )
+        if result.result != "paused":
+            now_ns = self._services.context.now_ns()
+            self.check = replace(self.check, last_success_ns=now_ns, failures=0)
+        return result
+
+    async def round_after_now(self) -> SyncResult:
+        """Causes a round, and returns the result of one that started after this call.
+
+        Raises UnavailableError if the loop ends before.
+        """
         self.wake("api", force=True)
         asked = self._wakeups.requested
         async with self._round_done:
             await self._round_done.wait_for(lambda: self._finished_round >= asked)
+        if self._finished_round == _LAST_ROUND:
+            raise UnavailableError(
+                f"cannot tell what checking source {self.name!r} came to: this server stopped "
+                "following it; `orchgit source status` shows it"
+            )
+        return self._result
+
+    def _plan_next_try(self) -> float:
+        """Returns the seconds to the next round, and remembers when that is."""
+        pause_s = self._pause_s()
+        next_ns = self._services.context.now_ns() + int(pause_s * NS_PER_S)
+        self.check = replace(self.check, next_try_ns=next_ns)
+        return pause_s
 
     def _pause_s(self) -> float:
         """Returns the poll interval with jitter; longer after each failure in a row, up to a
@@ -117,33 +144,44 @@ class SourceReconciler:
         except OrchgitError:
             return _MAX_BACKOFF_S
         interval_s = source.poll_interval_ns / NS_PER_S
-        retry_s = backoff_s(min(self._failures, 8), interval_s, _MAX_BACKOFF_S)
+        retry_s = backoff_s(min(self.check.failures, 8), interval_s, _MAX_BACKOFF_S)
         bounded_s = max(interval_s, retry_s) * (1 + _JITTER_SHARE * self._random.random())
         if source.paused and source.pause.until_ns:
             left_ns = source.pause.until_ns - self._services.context.now_ns()
             return min(bounded_s, max(0.0, left_ns / NS_PER_S))
         return bounded_s
 
-    async def reconcile(self, wake: Wake) -> Rollout | None:
-        """Does one round. Returns the rollout if a commit was applied. Raises what stopped it."""
+    async def reconcile(self, wake: Wake) -> SyncResult:
+        """Does one round. Returns what it came to. Raises what stopped it."""
         async with self._mirror.lock:
             source = self._services.applier.source(self.name)
             if source.paused and await resume_when_due(self._services.context, source):
                 _log.info("the pause of a source is over", source=self.name)
                 source = self._services.applier.source(self.name)
             if source.paused:
-                return None
-            self.last_checked_ns = self._services.context.now_ns()
+                return SyncResult("paused", pause_text(source))
+            now_ns = self._services.context.now_ns()
+            self.check = replace(self.check, known=True, last_check_ns=now_ns, remote_commit="")
             if source.kind == SourceKind.BUILTIN:
                 wanted = await self._builtin_commit(source)
             else:
                 wanted = await self._fetched_commit(source)
-            if wanted is not None and wanted.commit_id == source.status.applied_commit:
+            if wanted is None:
                 await self._record_error("")
-                return None
-            if wanted is None or not self._is_due(source, wanted, wake):
-                return None
-            return await self._apply(source, wanted, wake)
+                return SyncResult("unchanged", f"source {self.name} has no commit yet")
+            commit_id = wanted.commit_id
+            self.check = replace(self.check, remote_commit=commit_id)
+            if commit_id == source.status.applied_commit:
+                await self._record_error("")
+                return SyncResult("unchanged", "", commit_id, source.status.applied_rollout)
+            if commit_id in source.status.quarantined:
+                await self._record_error("")
+                return SyncResult("held", "this commit was reverted", commit_id)
+            if not self._is_due(source, wanted, wake):
+                return SyncResult("refused", source.status.last_error, commit_id)
+            rollout = await self._apply(source, wanted, wake)
+            result = "applied" if rollout.was_applied else "waiting"
+            return SyncResult(result, rollout.status_description, commit_id, rollout.id)
 
     async def _fetched_commit(self, source: Source) -> ResolvedRef | None:
         """Returns the remote's ref and its commit, fetched if it is new."""
@@ -211,13 +249,12 @@ class SourceReconciler:
         return followed, branch
 
     def _is_due(self, source: Source, wanted: ResolvedRef, wake: Wake) -> bool:
-        """Returns whether to apply a new commit. A quarantined one is never applied, a refused one
-        only when forced. Raises SourceError where history was rewritten or a tag went back."""
+        """Returns whether to apply a new commit. A refused one is tried again only when forced, or
+        when another error took the place of its problems in the source's status. Raises SourceError
+        where history was rewritten or a tag went back."""
         commit_id = wanted.commit_id
-        if commit_id in source.status.quarantined:
-            return False
         if commit_id == source.status.seen_commit and not wake.force:
-            return False
+            return error_kind(source) != SourceErrorKind.HELD
         applied = source.status.applied_commit
         descends = not applied or self._mirror.open().is_descendant(commit_id, applied)
         applied_ref = self._services.applier.applied_ref(source)
@@ -233,7 +270,8 @@ class SourceReconciler:
         plan = await applier.plan(read, self.name, cache)
         trigger = Trigger(wake.trigger, ref=wanted.name)
         if plan.problems:
-            await applier.record_refused(source, read, plan.problems, trigger)
+            if not self._is_recorded(commit_id, plan.problems):
+                await applier.record_refused(source, read, plan.problems, trigger)
             await self._note_refused(source, commit_id, plan.problems)
             raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
         await self._services.quorum.hold(self._mirror.name, [commit_id])
@@ -249,35 +287,49 @@ class SourceReconciler:
         )
         return rollout
 
+    def _is_recorded(self, commit_id: str, problems: tuple[str, ...]) -> bool:
+        """Returns whether the newest rollout of the commit says that it was refused for these
+        problems."""
+        with self._services.context.snapshot() as snapshot:
+            newest = snapshot.rollouts.all(self.name, limit=1, commit_id=commit_id)
+        return any(each.problems and each.problems[0] == problems[0] for each in newest)
+
     async def _note_refused(
         self, source: Source, commit_id: str, problems: tuple[str, ...]
     ) -> None:
         count = len(problems)
         text = f"refused commit {commit_id[:12]}: {count} problem{'s' * (count != 1)}: "
-        status = replace(
-            source.status,
-            seen_commit=commit_id,
-            last_error=(text + problems[0])[:_MAX_ERROR_TEXT],
-            last_checked_ns=self._services.context.now_ns(),
-        )
-        await record_source_status(self._services.context, self.name, status)
+        status = replace(source.status, seen_commit=commit_id)
+        await self._record(status, (text + problems[0])[:_MAX_ERROR_TEXT], SourceErrorKind.HELD)
 
-    async def _note_error(self, error: OrchgitError) -> None:
+    async def _failed(self, error: OrchgitError) -> SyncResult:
         """Logs the error each time, and records it in the source's status when it is a new one."""
         _log.warning("cannot reconcile", source=self.name, error=str(error))
-        if isinstance(error, JobFileError):
-            return  # recorded with its problems already
+        commit_id = self.check.remote_commit
+        self.check = replace(self.check, failures=self.check.failures + 1)
+        kind = SourceErrorKind.HELD if commit_id else SourceErrorKind.UNREACHABLE
         async with self._mirror.lock:
-            await self._record_error(str(error)[:_MAX_ERROR_TEXT])
+            await self._record_error(str(error)[:_MAX_ERROR_TEXT], kind)
+        return SyncResult("error", str(error), commit_id)
 
-    async def _record_error(self, text: str) -> None:
+    async def _record_error(self, text: str, kind: SourceErrorKind = SourceErrorKind.NONE) -> None:
         """Records the last error in the source's status, if it is another. The caller holds the
         mirror's lock, as a revert does: a status is read and written back whole."""
-        context = self._services.context
         try:
             status = self._services.applier.source(self.name).status
             if status.last_error != text:
-                noted = replace(status, last_error=text, last_checked_ns=context.now_ns())
-                await record_source_status(context, self.name, noted)
+                await self._record(status, text, kind)
         except OrchgitError as error:
             _log.warning("cannot record an error", source=self.name, error=str(error))
+
+    async def _record(self, status: SourceStatus, text: str, kind: SourceErrorKind) -> None:
+        now_ns = self._services.context.now_ns()
+        noted = replace(
+            status,
+            last_error=text,
+            error_kind=kind,
+            error_since_ns=(status.error_since_ns or now_ns) if text else 0,
+            last_checked_ns=now_ns,
+            last_success_ns=max(status.last_success_ns, self.check.last_success_ns),
+        )
+        await record_source_status(self._services.context, self.name, noted)

@@ -15,10 +15,14 @@ from orchgit.gitops.git.refs import check_followed_ref
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.mirrors.backup import RepositoryBackup
 from orchgit.gitops.parsing.regions import check_region
+from orchgit.gitops.rollouts.report import RolloutReport
 from orchgit.gitops.sources.access import check_access
+from orchgit.gitops.sources.status_reader import SourceReport
 from orchgit.model.rollout import JobAction, Rollout
 from orchgit.model.source import Source
+from orchgit.model.source_health import SyncResult
 from orchgit.replication.proposal import RequestWrites
+from orchgit.state.snapshot import Snapshot
 
 _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
 
@@ -61,20 +65,30 @@ class ApiGitops:
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
 
-    def last_checked_ns(self, source: str) -> int:
-        return self._gitops.last_checked_ns(source)
+    def report(self, snapshot: Snapshot, source: Source) -> SourceReport:
+        return self._gitops.statuses.report(snapshot, source)
+
+    def reports(self, snapshot: Snapshot) -> list[SourceReport]:
+        return self._gitops.statuses.reports(snapshot)
+
+    async def sync(self, source: str) -> SyncResult:
+        return await self._gitops.sync(source)
 
     async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Rollout:
         return await self._gitops.revert(rollout_id, writes=writes)
+
+    async def rollout_report(self, rollout: Rollout) -> RolloutReport:
+        return await self._gitops.reporter.report(rollout)
 
     async def plan_files(
         self,
         source: str,
         files: Sequence[tuple[str, bytes]],
         base_files: Sequence[tuple[str, bytes]] | None = None,
+        fit: bool = False,
     ) -> Mapping[str, Any]:
         base = None if base_files is None else dict(base_files)
-        preview = await self._gitops.preview_files(source, dict(files), base)
+        preview = await self._gitops.preview_files(source, dict(files), base, fit)
         value: dict[str, Any] = msgspec.to_builtins(preview)
         for job in value["Jobs"]:
             job["Annotations"] = {"DesiredTGUpdates": job["DesiredTGUpdates"]}
