@@ -46,10 +46,21 @@ class JobAction(StrEnum):
     UNCHANGED = "unchanged"
 
 
+class JobWait(Model):
+    """What a job of a later stage waits for: another job, until a `WaitCondition` of it holds.
+
+    `job_id` `*` stands for every job of the rollout's earlier stages.
+    """
+
+    namespace: str = "default"
+    job_id: str = ""
+    condition: str = "healthy"
+
+
 class RolloutJob(Model):
     """What a commit does to one job, and the result.
 
-    `status` is applied, progressing, healthy, failed or reverted.
+    `status` is a `JobProgress` of `gitops/rollouts/health.py`.
     """
 
     namespace: str = "default"
@@ -65,6 +76,14 @@ class RolloutJob(Model):
     status: str = "applied"
     description: str = ""
     desired_updates: dict[str, DesiredUpdates] | None = None
+    stage: int = 0
+    """The first stage, 0, is applied with the commit; a later one when what it waits for is there.
+    """
+    waits_for: list[JobWait] = []
+    must_complete: bool = False
+    """Whether the job is healthy only when all of its work is done, since others wait for that."""
+    applied_time_ns: int = 0
+    """When the job's stage was applied; 0: with the commit, or not yet."""
 
 
 class Rollout(Model):

@@ -20,18 +20,30 @@ from orchgit.model.rollout import JobAction, RolloutJob, RolloutStatus
 
 
 class JobProgress(StrEnum):
-    """The status of a job in a rollout."""
+    """The status of a job in a rollout.
 
+    `WAITING`: the job's stage is not applied yet. `SKIPPED`: it never will be, since an earlier
+    stage failed; the next commit plans the job again.
+    """
+
+    WAITING = "waiting"
     APPLIED = "applied"
     PROGRESSING = "progressing"
     HEALTHY = "healthy"
     FAILED = "failed"
     REVERTED = "reverted"
     SUPERSEDED = "superseded"
+    SKIPPED = "skipped"
 
 
 ENDED = frozenset(
-    (JobProgress.HEALTHY, JobProgress.FAILED, JobProgress.REVERTED, JobProgress.SUPERSEDED)
+    (
+        JobProgress.HEALTHY,
+        JobProgress.FAILED,
+        JobProgress.REVERTED,
+        JobProgress.SUPERSEDED,
+        JobProgress.SKIPPED,
+    )
 )
 
 
