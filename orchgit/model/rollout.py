@@ -17,6 +17,7 @@ class RolloutStatus(StrEnum):
     PROGRESSING = "progressing"
     HEALTHY = "healthy"
     DEGRADED = "degraded"
+    SUPERSEDED = "superseded"
     REVERTED = "reverted"
     FAILED = "failed"
 
@@ -25,6 +26,7 @@ TERMINAL_ROLLOUT_STATUSES = frozenset(
     (
         RolloutStatus.HEALTHY,
         RolloutStatus.DEGRADED,
+        RolloutStatus.SUPERSEDED,
         RolloutStatus.REVERTED,
         RolloutStatus.FAILED,
     )
