@@ -111,11 +111,13 @@ class ApplyCommit(Entry, tag="apply-commit", kw_only=True):
 class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     """One stage of a commit, whole or not at all (invariant 9); most commits have one stage.
 
-    As `ApplyCommit`, with every field that a rollout has since version 4.
+    As `ApplyCommit`, with every field that a rollout has since version 4. `expected_rollout_index`,
+    if not 0, is the modify index of the rollout as it is recorded, in which this is a later stage.
     """
 
     rollout: Rollout
     expected_commit: str = ""
+    expected_rollout_index: int = 0
     upserts: list[JobUpsert] = []
     deletions: list[JobDeletion] = []
     evaluations: list[Evaluation] = []
@@ -125,9 +127,11 @@ class ApplyStage(Entry, tag="apply-stage", kw_only=True):
 
 
 class RecordProgress(Entry, tag="record-progress", kw_only=True):
-    """As `RecordRollout`, with every field that a rollout has since version 4."""
+    """As `RecordRollout`, with every field that a rollout has since version 4, and only if the
+    rollout is recorded with modify index `expected_modify_index`, where that is not 0."""
 
     rollout: Rollout
+    expected_modify_index: int = 0
 
 
 class MoveRefs(Entry, tag="move-refs", kw_only=True):

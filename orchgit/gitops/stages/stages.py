@@ -11,15 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from orchgit.gitops.parsing.desired import JobKey
+from orchgit.gitops.rollouts.waiting import EVERY_JOB_BEFORE
 from orchgit.gitops.stages.graph import Edge, JobGraph
 from orchgit.model.repository_policy import WaitCondition
 from orchgit.model.rollout import JobWait
 
 IsMet = Callable[[JobKey, WaitCondition], bool]
 """Whether a registered job that the commit leaves as it is meets the condition now."""
-
-EVERY_JOB_BEFORE = JobWait(job_id="*", condition=WaitCondition.HEALTHY)
-"""Waits until every job of the rollout's earlier stages is healthy."""
 
 
 @dataclass(frozen=True, slots=True)

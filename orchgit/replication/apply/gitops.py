@@ -44,6 +44,13 @@ def apply_rollout(
             f"was planned on {_commit(command.expected_commit)}, but "
             f"{_commit(source.status.applied_commit)} is applied now; plan it again"
         )
+    if isinstance(command, ApplyStage):
+        _check_current(txn, command.rollout, command.expected_rollout_index)
+        if command.expected_rollout_index and source.status.applied_rollout != command.rollout.id:
+            raise ConflictError(
+                f"cannot apply a stage of rollout {command.rollout.id[:8]}: rollout "
+                f"{source.status.applied_rollout[:8]} of source {source.name!r} replaced it"
+            )
     _move_refs(txn, source.name, command.ref_moves)
     upserted = [upsert_job(txn, upsert, effects) for upsert in command.upserts]
     deleted = [delete_job(txn, deletion, effects) for deletion in command.deletions]
@@ -107,7 +114,18 @@ def _move_refs(txn: WriteTxn, source: str, moves: list[RefMove]) -> None:
 def record_rollout(
     txn: WriteTxn, command: RecordRollout | RecordProgress, effects: Effects
 ) -> None:
+    if isinstance(command, RecordProgress):
+        _check_current(txn, command.rollout, command.expected_modify_index)
     _store_rollout(txn, command.rollout, effects)
+
+
+def _check_current(txn: WriteTxn, rollout: Rollout, expected_index: int) -> None:
+    """Raises ConflictError if the rollout is recorded with another index than the one expected."""
+    known = txn.rollouts.get(rollout.id) if expected_index else None
+    if expected_index and (known is None or known.modify_index != expected_index):
+        raise ConflictError(
+            f"cannot record rollout {rollout.id[:8]}: it was recorded by another writer meanwhile"
+        )
 
 
 def _store_rollout(txn: WriteTxn, rollout: Rollout, effects: Effects) -> None:
