@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as with_fields
 
 from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitError
 from orchgit.gitops.commits.actions import delete_trailers
 from orchgit.gitops.commits.log_entry import (
+    carried_jobs,
     deletions_of,
+    next_stage_of,
     refused_rollout,
     rollout_of,
     upserts_of,
@@ -27,7 +30,9 @@ from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.parsing.file_functions import read_file
 from orchgit.gitops.parsing.trees import CommitTree, FileTree
-from orchgit.model.rollout import Rollout
+from orchgit.gitops.rollouts.waiting import unapplied_jobs
+from orchgit.gitops.stages.stages import ONE_STAGE
+from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
 from orchgit.services.context import UseCaseContext
@@ -81,16 +86,23 @@ class CommitApplier:
         return source
 
     async def read(
-        self, repository: Repository, commit_id: str, source: Source, cache: SourceCache
+        self,
+        repository: Repository,
+        commit_id: str,
+        source: Source,
+        cache: SourceCache,
+        since: str | None = None,
     ) -> ReadCommit:
-        """Reads and parses the job files of a commit. Problems of files are in the result."""
+        """Reads and parses the job files of a commit, and the messages of the commits `since` one,
+        by default the applied one. Problems of files are in the result."""
 
         def read() -> ReadCommit:
             info = repository.commit(commit_id)
             tree = CommitTree(repository, commit_id)
             discovery = cache.discoverer.discover(tree, source)
             applied = source.status.applied_commit
-            messages = repository.messages_between(commit_id, applied) or [info.message]
+            base = applied if since is None else since
+            messages = repository.messages_between(commit_id, base) or [info.message]
             previous = {}
             if applied and not source.status.remembers_jobs and repository.has_commit(applied):
                 previous = cache.discoverer.discover(CommitTree(repository, applied), source).jobs
@@ -147,37 +159,85 @@ class CommitApplier:
     ) -> Rollout:
         """Commits the plan as one log entry, in which refs of a built-in repository move too.
 
+        A plan of several stages is recorded whole, and its first stage is applied. A revert has one
+        stage: what a person takes back goes at once.
+
         The plan is made again, without reading git again, when a job changed since it was made.
         Raises JobFileError if the new plan has problems, and ConflictError if the source's applied
         commit moved or the jobs keep changing.
         """
         texts = await asyncio.to_thread(_job_file_texts, read, plan)
         for _ in range(MAX_ATTEMPTS):
+            if trigger.reverts:
+                plan = with_fields(plan, stages=ONE_STAGE)
             now_ns = self._context.now_ns()
-            wanted = rollout_of(plan, read.info.commit, trigger, self._context.ids.new(), now_ns)
+            carried = self._carried(read, plan)
+            wanted = rollout_of(
+                plan, read.info.commit, trigger, self._context.ids.new(), now_ns, carried
+            )
+            first = plan.without_later_stages()
             try:
                 index, rollout = await apply_rollout(
                     self._context,
                     wanted,
                     expected_commit=plan.source.status.applied_commit,
-                    upserts=upserts_of(plan, wanted, texts),
-                    deletions=deletions_of(plan),
+                    upserts=upserts_of(first, wanted, texts),
+                    deletions=deletions_of(first),
                     ref_moves=ref_moves,
-                    remember=plan.run_once.remember,
-                    forget=plan.run_once.forget,
+                    remember=first.run_once.remember,
+                    forget=first.run_once.forget,
                 )
             except ConflictError:
                 plan = await self._replan(read, plan, cache)
                 continue
-            with self._context.snapshot() as snapshot:
-                indexes = snapshot.jobs.modify_indexes_of_source(plan.source.name)
-            cache.applied_commit = read.info.commit.id
-            cache.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
+            self._note_applied(read, rollout, index, cache)
             return rollout
         raise ConflictError(
             f"cannot apply commit {read.info.commit.id[:12]}: its jobs were changed by others "
             f"{MAX_ATTEMPTS} times meanwhile; try again"
         )
+
+    async def apply_stage(
+        self, read: ReadCommit, plan: CommitPlan, rollout: Rollout, stage: int, cache: SourceCache
+    ) -> Rollout:
+        """Commits one later stage of a recorded rollout as one log entry.
+
+        `plan` is that of the whole commit, made now. Raises ConflictError if a job, the source or
+        the rollout changed since: the caller judges and plans again.
+        """
+        keys = {(job.namespace, job.job_id) for job in rollout.jobs if job.stage == stage}
+        due = plan.only(keys)
+        texts = await asyncio.to_thread(_job_file_texts, read, due)
+        with self._context.snapshot() as snapshot:
+            known = {key: snapshot.jobs.get(*key) for key in keys}
+        versions = {key: job.version for key, job in known.items() if job is not None}
+        wanted = next_stage_of(rollout, due, stage, versions, self._context.now_ns())
+        index, applied = await apply_rollout(
+            self._context,
+            wanted,
+            expected_commit=rollout.commit.id,
+            upserts=upserts_of(due, wanted, texts),
+            deletions=deletions_of(due),
+            remember=due.run_once.remember,
+        )
+        self._note_applied(read, applied, index, cache)
+        return applied
+
+    def _carried(self, read: ReadCommit, plan: CommitPlan) -> list[RolloutJob]:
+        with self._context.snapshot() as snapshot:
+            previous = snapshot.rollouts.get(plan.source.status.applied_rollout)
+        return carried_jobs(plan, previous, read.info.commit.id)
+
+    def _note_applied(
+        self, read: ReadCommit, rollout: Rollout, index: int, cache: SourceCache
+    ) -> None:
+        """Caches the commit's jobs as they were registered; those that wait still are not."""
+        with self._context.snapshot() as snapshot:
+            indexes = snapshot.jobs.modify_indexes_of_source(rollout.source)
+        unapplied = unapplied_jobs(rollout)
+        jobs = {key: job for key, job in read.discovery.jobs.items() if key not in unapplied}
+        cache.applied_commit = rollout.commit.id
+        cache.last_applied = last_applied_jobs(jobs, indexes, index)
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, cache: SourceCache) -> CommitPlan:
         again = await self.plan(read, plan.source.name, cache, plan.rerun)

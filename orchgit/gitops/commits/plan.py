@@ -24,12 +24,18 @@ from orchgit.gitops.commits.run_once import (
 )
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
+from orchgit.gitops.rollouts.health import Deadline, JobProgress
+from orchgit.gitops.rollouts.tracker import judge_registered
+from orchgit.gitops.stages.graph import NO_ORDER, JobGraph, job_graph
+from orchgit.gitops.stages.stages import ONE_STAGE, Stages, plan_stages
 from orchgit.model.job import Job, JobOrigin
-from orchgit.model.rollout import JobAction
+from orchgit.model.repository_policy import WaitCondition
+from orchgit.model.rollout import JobAction, JobWait
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
 
+_NO_DEADLINE = Deadline(patience_ns=1)
 _READ_ALL_FROM = 200
 """From this many jobs on, one read of all jobs of the source is cheaper than a read of each."""
 
@@ -40,7 +46,7 @@ class CommitPlan:
 
     The jobs in `actions` have passed admission. A plan with `problems` must not be applied;
     `warnings` are for the commit's author. `rerun`, if not empty, names the only jobs that the plan
-    creates, though they have run before.
+    creates, though they have run before. `stages` says which changes wait for others.
     """
 
     source: Source
@@ -49,6 +55,37 @@ class CommitPlan:
     warnings: tuple[str, ...]
     run_once: RunOnceChange = field(default_factory=RunOnceChange)
     rerun: frozenset[JobKey] = frozenset()
+    stages: Stages = ONE_STAGE
+
+    def only(self, keys: Collection[JobKey]) -> CommitPlan:
+        """Returns the plan for these jobs alone: one stage of the commit."""
+        changes = tuple(action for action in self.actions.changes if action.key in keys)
+        remember = tuple(
+            applied
+            for applied in self.run_once.remember
+            if (applied.namespace, applied.job_id) in keys
+        )
+        return with_fields(
+            self,
+            actions=with_fields(self.actions, changes=changes),
+            run_once=with_fields(self.run_once, remember=remember),
+        )
+
+    def without_later_stages(self) -> CommitPlan:
+        """Returns the plan for what is applied at once, with the commit."""
+        if not self.stages.last:
+            return self
+        changes = tuple(a for a in self.actions.changes if not self.stages.of(a.key))
+        remember = tuple(
+            applied
+            for applied in self.run_once.remember
+            if not self.stages.of((applied.namespace, applied.job_id))
+        )
+        return with_fields(
+            self,
+            actions=with_fields(self.actions, changes=changes),
+            run_once=with_fields(self.run_once, remember=remember),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +173,30 @@ def plan_commit(
         actions = Actions(tuple(wanted), (), actions.problems)
     warnings += [_released_warning(discovery.jobs[key]) for key in actions.released]
     problems = [*discovery.problems, *problems, *actions.problems]
-    return CommitPlan(source, actions, tuple(problems), tuple(warnings), run_once, rerun)
+    # With a file that has no job the graph would miss jobs that are only misspelt.
+    graph = NO_ORDER if discovery.problems else job_graph(discovery.jobs, discovery.policy)
+    problems += graph.problems
+    stages = ONE_STAGE if problems else _stages(graph, actions, snapshot)
+    return CommitPlan(source, actions, tuple(problems), tuple(warnings), run_once, rerun, stages)
+
+
+def _stages(graph: JobGraph, actions: Actions, snapshot: Snapshot) -> Stages:
+    """Returns the stages of the changes. A dependency that the commit leaves as it is counts as it
+    is registered now."""
+    if graph is NO_ORDER:
+        return ONE_STAGE
+    known: dict[tuple[JobKey, WaitCondition], bool] = {}
+
+    def is_met(key: JobKey, condition: WaitCondition) -> bool:
+        if (key, condition) not in known:
+            wait = JobWait(*key, condition)
+            verdict = judge_registered(snapshot, wait, 0, 0, _NO_DEADLINE)
+            known[key, condition] = verdict.status == JobProgress.HEALTHY
+        return known[key, condition]
+
+    upserts = [a.key for a in actions.changes if a.kind is not JobAction.DELETE]
+    deletions = [a.key for a in actions.changes if a.kind is JobAction.DELETE]
+    return plan_stages(graph, upserts, deletions, is_met)
 
 
 def _released_warning(wanted: DesiredJob) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchgit.errors import TooLargeError
@@ -21,7 +21,7 @@ from orchgit.jobdiff.report import JobDiff
 from orchgit.model.base import Model
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.fit import FitReport, JobFit
-from orchgit.model.rollout import Commit
+from orchgit.model.rollout import Commit, JobWait
 from orchgit.model.source import Source
 
 PREVIEW_BUDGET_S = 60.0
@@ -30,7 +30,8 @@ PREVIEW_BUDGET_S = 60.0
 
 class PreviewJob(Model):
     """One job that would change. `unplaced` has a line for each group with allocations that find
-    no node; `fit` has all numbers."""
+    no node; `fit` has all numbers. A job of a later stage (the first is 0) is applied when what it
+    waits for holds."""
 
     namespace: str
     job_id: str
@@ -41,6 +42,8 @@ class PreviewJob(Model):
     desired_tg_updates: dict[str, DesiredUpdates] = {}
     unplaced: list[str] = []
     fit: JobFit | None = None
+    stage: int = 0
+    waits_for: list[JobWait] = []
 
 
 class Preview(Model):
@@ -106,7 +109,7 @@ def _preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
     return Preview(
         source=plan.source.name,
         applied_commit=plan.source.status.applied_commit,
-        jobs=_jobs(plan.actions.changes, forecast or Forecast()),
+        jobs=_jobs(plan, forecast or Forecast()),
         unchanged=len(plan.actions.unchanged),
         problems=list(plan.problems),
         warnings=list(plan.warnings),
@@ -115,12 +118,15 @@ def _preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
     )
 
 
-def _jobs(actions: Sequence[Action], forecast: Forecast) -> list[PreviewJob]:
-    fits = forecast.fit.by_key
-    return [
-        _job(action, fits.get(action.key), forecast.desired_updates.get(action.key, {}))
-        for action in actions
-    ]
+def _jobs(plan: CommitPlan, forecast: Forecast) -> list[PreviewJob]:
+    fits, stages = forecast.fit.by_key, plan.stages
+    jobs = []
+    for action in plan.actions.changes:
+        key = action.key
+        job = _job(action, fits.get(key), forecast.desired_updates.get(key, {}))
+        job.stage, job.waits_for = stages.of(key), list(stages.waits.get(key, ()))
+        jobs.append(job)
+    return jobs
 
 
 def _job(

@@ -18,6 +18,7 @@ from orchgit.errors import InvalidInputError, JobFileError, OrchgitError, Unavai
 from orchgit.gitops.git.repository import EntryKind, TreeEntry
 from orchgit.gitops.parsing.cache import Depends, FileOutcome, ParseCache
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
+from orchgit.gitops.parsing.each_commit import with_commit
 from orchgit.gitops.parsing.file_functions import TreeFiles, read_file, seen_at
 from orchgit.gitops.parsing.port import Inputs, JobFile, JobParser, ParsedFile, VarFile
 from orchgit.gitops.parsing.trees import FileTree, blob_id_of, confined_path
@@ -78,6 +79,8 @@ class Discoverer:
         jobs, duplicates = _by_key(found)
         policy, policy_problems = self.policy(tree)
         problems = [*policy_problems, *problems, *duplicates]
+        if policy.hooks:
+            jobs = with_commit(jobs, policy, tree.commit_id)
         return Discovery(jobs, tuple(problems), len(fresh), policy)
 
     def policy(self, tree: FileTree) -> tuple[RepositoryPolicy, list[str]]:

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Sequence
 from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.fit_text import blocked_lines, counts_text, job_text, verdict_text
 from orchgit.gitops.commits.plan import CommitPlan
+from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.rollouts.health import ENDED, JobProgress
+from orchgit.gitops.rollouts.waiting import waits_text
+from orchgit.gitops.stages.stages import Stages
 from orchgit.model.fit import FitReport, JobFit
 from orchgit.model.job import Job
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
@@ -25,7 +28,9 @@ def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str
     yield f'Plan for {commit.id[:8]} "{commit.subject}"'
     for action in changes[:_MAX_LISTED]:
         job_fit = fits.get(action.key)
-        yield f"  {_SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}"
+        yield f"  {_SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}" + (
+            _stage_note(plan.stages, action.key)
+        )
         yield from (f"      {reason}" for reason in (blocked_lines(job_fit) if job_fit else ()))
     if len(changes) > _MAX_LISTED:
         yield f"  ... and {len(changes) - _MAX_LISTED} more"
@@ -36,6 +41,13 @@ def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str
     yield from (f"  warning: {warning}" for warning in plan.warnings[:_MAX_LISTED])
     if not fit.fits:
         yield f"  {verdict_text(fit)}"
+
+
+def _stage_note(stages: Stages, key: JobKey) -> str:
+    """Returns text like ` (stage 2, after db (healthy))`, or '' for a job of the first stage."""
+    number = stages.of(key)
+    waits = waits_text(stages.waits.get(key, ()))
+    return f" (stage {number + 1}, after {waits})" if number else ""
 
 
 def _effect(action: Action, fit: JobFit | None) -> str:

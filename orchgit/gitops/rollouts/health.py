@@ -34,7 +34,7 @@ class JobProgress(StrEnum):
     OVERRIDDEN = "overridden"
     """The job was changed or stopped by hand before it was healthy."""
     SKIPPED = "skipped"
-    """The job's stage is not applied, since an earlier one failed; the next commit plans the job."""
+    """The job's stage is not applied, since an earlier one failed. The next commit plans it."""
 
 
 ENDED = frozenset(

@@ -123,14 +123,15 @@ class RolloutTracker:
     async def _publish(self, before: Rollout, after: Rollout) -> None:
         """Records a change that is due in the log, and tells those who follow the rollout."""
         known = self._latest.get(after.id)
-        if known is not None and known.jobs == after.jobs and known.status == after.status:
-            return
-        if self._is_due(before, after):
+        is_recorded = before.jobs == after.jobs and before.status == after.status
+        if not is_recorded and self._is_due(before, after):
             try:
                 await record_rollout(self._context, after, before.modify_index)
             except ConflictError:
                 return  # a stage was applied meanwhile: the rollout is judged again
             self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
+        if known is not None and known.jobs == after.jobs and known.status == after.status:
+            return
         async with self._news:
             while len(self._latest) >= _MAX_LATEST:
                 self._latest.pop(next(iter(self._latest)))

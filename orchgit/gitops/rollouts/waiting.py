@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from orchgit.gitops.rollouts.health import JobProgress, JobVerdict
 from orchgit.model.repository_policy import WaitCondition
-from orchgit.model.rollout import JobWait, RolloutJob
+from orchgit.model.rollout import JobWait, Rollout, RolloutJob
 
 EVERY_JOB_BEFORE = JobWait(job_id="*", condition=WaitCondition.HEALTHY)
 """Waits until every job of the rollout's earlier stages is healthy."""
@@ -40,6 +40,21 @@ def wait_text(wait: JobWait) -> str:
     """Returns text like `db (healthy)`."""
     name = "every job before it" if wait.job_id == "*" else wait.job_id
     return f"{name} ({wait.condition})"
+
+
+def waits_text(waits: Sequence[JobWait]) -> str:
+    """Returns text like `db (healthy), migrate (complete)`; of many, the first three."""
+    return _some([wait_text(wait) for wait in waits])
+
+
+def unapplied_jobs(rollout: Rollout) -> frozenset[tuple[str, str]]:
+    """Returns the jobs, by (namespace, job id), that the rollout has not applied, or never will:
+    they are not yet, or not, as the commit wants them, and nobody changed them by hand."""
+    return frozenset(
+        (job.namespace, job.job_id)
+        for job in rollout.jobs
+        if job.status in (JobProgress.WAITING, JobProgress.SKIPPED)
+    )
 
 
 def judge_waiting(
@@ -76,9 +91,8 @@ def judge_waiting(
     is_open = not held_back_by and not any(unmet[id(job)] for job in waiting if job.stage == stage)
     described = []
     for job in jobs:
-        if job.status == JobProgress.WAITING:
-            text = _waits_text(unmet[id(job)], stage, is_open and job.stage == stage)
-            job = replace(job, description=held_back_by or text)
+        if job.status == JobProgress.WAITING and not (is_open and job.stage == stage):
+            job = replace(job, description=held_back_by or _waits_text(unmet[id(job)], stage))
         described.append(job)
     return StageVerdict(described, stage if is_open else None)
 
@@ -126,10 +140,10 @@ def _ended(jobs: Sequence[RolloutJob], status: JobProgress, why: str) -> StageVe
     )
 
 
-def _waits_text(unmet: Sequence[JobWait], stage: int, is_next: bool) -> str:
-    if unmet:
-        return f"waits for {_some([wait_text(wait) for wait in unmet])}"
-    return "next to be applied" if is_next else f"waits for stage {stage + 1}"
+def _waits_text(unmet: Sequence[JobWait], stage: int) -> str:
+    if not unmet:
+        return f"waits for the jobs of stage {stage + 1}"
+    return f"waits for {waits_text(unmet)}"
 
 
 def _some(names: Sequence[str]) -> str:

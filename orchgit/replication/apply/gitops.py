@@ -45,8 +45,9 @@ def apply_rollout(
             f"{_commit(source.status.applied_commit)} is applied now; plan it again"
         )
     if isinstance(command, ApplyStage):
-        _check_current(txn, command.rollout, command.expected_rollout_index)
-        if command.expected_rollout_index and source.status.applied_rollout != command.rollout.id:
+        known = _check_current(txn, command.rollout, command.expected_rollout_index)
+        is_later_stage = known is not None and known.was_applied
+        if is_later_stage and source.status.applied_rollout != command.rollout.id:
             raise ConflictError(
                 f"cannot apply a stage of rollout {command.rollout.id[:8]}: rollout "
                 f"{source.status.applied_rollout[:8]} of source {source.name!r} replaced it"
@@ -119,13 +120,17 @@ def record_rollout(
     _store_rollout(txn, command.rollout, effects)
 
 
-def _check_current(txn: WriteTxn, rollout: Rollout, expected_index: int) -> None:
-    """Raises ConflictError if the rollout is recorded with another index than the one expected."""
-    known = txn.rollouts.get(rollout.id) if expected_index else None
-    if expected_index and (known is None or known.modify_index != expected_index):
+def _check_current(txn: WriteTxn, rollout: Rollout, expected_index: int) -> Rollout | None:
+    """Returns the rollout as it is recorded, or None without an index to expect. Raises
+    ConflictError if it is recorded with another one."""
+    if not expected_index:
+        return None
+    known = txn.rollouts.get(rollout.id)
+    if known is None or known.modify_index != expected_index:
         raise ConflictError(
             f"cannot record rollout {rollout.id[:8]}: it was recorded by another writer meanwhile"
         )
+    return known
 
 
 def _store_rollout(txn: WriteTxn, rollout: Rollout, effects: Effects) -> None:
