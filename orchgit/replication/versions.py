@@ -100,14 +100,17 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.SetSourceStatus,
         commands.ApplyStage,
         commands.RecordProgress,
+        commands.ChangeJob,
+        commands.StopJob,
+        commands.RecordDrift,
     ),
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
-    Source: ("pause",),
+    Source: ("drift", "pause"),
     SourceStatus: (),
     Rollout: (),
-    RolloutJob: (),
+    RolloutJob: ("stage", "waits_for", "must_complete", "applied_time_ns"),
 }
 """Fields that servers of version 3 would drop; all have defaults."""
 

@@ -24,7 +24,7 @@ from orchgit.gitops.commits.plan import (
     plan_between,
     plan_commit,
 )
-from orchgit.gitops.commits.source_cache import SourceCache
+from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
 from orchgit.gitops.git.repository import CommitInfo, Repository
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
@@ -48,7 +48,7 @@ class ReadCommit:
 
     `may_delete` names the jobs that `Orchgit-Delete:` lines of its messages give leave to delete.
     `previous_jobs` are the applied commit's jobs, for a source whose status does not yet say which
-    jobs it applied.
+    jobs it applied. `source` has the settings that the files were read with.
     """
 
     info: CommitInfo
@@ -56,6 +56,7 @@ class ReadCommit:
     discovery: Discovery
     may_delete: frozenset[str] = frozenset()
     previous_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
+    source: Source | None = None
 
     def refuse_problems(self, plan: CommitPlan) -> None:
         """Raises JobFileError with every problem of the commit's plan, if it has any."""
@@ -106,7 +107,7 @@ class CommitApplier:
             previous = {}
             if applied and not source.status.remembers_jobs and repository.has_commit(applied):
                 previous = cache.discoverer.discover(CommitTree(repository, applied), source).jobs
-            return ReadCommit(info, tree, discovery, delete_trailers(messages), previous)
+            return ReadCommit(info, tree, discovery, delete_trailers(messages), previous, source)
 
         return await asyncio.to_thread(read)
 
@@ -190,7 +191,7 @@ class CommitApplier:
             except ConflictError:
                 plan = await self._replan(read, plan, cache)
                 continue
-            self._note_applied(read, rollout, index, cache)
+            self._note_applied(read, plan.source, rollout, index, cache)
             return rollout
         raise ConflictError(
             f"cannot apply commit {read.info.commit.id[:12]}: its jobs were changed by others "
@@ -220,7 +221,7 @@ class CommitApplier:
             deletions=deletions_of(due),
             remember=due.run_once.remember,
         )
-        self._note_applied(read, applied, index, cache)
+        self._note_applied(read, plan.source, applied, index, cache)
         return applied
 
     def _carried(self, read: ReadCommit, plan: CommitPlan) -> list[RolloutJob]:
@@ -229,7 +230,7 @@ class CommitApplier:
         return carried_jobs(plan, previous, read.info.commit.id)
 
     def _note_applied(
-        self, read: ReadCommit, rollout: Rollout, index: int, cache: SourceCache
+        self, read: ReadCommit, source: Source, rollout: Rollout, index: int, cache: SourceCache
     ) -> None:
         """Caches the commit's jobs as they were registered; those that wait still are not."""
         with self._context.snapshot() as snapshot:
@@ -237,6 +238,8 @@ class CommitApplier:
         unapplied = unapplied_jobs(rollout)
         jobs = {key: job for key, job in read.discovery.jobs.items() if key not in unapplied}
         cache.applied_commit = rollout.commit.id
+        settings = read.source or source
+        cache.commit_jobs = CommitJobs(cache.applied_commit, settings, read.discovery.jobs)
         cache.last_applied = last_applied_jobs(jobs, indexes, index)
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, cache: SourceCache) -> CommitPlan:

@@ -73,13 +73,21 @@ def rollout_of(
 
 
 def carried_jobs(plan: CommitPlan, previous: Rollout | None, commit_id: str) -> list[RolloutJob]:
-    """Returns the jobs that still wait in the source's rollout, where it is of the same commit: the
-    rollout that replaces it goes on with them. They come after all stages of the plan."""
+    """Returns the jobs that the source's rollout has not applied yet, where it is of the same commit:
+    the rollout that replaces it goes on with them, after all stages of the plan. Those of a rollout
+    that failed go on if the plan runs a job again that failed there."""
     if previous is None or previous.commit.id != commit_id:
         return []
     planned = {action.key for action in plan.actions.changes}
-    waiting = [job for job in previous.jobs if job.status == JobProgress.WAITING]
-    left = [job for job in waiting if (job.namespace, job.job_id) not in planned]
+    failed = {
+        (job.namespace, job.job_id) for job in previous.jobs if job.status == JobProgress.FAILED
+    }
+    status = JobProgress.SKIPPED if failed & planned else JobProgress.WAITING
+    left = [
+        replace(job, status=JobProgress.WAITING, description="")
+        for job in previous.jobs
+        if job.status == status and (job.namespace, job.job_id) not in planned
+    ]
     if not left:
         return []
     # What "every job before it" meant there and has no end yet is named here.
@@ -90,7 +98,7 @@ def carried_jobs(plan: CommitPlan, previous: Rollout | None, commit_id: str) -> 
             WaitCondition.COMPLETE if job.must_complete else WaitCondition.HEALTHY,
         )
         for job in previous.jobs
-        if job.status not in (JobProgress.WAITING, JobProgress.HEALTHY)
+        if job.status not in (JobProgress.WAITING, JobProgress.SKIPPED, JobProgress.HEALTHY)
         and job.action != JobAction.DELETE
         and (job.namespace, job.job_id) not in planned
     ]

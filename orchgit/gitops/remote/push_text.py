@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from orchgit.gitops.commits.actions import Action
-from orchgit.gitops.commits.fit_text import blocked_lines, counts_text, job_text, verdict_text
+from orchgit.gitops.commits.fit_text import (
+    SIGNS,
+    blocked_lines,
+    counts_text,
+    job_text,
+    preempted_lines,
+    verdict_text,
+)
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.rollouts.health import ENDED, JobProgress
@@ -16,7 +23,6 @@ from orchgit.model.job import Job
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 
 _MARKS: dict[str, str] = {JobProgress.HEALTHY: "ok", JobProgress.SUPERSEDED: ">>"}
-_SIGNS = {JobAction.CREATE: "+", JobAction.UPDATE: "~", JobAction.DELETE: "-"}
 _MAX_LISTED = 50
 _MAX_EXPLAINED = 10
 _MAX_PROBLEMS = 200
@@ -28,7 +34,7 @@ def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str
     yield f'Plan for {commit.id[:8]} "{commit.subject}"'
     for action in changes[:_MAX_LISTED]:
         job_fit = fits.get(action.key)
-        yield f"  {_SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}" + (
+        yield f"  {SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}" + (
             _stage_note(plan.stages, action.key)
         )
         yield from (f"      {reason}" for reason in (blocked_lines(job_fit) if job_fit else ()))
@@ -39,6 +45,7 @@ def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str
     if plan.actions.kept:
         yield f"  . {len(plan.actions.kept)} without a file, kept because the source does not prune"
     yield from (f"  warning: {warning}" for warning in plan.warnings[:_MAX_LISTED])
+    yield from (f"  {line}" for line in preempted_lines(fit))
     if not fit.fits:
         yield f"  {verdict_text(fit)}"
 
