@@ -172,7 +172,9 @@ class CommitApplier:
             if trigger.reverts:
                 plan = with_fields(plan, stages=ONE_STAGE)
             now_ns = self._context.now_ns()
-            carried = self._carried(read, plan)
+            with self._context.snapshot() as snapshot:
+                previous = snapshot.rollouts.get(plan.source.status.applied_rollout)
+            carried = carried_jobs(plan, previous, read.info.commit.id)
             wanted = rollout_of(
                 plan, read.info.commit, trigger, self._context.ids.new(), now_ns, carried
             )
@@ -223,11 +225,6 @@ class CommitApplier:
         )
         self._note_applied(read, plan.source, applied, index, cache)
         return applied
-
-    def _carried(self, read: ReadCommit, plan: CommitPlan) -> list[RolloutJob]:
-        with self._context.snapshot() as snapshot:
-            previous = snapshot.rollouts.get(plan.source.status.applied_rollout)
-        return carried_jobs(plan, previous, read.info.commit.id)
 
     def _note_applied(
         self, read: ReadCommit, source: Source, rollout: Rollout, index: int, cache: SourceCache

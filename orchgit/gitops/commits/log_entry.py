@@ -73,7 +73,7 @@ def rollout_of(
 
 
 def carried_jobs(plan: CommitPlan, previous: Rollout | None, commit_id: str) -> list[RolloutJob]:
-    """Returns the jobs that the source's rollout has not applied yet, where it is of the same commit:
+    """Returns the jobs that the rollout before has not applied yet, where it is of the same commit:
     the rollout that replaces it goes on with them, after all stages of the plan. Those of a rollout
     that failed go on if the plan runs a job again that failed there."""
     if previous is None or previous.commit.id != commit_id:

@@ -189,9 +189,9 @@ def judge_with_stage(
     def registered(wait: JobWait) -> JobVerdict:
         return judge_registered(snapshot, wait, since_ns, now_ns, deadline)
 
-    stages = judge_waiting(
-        judged, registered, _replaced_because(source, rollout), _held_back_by(source)
-    )
+    is_paused = source is not None and source.paused
+    held_back_by = f"waits until source {rollout.source} is resumed" if is_paused else ""
+    stages = judge_waiting(judged, registered, _replaced_because(source, rollout), held_back_by)
     status, description = judge_rollout(stages.jobs)
     after = replace(rollout, jobs=stages.jobs, status=status, status_description=description)
     if after.is_terminal:
@@ -236,12 +236,6 @@ def _replaced_because(source: Source | None, rollout: Rollout) -> str:
     if source.status.applied_commit != rollout.commit.id:
         return f"replaced by commit {source.status.applied_commit[:8]}"
     return f"replaced by rollout {newest[:8]} of the same commit"
-
-
-def _held_back_by(source: Source | None) -> str:
-    if source is not None and source.paused:
-        return f"waits until source {source.name} is resumed"
-    return ""
 
 
 def _replaced_by(snapshot: Snapshot, rollout: Rollout) -> dict[tuple[str, str], str]:

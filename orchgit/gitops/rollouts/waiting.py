@@ -92,7 +92,9 @@ def judge_waiting(
     described = []
     for job in jobs:
         if job.status == JobProgress.WAITING and not (is_open and job.stage == stage):
-            job = replace(job, description=held_back_by or _waits_text(unmet[id(job)], stage))
+            missing = unmet[id(job)]
+            why = waits_text(missing) if missing else f"the jobs of stage {stage + 1}"
+            job = replace(job, description=held_back_by or f"waits for {why}")
         described.append(job)
     return StageVerdict(described, stage if is_open else None)
 
@@ -138,12 +140,6 @@ def _ended(jobs: Sequence[RolloutJob], status: JobProgress, why: str) -> StageVe
             for job in jobs
         ]
     )
-
-
-def _waits_text(unmet: Sequence[JobWait], stage: int) -> str:
-    if not unmet:
-        return f"waits for the jobs of stage {stage + 1}"
-    return f"waits for {waits_text(unmet)}"
 
 
 def _some(names: Sequence[str]) -> str:

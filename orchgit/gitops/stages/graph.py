@@ -271,9 +271,7 @@ def _spelled(steps: list[Edge]) -> str:
     """Returns `place: ... a -> b (place) -> a (place)`, beginning at a step with a place."""
     begin = next((i for i, step in enumerate(steps) if step.place), 0)
     steps = steps[begin:] + steps[:begin]
-    names = " -> ".join([steps[0].job[1], *(_step(step) for step in steps)])
+    names = steps[0].job[1]
+    for step in steps:
+        names += f" -> {step.dependency[1]}" + (f" ({step.place})" if step.place else "")
     return f"{steps[0].place}: jobs wait for each other: {names}; remove one of these dependencies"
-
-
-def _step(step: Edge) -> str:
-    return f"{step.dependency[1]} ({step.place})" if step.place else step.dependency[1]

@@ -48,15 +48,17 @@ def plan_stages(
     no cycle."""
     changes = set(changed)
     edges = {key: _open_edges(graph, key, changes, is_met) for key in changes}
-    levels = _levels(edges)
     post_hooks = changes & graph.post_hooks
-    after_all = max((levels[key] + 1 for key in changes - post_hooks), default=0)
-    numbers = {key: level for key, level in levels.items() if level}
+    levels = _levels({key: edges[key] for key in changes - post_hooks}, {}, 0)
+    after_all = max((level + 1 for level in levels.values()), default=0)
+    levels |= _levels({key: edges[key] for key in post_hooks}, levels, after_all)
+    numbers = {key: levels[key] for key in changes if levels[key]}
     waits = {key: tuple(_wait(edge) for edge in edges[key]) for key in changes if edges[key]}
     if after_all:
         for key in post_hooks:
-            numbers[key] = after_all + levels[key]
-            waits[key] = (EVERY_JOB_BEFORE, *waits.get(key, ()))
+            covered = changes - post_hooks
+            others = [_wait(edge) for edge in edges[key] if edge.dependency not in covered]
+            waits[key] = (EVERY_JOB_BEFORE, *others)
     last = max(numbers.values(), default=0)
     if last:
         for key in deleted:
@@ -80,19 +82,23 @@ def _wait(edge: Edge) -> JobWait:
     return JobWait(namespace, job_id, edge.condition)
 
 
-def _levels(edges: Mapping[JobKey, list[Edge]]) -> dict[JobKey, int]:
-    """Returns the longest way to each job. A dependency that does not change is at level 0."""
-    levels: dict[JobKey, int] = {}
+def _levels(
+    edges: Mapping[JobKey, list[Edge]], known: Mapping[JobKey, int], least: int
+) -> dict[JobKey, int]:
+    """Returns the longest way to each job, but at least `least`; `known` are the levels of other
+    jobs. A dependency that does not change is at level 0."""
+    levels = dict(known)
     for start in edges:
         stack = [start]
         while stack:
             key = stack[-1]
-            missing = [
-                edge.dependency for edge in edges.get(key, ()) if edge.dependency not in levels
-            ]
+            dependencies = [edge.dependency for edge in edges.get(key, ())]
+            missing = [each for each in dependencies if each not in levels]
             if missing:
                 stack.extend(missing)
                 continue
             stack.pop()
-            levels[key] = max((levels[e.dependency] + 1 for e in edges.get(key, ())), default=0)
+            lowest = least if key in edges else 0
+            levels[key] = max((levels[each] + 1 for each in dependencies), default=0)
+            levels[key] = max(levels[key], lowest)
     return levels
