@@ -110,7 +110,14 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     Source: ("drift", "pause"),
     SourceStatus: (),
     Rollout: (),
-    RolloutJob: ("stage", "waits_for", "must_complete", "applied_time_ns"),
+    RolloutJob: (
+        "cause",
+        "content_id",
+        "stage",
+        "waits_for",
+        "must_complete",
+        "applied_time_ns",
+    ),
 }
 """Fields that servers of version 3 would drop; all have defaults."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as with_fields
 
 from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitError
 from orchgit.gitops.commits.actions import delete_trailers
@@ -13,6 +12,7 @@ from orchgit.gitops.commits.log_entry import (
     carried_jobs,
     deletions_of,
     next_stage_of,
+    records_of,
     refused_rollout,
     rollout_of,
     upserts_of,
@@ -24,6 +24,7 @@ from orchgit.gitops.commits.plan import (
     plan_between,
     plan_commit,
 )
+from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
 from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
 from orchgit.gitops.git.repository import CommitInfo, Repository
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
@@ -31,12 +32,11 @@ from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.parsing.file_functions import read_file
 from orchgit.gitops.parsing.trees import CommitTree, FileTree
 from orchgit.gitops.rollouts.waiting import unapplied_jobs
-from orchgit.gitops.stages.stages import ONE_STAGE
-from orchgit.model.rollout import Rollout, RolloutJob
+from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
 from orchgit.services.context import UseCaseContext
-from orchgit.services.gitops.rollouts import apply_rollout, record_rollout
+from orchgit.services.gitops.rollouts import RecordsChange, apply_rollout, record_rollout
 from orchgit.services.gitops.sources import move_refs
 
 MAX_ATTEMPTS = 5
@@ -47,15 +47,15 @@ class ReadCommit:
     """A commit that was read whole.
 
     `may_delete` names the jobs that `Orchgit-Delete:` lines of its messages give leave to delete.
-    `previous_jobs` are the applied commit's jobs, for a source whose status does not yet say which
-    jobs it applied. `source` has the settings that the files were read with.
+    `applied_jobs` are the applied commit's jobs. `source` has the settings that the files were read
+    with.
     """
 
     info: CommitInfo
     tree: FileTree
     discovery: Discovery
     may_delete: frozenset[str] = frozenset()
-    previous_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
+    applied_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
     source: Source | None = None
 
     def refuse_problems(self, plan: CommitPlan) -> None:
@@ -65,6 +65,20 @@ class ReadCommit:
                 f"cannot apply commit {self.info.commit.id[:12]}:\n" + "\n".join(plan.problems),
                 plan.problems,
             )
+
+
+def applied_jobs(
+    repository: Repository, source: Source, cache: SourceCache
+) -> Mapping[JobKey, DesiredJob]:
+    """Returns the jobs of the applied commit, from the cache if it has them. None are known where
+    this server lacks the commit."""
+    applied = source.status.applied_commit
+    known = cache.commit_jobs
+    if known is not None and known.is_applied(source):
+        return known.jobs
+    if not applied or not repository.has_commit(applied):
+        return {}
+    return cache.discoverer.discover(CommitTree(repository, applied), source).jobs
 
 
 class CommitApplier:
@@ -104,10 +118,8 @@ class CommitApplier:
             applied = source.status.applied_commit
             base = applied if since is None else since
             messages = repository.messages_between(commit_id, base) or [info.message]
-            previous = {}
-            if applied and not source.status.remembers_jobs and repository.has_commit(applied):
-                previous = cache.discoverer.discover(CommitTree(repository, applied), source).jobs
-            return ReadCommit(info, tree, discovery, delete_trailers(messages), previous, source)
+            before = applied_jobs(repository, source, cache)
+            return ReadCommit(info, tree, discovery, delete_trailers(messages), before, source)
 
         return await asyncio.to_thread(read)
 
@@ -116,12 +128,9 @@ class CommitApplier:
         read: ReadCommit,
         source_name: str,
         cache: SourceCache,
-        rerun: frozenset[JobKey] = frozenset(),
+        request: PlanRequest = NO_REQUEST,
     ) -> CommitPlan:
-        """Plans the commit against the newest state.
-
-        With `rerun`, the plan creates only these jobs of the applied commit, though they have run.
-        """
+        """Plans the commit against the newest state."""
 
         def plan() -> CommitPlan:
             with self._context.snapshot() as snapshot:
@@ -134,8 +143,8 @@ class CommitApplier:
                     snapshot,
                     read.may_delete,
                     last_applied=cache.last_applied_for(source),
-                    previous_jobs=read.previous_jobs,
-                    rerun=rerun,
+                    applied_jobs=read.applied_jobs,
+                    request=request,
                     job_max_count=self._context.job_max_count,
                 )
 
@@ -169,8 +178,6 @@ class CommitApplier:
         """
         texts = await asyncio.to_thread(_job_file_texts, read, plan)
         for _ in range(MAX_ATTEMPTS):
-            if trigger.reverts:
-                plan = with_fields(plan, stages=ONE_STAGE)
             now_ns = self._context.now_ns()
             with self._context.snapshot() as snapshot:
                 previous = snapshot.rollouts.get(plan.source.status.applied_rollout)
@@ -187,8 +194,8 @@ class CommitApplier:
                     upserts=upserts_of(first, wanted, texts),
                     deletions=deletions_of(first),
                     ref_moves=ref_moves,
-                    remember=first.run_once.remember,
-                    forget=first.run_once.forget,
+                    records=records_of(first, now_ns),
+                    renew=plan.request.jobs,
                 )
             except ConflictError:
                 plan = await self._replan(read, plan, cache)
@@ -221,7 +228,7 @@ class CommitApplier:
             expected_commit=rollout.commit.id,
             upserts=upserts_of(due, wanted, texts),
             deletions=deletions_of(due),
-            remember=due.run_once.remember,
+            records=RecordsChange(remember=due.run_once.remember),
         )
         self._note_applied(read, plan.source, applied, index, cache)
         return applied
@@ -240,7 +247,7 @@ class CommitApplier:
         cache.last_applied = last_applied_jobs(jobs, indexes, index)
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, cache: SourceCache) -> CommitPlan:
-        again = await self.plan(read, plan.source.name, cache, plan.rerun)
+        again = await self.plan(read, plan.source.name, cache, plan.request)
         if again.source.status.applied_commit != plan.source.status.applied_commit:
             raise ConflictError(
                 f"cannot apply commit {read.info.commit.id[:12]}: source {plan.source.name!r} "

@@ -27,6 +27,7 @@ from orchgit.model.rollout import (
 )
 from orchgit.model.source import Source
 from orchgit.replication.commands import JobDeletion, JobUpsert
+from orchgit.services.gitops.rollouts import RecordsChange
 
 _MAX_PROBLEMS = 200
 
@@ -148,6 +149,7 @@ def _rollout_job(action: Action, stages: Stages) -> RolloutJob:
         job_id=job_id,
         action=action.kind,
         job_version=_next_version(action),
+        cause=action.cause,
         stage=stages.of(action.key),
         status=JobProgress.WAITING if stages.of(action.key) else JobProgress.APPLIED,
         waits_for=list(stages.waits.get(action.key, ())),
@@ -159,6 +161,7 @@ def _rollout_job(action: Action, stages: Stages) -> RolloutJob:
         return replace(job, job_type=known.type, file=origin.file, line=origin.line)
     return replace(
         job,
+        content_id=action.desired.content_id,
         job_type=action.desired.job.type,
         file=action.desired.path,
         line=action.desired.line,
@@ -196,6 +199,14 @@ def upserts_of(plan: CommitPlan, rollout: Rollout, texts: Mapping[JobKey, str]) 
             )
         upserts.append(JobUpsert(job, submission, action.expected_modify_index))
     return upserts
+
+
+def records_of(plan: CommitPlan, now_ns: int) -> RecordsChange:
+    """Returns what the plan records beside the jobs; new held versions are held from `now_ns`."""
+    hold = [replace(each, since_ns=each.since_ns or now_ns) for each in plan.holds.hold]
+    return RecordsChange(
+        plan.run_once.remember, plan.run_once.forget, tuple(hold), plan.holds.unhold
+    )
 
 
 def deletions_of(plan: CommitPlan) -> list[JobDeletion]:

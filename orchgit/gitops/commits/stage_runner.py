@@ -114,4 +114,6 @@ class StageRunner:
             for job in rollout.jobs
         ]
         failed = replace(rollout, jobs=jobs)
-        await record_rollout(self._services.context, failed, rollout.modify_index)
+        await record_rollout(
+            self._services.context, failed, expected_modify_index=rollout.modify_index
+        )

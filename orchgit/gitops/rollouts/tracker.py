@@ -7,7 +7,7 @@ its status changed. All input is in the state, so a new leader goes on where the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
@@ -15,6 +15,7 @@ import structlog
 from msgspec.structs import replace
 
 from orchgit.errors import ConflictError, OrchgitError, UnavailableError
+from orchgit.gitops.rollouts.failed_versions import failed_versions
 from orchgit.gitops.rollouts.health import (
     ENDED,
     Deadline,
@@ -25,6 +26,7 @@ from orchgit.gitops.rollouts.health import (
     judge_rollout,
 )
 from orchgit.gitops.rollouts.waiting import judge_waiting
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.repository_policy import WaitCondition
 from orchgit.model.rollout import JobAction, JobWait, Rollout, RolloutJob
 from orchgit.model.source import Source
@@ -51,6 +53,17 @@ class TrackerConfig:
     record_interval_s: float = 1.0
     idle_wait_s: float = 300.0
     busy_wait_s: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A rollout as it is stored and as a snapshot shows it, the versions that failed since it was
+    stored, and the later stage to apply now, or None."""
+
+    before: Rollout
+    after: Rollout
+    failed: Sequence[HeldVersion]
+    open_stage: int | None = None
 
 
 class RolloutTracker:
@@ -82,15 +95,15 @@ class RolloutTracker:
                 started_s = self._context.clock.monotonic_s()
                 try:
                     index, judged = await asyncio.to_thread(self._judged)
-                    for before, after, open_stage in judged:
-                        await self._publish(before, after)
-                        if open_stage is not None:
-                            self._on_open_stage(after.source)
+                    for each in judged:
+                        await self._publish(each)
+                        if each.open_stage is not None:
+                            self._on_open_stage(each.after.source)
                 except OrchgitError as error:
                     _log.warning("cannot judge rollouts", error=str(error))
                     await self._context.clock.sleep(1.0)
                     continue
-                active = any(not after.is_terminal for _, after, _ in judged)
+                active = any(not each.after.is_terminal for each in judged)
                 spent_s = self._context.clock.monotonic_s() - started_s
                 await self._wait_for_change(index, active, max(self._config.pause_s, 4 * spent_s))
         finally:
@@ -107,26 +120,28 @@ class RolloutTracker:
         await self._context.clock.sleep(pause_s)
         await watch.wait(_TABLES, index, self._config.busy_wait_s)
 
-    def _judged(self) -> tuple[int, list[tuple[Rollout, Rollout, int | None]]]:
-        """Returns the index of a snapshot, and each active rollout before and after judgement, with
-        the stage of it to apply now."""
+    def _judged(self) -> tuple[int, list[Judgement]]:
+        """Returns the index of a snapshot, and the judgement of each active rollout."""
         now_ns = self._context.now_ns()
         patience_ns = int(self._config.patience_s * 1e9)
         with self._context.snapshot() as snapshot:
             active = snapshot.rollouts.active()
-            judged = [
-                (rollout, *judge_with_stage(snapshot, rollout, now_ns, patience_ns))
-                for rollout in active
-            ]
+            judged = []
+            for before in active:
+                after, stage = judge_with_stage(snapshot, before, now_ns, patience_ns)
+                failed = failed_versions(snapshot, before, after, now_ns)
+                judged.append(Judgement(before, after, failed, stage))
             return snapshot.index, judged
 
-    async def _publish(self, before: Rollout, after: Rollout) -> None:
-        """Records a change that is due in the log, and tells those who follow the rollout."""
+    async def _publish(self, judgement: Judgement) -> None:
+        """Records a change that is due in the log, and tells those who follow the rollout. The
+        versions that failed are held from the same entry on."""
+        before, after = judgement.before, judgement.after
         known = self._latest.get(after.id)
         is_recorded = before.jobs == after.jobs and before.status == after.status
-        if not is_recorded and self._is_due(before, after):
+        if judgement.failed or (not is_recorded and self._is_due(before, after)):
             try:
-                await record_rollout(self._context, after, before.modify_index)
+                await record_rollout(self._context, after, judgement.failed, before.modify_index)
             except ConflictError:
                 return  # a stage was applied meanwhile: the rollout is judged again
             self._recorded_at_s[after.id] = self._context.clock.monotonic_s()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
 
 from orchgit.errors import NotFoundError, NotUnderstoodError
 from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job
 from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import AppliedJob
@@ -28,6 +30,20 @@ from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 
 
+@dataclass(frozen=True, slots=True)
+class RecordsChange:
+    """What a commit's entry writes beside the jobs: jobs that run once (`remember`, `forget`) and
+    held versions (`hold`, `unhold`). Keys are (namespace, job id)."""
+
+    remember: Sequence[AppliedJob] = ()
+    forget: Sequence[tuple[str, str]] = ()
+    hold: Sequence[HeldVersion] = ()
+    unhold: Sequence[tuple[str, str]] = ()
+
+
+NO_RECORDS = RecordsChange()
+
+
 async def apply_rollout(
     context: UseCaseContext,
     rollout: Rollout,
@@ -36,14 +52,15 @@ async def apply_rollout(
     upserts: Sequence[JobUpsert],
     deletions: Sequence[JobDeletion] = (),
     ref_moves: Sequence[RefMove] = (),
-    remember: Sequence[AppliedJob] = (),
-    forget: Sequence[tuple[str, str]] = (),
+    records: RecordsChange = NO_RECORDS,
+    renew: Collection[tuple[str, str]] = (),
 ) -> tuple[int, Rollout]:
     """Commits one rollout whole (invariant 9); returns (index, the rollout as stored).
 
-    `upserts` hold admitted jobs; `remember` and `forget` change the source's memory of jobs that
-    run once. While a server of an earlier version is a member, nothing is remembered. Each job that
-    runs by itself gets an evaluation, which `rollout.jobs` names.
+    `upserts` hold admitted jobs; those that `renew` names, as (namespace, id), get a new version
+    even if they are registered so. While a server of an earlier version is a member, the `records`
+    that it does not know are left out. Each job that runs by itself gets an evaluation, which
+    `rollout.jobs` names.
 
     A rollout with a modify index is a recorded one, of which this applies a later stage. While a
     server of an earlier version is a member, no rollout has more than one stage: NotUnderstoodError
@@ -76,8 +93,11 @@ async def apply_rollout(
         deletions=list(deletions),
         evaluations=evaluations,
         ref_moves=list(ref_moves),
-        remember=list(remember),
-        forget=list(forget),
+        remember=list(records.remember),
+        forget=list(records.forget),
+        hold=list(records.hold),
+        unhold=list(records.unhold),
+        renew=sorted(renew),
     )
     try:
         return (await context.propose(stage)).index, stored
@@ -94,6 +114,7 @@ async def _apply_for_earlier_versions(
     cannot store."""
     fields = msgspec.structs.asdict(stage)
     fields["rollout"] = rollout = _for_version_3(stage.rollout)
+    del fields["hold"], fields["unhold"], fields["renew"]
     del fields["expected_rollout_index"]
     try:
         return (await context.propose(ApplyCommit(**fields))).index, rollout
@@ -113,15 +134,25 @@ def _for_version_3(rollout: Rollout) -> Rollout:
 
 
 async def record_rollout(
-    context: UseCaseContext, rollout: Rollout, expected_modify_index: int = 0
+    context: UseCaseContext,
+    rollout: Rollout,
+    hold: Sequence[HeldVersion] = (),
+    expected_modify_index: int = 0,
 ) -> int:
-    """Stores a rollout's progress, or a commit that was refused. Raises ConflictError if the stored
-    rollout has another modify index than the one expected, where that is not 0."""
+    """Stores a rollout's progress, or a commit that was refused.
+
+    `hold` are the versions that failed in it. While a server of an earlier version is a member,
+    they are not held. Raises ConflictError if the stored rollout has another modify index than the
+    one expected, where that is not 0.
+    """
     now_ns = context.now_ns()
+    entry = RecordProgress(
+        now_ns=now_ns,
+        rollout=rollout,
+        hold=list(hold),
+        expected_modify_index=expected_modify_index,
+    )
     try:
-        entry = RecordProgress(
-            now_ns=now_ns, rollout=rollout, expected_modify_index=expected_modify_index
-        )
         applied = await context.propose(entry)
     except NotUnderstoodError:
         earlier = RecordRollout(now_ns=now_ns, rollout=_for_version_3(rollout))
