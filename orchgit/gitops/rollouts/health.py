@@ -133,11 +133,6 @@ def judge_job(
         late = deadline.is_past_for(view.deployment, since_ns, now_ns)
         return _judge_active(view.deployment, view, late)
     late = deadline.is_past(since_ns, now_ns)
-    if is_unchanged:
-        unplaced = _unplaced(view)
-        if unplaced:
-            return JobVerdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, unplaced)
-        return _judge_allocations(change, view, late, bool(deadline.limit_ns))
     return _judge_without_deployment(change, view, late, bool(deadline.limit_ns))
 
 
@@ -191,7 +186,7 @@ def _judge_active(deployment: Deployment, view: JobView, late: bool) -> JobVerdi
         notes.append("canaries wait for promotion")
     if deployment.status == DeploymentStatus.PAUSED:
         notes.append("paused")
-    waiting = _unplaced(view)
+    waiting = why_unplaced(view)
     if waiting:
         notes.append(waiting)
     if late and not _waits_for_a_person(deployment):
@@ -221,13 +216,15 @@ def _waits_for_a_person(deployment: Deployment) -> bool:
 def _judge_without_deployment(
     change: RolloutJob, view: JobView, late: bool, is_limited: bool
 ) -> JobVerdict:
-    evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
-    if evaluation is None or not evaluation.is_terminal:
-        status = JobProgress.FAILED if late else JobProgress.PROGRESSING
-        return JobVerdict(status, "scheduling...")
-    if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
-        return JobVerdict(JobProgress.FAILED, evaluation.status_description or "evaluation failed")
-    unplaced = _unplaced(view)
+    if change.action != JobAction.UNCHANGED:
+        evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
+        if evaluation is None or not evaluation.is_terminal:
+            status = JobProgress.FAILED if late else JobProgress.PROGRESSING
+            return JobVerdict(status, "scheduling...")
+        if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
+            why = evaluation.status_description or "evaluation failed"
+            return JobVerdict(JobProgress.FAILED, why)
+    unplaced = why_unplaced(view)
     if unplaced:
         return JobVerdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, unplaced)
     return _judge_allocations(change, view, late, is_limited)
@@ -237,7 +234,7 @@ def _followed_up(evaluations: Sequence[Evaluation]) -> bool:
     return any(not e.is_terminal for e in evaluations)
 
 
-def _unplaced(view: JobView) -> str:
+def why_unplaced(view: JobView) -> str:
     """Returns what the job's blocked evaluation waits for, or ''."""
     blocked = [e for e in view.evaluations if e.status == EvalStatus.BLOCKED]
     if not blocked:
