@@ -19,6 +19,7 @@ from orchgit.gitops.commits.revert import Reverter
 from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
+from orchgit.gitops.commits.stage_runner import StageRunner
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.drift.detector import DriftDetector
 from orchgit.gitops.git.process import GitProcess
@@ -101,7 +102,8 @@ class Gitops:
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )
-        self.tracker = RolloutTracker(context, config.tracker)
+        self._stages = StageRunner(self._services, config.tracker.patience_s)
+        self.tracker = RolloutTracker(context, config.tracker, self._stages.apply_open_stage)
         self._drift = DriftDetector(self._services)
         self._previewer = Previewer(self._services, ports.forecaster)
         self._seeder = Seeder(self._services)
@@ -163,6 +165,7 @@ class Gitops:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._stages.stop()
         self._disk_cache.close()
         await asyncio.to_thread(self._ports.parser.close)
 

@@ -210,6 +210,13 @@ def _planned_commit(plan: dict[str, Any]) -> PlannedCommit:
 def _show_job(job: dict[str, Any], verbose: bool) -> None:
     where = f" ({job['File']}:{job['Line']})" if job.get("File") else ""
     console().print(f"{ACTION_STYLES[job['Action']]} [bold]{plain(job['JobID'])}[/bold]{where}")
+    if job.get("Stage"):
+        waits = ", ".join(
+            f"{'every job before it' if each['JobID'] == '*' else each['JobID']} "
+            f"({each['Condition']})"
+            for each in job["WaitsFor"]
+        )
+        console().print(plain(f"  stage {job['Stage'] + 1}, after {waits}"))
     if job.get("Diff") and job["Action"] == "update":
         print_job_diff(job["Diff"], verbose)
     fit = msgspec.convert(job["Fit"], JobFit) if job.get("Fit") else JobFit()
