@@ -100,11 +100,14 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.SetSourceStatus,
         commands.ApplyStage,
         commands.RecordProgress,
+        commands.ChangeJob,
+        commands.StopJob,
+        commands.RecordDrift,
     ),
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
-    Source: ("pause",),
+    Source: ("drift", "pause"),
     SourceStatus: (),
     Rollout: (),
     RolloutJob: ("cause", "content_id"),

@@ -23,7 +23,7 @@ from orchgit.gitops.commits.plan import (
     plan_commit,
 )
 from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
-from orchgit.gitops.commits.source_cache import SourceCache
+from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
 from orchgit.gitops.git.repository import CommitInfo, Repository
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
@@ -44,7 +44,8 @@ class ReadCommit:
     """A commit that was read whole.
 
     `may_delete` names the jobs that `Orchgit-Delete:` lines of its messages give leave to delete.
-    `applied_jobs` are the applied commit's jobs.
+    `applied_jobs` are the applied commit's jobs. `source` has the settings that the files were read
+    with.
     """
 
     info: CommitInfo
@@ -52,6 +53,7 @@ class ReadCommit:
     discovery: Discovery
     may_delete: frozenset[str] = frozenset()
     applied_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
+    source: Source | None = None
 
     def refuse_problems(self, plan: CommitPlan) -> None:
         """Raises JobFileError with every problem of the commit's plan, if it has any."""
@@ -67,10 +69,11 @@ def applied_jobs(
 ) -> Mapping[JobKey, DesiredJob]:
     """Returns the jobs of the applied commit, from the cache if it has them. None are known where
     this server lacks the commit."""
-    applied = source.status.applied_commit
-    known = cache.applied_jobs_of(applied)
-    if known is not None or not repository.has_commit(applied):
-        return known or {}
+    applied, known = source.status.applied_commit, cache.commit_jobs
+    if known is not None and known.commit_id == applied:
+        return known.jobs
+    if not repository.has_commit(applied):
+        return {}
     return cache.discoverer.discover(CommitTree(repository, applied), source).jobs
 
 
@@ -105,7 +108,7 @@ class CommitApplier:
             applied = source.status.applied_commit
             messages = repository.messages_between(commit_id, applied) or [info.message]
             before = applied_jobs(repository, source, cache)
-            return ReadCommit(info, tree, discovery, delete_trailers(messages), before)
+            return ReadCommit(info, tree, discovery, delete_trailers(messages), before, source)
 
         return await asyncio.to_thread(read)
 
@@ -180,7 +183,8 @@ class CommitApplier:
             with self._context.snapshot() as snapshot:
                 indexes = snapshot.jobs.modify_indexes_of_source(plan.source.name)
             cache.applied_commit = read.info.commit.id
-            cache.applied_jobs = read.discovery.jobs
+            settings = read.source or plan.source
+            cache.commit_jobs = CommitJobs(cache.applied_commit, settings, read.discovery.jobs)
             cache.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
             return rollout
         raise ConflictError(
