@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from orchgit.model.source import Source
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.cluster.snapshots import Repositories
+
+
+class HeldChoice(NamedTuple):
+    """Held versions that a request names: those of `jobs` (namespace, id), or `every` one."""
+
+    jobs: Sequence[tuple[str, str]]
+    every: bool
 
 
 class GitopsPort(Protocol):
@@ -26,6 +33,12 @@ class GitopsPort(Protocol):
         self, source: str, jobs: Sequence[tuple[str, str]], writes: RequestWrites | None
     ) -> Any:
         """Creates these jobs (namespace, id) of the applied commit again; returns the rollout."""
+        ...
+
+    async def retry(
+        self, source: str, wanted: HeldChoice, by: str, writes: RequestWrites | None
+    ) -> Any:
+        """Applies held versions of the applied commit again; returns the rollout."""
         ...
 
     def wake(self, source: str) -> None:
