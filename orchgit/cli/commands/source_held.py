@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
-from orchgit.cli.commands.rollout import follow
 from orchgit.cli.options import connected, detach_option, option
 from orchgit.cli.printing.output import ago, heading, plain, short, table
 from orchgit.cli.user_name import user_name
@@ -30,7 +29,10 @@ def retry(client: ApiClient, name: str, job: tuple[str, ...], every: bool, detac
     names = ", ".join(each["JobID"] for each in made["Jobs"])
     click.echo(f"Retrying {names or 'nothing'} in rollout {short(made['ID'])}...")
     if not detach:
-        raise SystemExit(follow(client, made["ID"]))
+        # Imported here: other commands need none of its modules, and should start fast.
+        from orchgit.cli.rollout_watching import RolloutWatch
+
+        raise SystemExit(RolloutWatch(client).follow(made["ID"]))
 
 
 def show_held(client: ApiClient, name: str) -> None:

@@ -72,7 +72,7 @@ def applied_jobs(
     applied, known = source.status.applied_commit, cache.commit_jobs
     if known is not None and known.commit_id == applied:
         return known.jobs
-    if not repository.has_commit(applied):
+    if not applied or not repository.has_commit(applied):
         return {}
     return cache.discoverer.discover(CommitTree(repository, applied), source).jobs
 
@@ -95,6 +95,13 @@ class CommitApplier:
         if source is None:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
         return source
+
+    def applied_ref(self, source: Source) -> str:
+        """Returns the full name of the ref at which the source's applied commit was found; '' if
+        its rollout is not stored any more."""
+        with self._context.snapshot() as snapshot:
+            rollout = snapshot.rollouts.get(source.status.applied_rollout)
+        return rollout.ref if rollout is not None else ""
 
     async def read(
         self, repository: Repository, commit_id: str, source: Source, cache: SourceCache
