@@ -129,7 +129,9 @@ async def change(call: ApiCall) -> Response:
     def changed(source: Source) -> Source:
         settings = nomad_json.tree(source)
         prune = {**settings["Prune"], **named.get("Prune", {})}
-        wanted = nomad_json.convert({**settings, **named, "Prune": prune}, Source)
+        drift = {**settings["Drift"], **(named.get("Drift") or {})}
+        changed = {**settings, **named, "Prune": prune, "Drift": drift}
+        wanted = nomad_json.convert(changed, Source)
         pause = source.pause
         if wanted.paused != source.paused:
             pause = PauseRecord(at_ns=call.context.now_ns())

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
-from orchgit.cli.commands.source_drift import show_drift
+from orchgit.cli.commands.source_drift import drift_policy, drifted_jobs, show_drift
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
 from orchgit.cli.printing.output import ago, duration, pairs, plain, short, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -173,7 +173,9 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
             ("Paths", plain(", ".join(data["Paths"]))),
             ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
             ("Rollout deadline", deadline),
+            ("Drift policy", drift_policy(data["Drift"])),
             ("State", _state(data)),
+            ("Drifted jobs", drifted_jobs(client, name)),
             ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
             ("Applied commit", seen["AppliedCommit"] or "<none yet>"),
             ("Applied rollout", short(seen["AppliedRollout"])),
