@@ -110,7 +110,7 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     Source: ("drift", "pause"),
     SourceStatus: (),
     Rollout: (),
-    RolloutJob: (),
+    RolloutJob: ("cause", "content_id"),
 }
 """Fields that servers of version 3 would drop; all have defaults."""
 

@@ -14,6 +14,7 @@ from orchgit.state.tables.deployments import DeploymentReads
 from orchgit.state.tables.drifted_jobs import DriftedJobReads
 from orchgit.state.tables.evaluations import EvaluationReads
 from orchgit.state.tables.git_refs import GitRefReads
+from orchgit.state.tables.held_versions import HeldVersionReads
 from orchgit.state.tables.host_volumes import HostVolumeReads
 from orchgit.state.tables.job_submissions import JobSubmissionReads
 from orchgit.state.tables.job_summaries import JobSummaryReads
@@ -46,6 +47,7 @@ class StateReads:
         self.drifted_jobs = DriftedJobReads(connection)
         self.evaluations = EvaluationReads(connection)
         self.git_refs = GitRefReads(connection)
+        self.held_versions = HeldVersionReads(connection)
         self.host_volumes = HostVolumeReads(connection)
         self.job_submissions = JobSubmissionReads(connection)
         self.job_summaries = JobSummaryReads(connection)
