@@ -94,7 +94,7 @@ class Rollout(Model):
     reverts: str = ""
     """The id of the rollout that this one reverts, if it is a revert."""
     trigger: str = ""
-    """push, webhook, poll, watch, api or revert."""
+    """push, webhook, poll, watch, api, retry, drift or revert."""
     pusher: str = ""
     status: str = RolloutStatus.PENDING
     status_description: str = ""

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
+from orchgit.api.errors import text_response
 from orchgit.api.gitops_port import GitopsPort
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
@@ -233,6 +234,14 @@ async def drift(call: ApiCall) -> Response:
     return await answer_list(call, ("drifted_jobs",), read)
 
 
+async def drift_patch(call: ApiCall) -> Response:
+    """Returns a patch for `git apply` that makes the files of drifted jobs say what runs."""
+    source = call.query.get("source", "")
+    if not source:
+        raise InvalidInputError("cannot make a patch: name a source with `?source=`")
+    return text_response(await _gitops(call).drift_patch(source), 200)
+
+
 async def plan(call: ApiCall) -> Response:
     """Returns what a commit with these files would do to `BaseFiles`, or to what is
     registered now."""
@@ -391,6 +400,7 @@ ENDPOINTS = [
     endpoint("/v1/gitops/source/{name}/plan", put=plan),
     endpoint("/v1/gitops/release", put=release),
     endpoint("/v1/gitops/drift", get=drift),
+    endpoint("/v1/gitops/drift/patch", get=drift_patch),
     endpoint("/v1/gitops/rollouts", get=rollouts),
     endpoint("/v1/gitops/rollout/{rollout_id}", get=rollout, delete=forget),
     endpoint("/v1/gitops/rollout/{rollout_id}/revert", put=revert),

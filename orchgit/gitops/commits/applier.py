@@ -181,11 +181,19 @@ class CommitApplier:
                 continue
             with self._context.snapshot() as snapshot:
                 indexes = snapshot.jobs.modify_indexes_of_source(plan.source.name)
+            before = cache.last_applied_for(plan.source) or {}
             cache.applied_commit = read.info.commit.id
             settings = read.source or plan.source
             cache.commit_jobs = CommitJobs(cache.applied_commit, settings, read.discovery.jobs)
             cache.applied_jobs = read.discovery.jobs
-            cache.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
+            applied = last_applied_jobs(read.discovery.jobs, indexes, index)
+            asked = plan.request.asked
+            if asked is not None:
+                # The other jobs are not what the commit wants just because it was applied again.
+                same = read.discovery.jobs
+                kept = {key: each for key, each in before.items() if same.get(key) is each.desired}
+                applied = kept | {key: each for key, each in applied.items() if key in asked}
+            cache.last_applied = applied
             return rollout
         raise ConflictError(
             f"cannot apply commit {read.info.commit.id[:12]}: its jobs were changed by others "

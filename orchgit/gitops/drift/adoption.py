@@ -56,6 +56,8 @@ def edited_file(content: bytes, path: str, found: Sequence[Difference]) -> bytes
 
 
 def _edit(found: Difference) -> ValueEdit:
+    if found.may_be_secret:
+        raise CannotAdopt(f"{found.dotted}: it may be a secret, and is not written to git")
     if found.kind in ("block", "-"):
         raise CannotAdopt(f"{found.dotted}: it is a whole block, not one plain value")
     if found.new is None:

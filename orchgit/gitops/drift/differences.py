@@ -50,6 +50,11 @@ class Difference:
     def dotted(self) -> str:
         return ".".join(self.path)
 
+    @property
+    def may_be_secret(self) -> bool:
+        """Whether a name on the path tells of a secret."""
+        return any(_SECRET.search(part) for part in self.path[1:])
+
 
 def differences(old: Job, new: Job) -> list[Difference]:
     """Returns every difference between the specifications of two jobs of one id."""
@@ -169,9 +174,8 @@ def shown_fields(
 
 
 def _shown_field(found: Difference, secrets: Sequence[str]) -> DriftField:
-    is_secret = any(_SECRET.search(part) for part in found.path[1:])
     old, new = _shown_value(found.old, found.kind), _shown_value(found.new, found.kind)
-    if is_secret or any(secret in text for text in (old, new) for secret in secrets):
+    if found.may_be_secret or any(secret in text for text in (old, new) for secret in secrets):
         old, new = old and HIDDEN, new and HIDDEN
     return DriftField(found.dotted[:_MAX_PATH], _shortened(old), _shortened(new))
 

@@ -56,6 +56,9 @@ class ApiGitops:
     ) -> Rollout:
         return await self._gitops.rerun(source, jobs, writes)
 
+    async def drift_patch(self, source: str) -> str:
+        return await self._gitops.drift_patch(source)
+
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
 
