@@ -7,10 +7,8 @@ from typing import Any
 
 import click
 
-from orchgit.cli.client.http_client import ApiClient
-from orchgit.cli.printing.output import ago, console, duration, plain
+from orchgit.cli.printing.output import ago, console, plain
 
-_MAX_NAMES = 5
 _DONE_BY = {
     "register": "job run",
     "scale": "job scale",
@@ -45,23 +43,6 @@ def show_drift(found: Sequence[dict[str, Any]]) -> None:
             console().print(f"    and {each['MoreFields']} more differences")
         if each["Note"]:
             console().print(f"    [yellow]{plain(each['Note'])}[/yellow]")
-
-
-def drift_policy(policy: dict[str, Any]) -> str:
-    """Returns what becomes of changes by hand."""
-    after = f" after {duration(policy['Delay'])}" if policy["Action"] != "report" else ""
-    ignored = f", but for {', '.join(policy['Ignore'])}" if policy["Ignore"] else ""
-    return plain(f"{policy['Action']}{after}{ignored}")
-
-
-def drifted_jobs(client: ApiClient, source: str) -> str:
-    """Returns the names of the source's jobs that have drifted, and where to look further."""
-    found = client.get("/v1/gitops/drift", source=source)
-    if not found:
-        return "none"
-    names = ", ".join(each["JobID"] for each in found[:_MAX_NAMES])
-    more = ", ..." if len(found) > _MAX_NAMES else ""
-    return plain(f"{len(found)} ({names}{more}); `orchgit source drift {source}` shows them")
 
 
 def _by(drift: dict[str, Any]) -> str:

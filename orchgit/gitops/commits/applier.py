@@ -70,9 +70,11 @@ def applied_jobs(
     """Returns the jobs of the applied commit, from the cache if it has them. None are known where
     this server lacks the commit."""
     applied = source.status.applied_commit
-    known = cache.applied_jobs_of(applied)
-    if known is not None or not repository.has_commit(applied):
-        return known or {}
+    known = cache.commit_jobs
+    if known is not None and known.is_applied(source):
+        return known.jobs
+    if not applied or not repository.has_commit(applied):
+        return {}
     return cache.discoverer.discover(CommitTree(repository, applied), source).jobs
 
 
@@ -94,6 +96,13 @@ class CommitApplier:
         if source is None:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
         return source
+
+    def applied_ref(self, source: Source) -> str:
+        """Returns the full name of the ref at which the source's applied commit was found; '' if
+        its rollout is not stored any more."""
+        with self._context.snapshot() as snapshot:
+            rollout = snapshot.rollouts.get(source.status.applied_rollout)
+        return rollout.ref if rollout is not None else ""
 
     async def read(
         self, repository: Repository, commit_id: str, source: Source, cache: SourceCache
@@ -185,7 +194,6 @@ class CommitApplier:
             cache.applied_commit = read.info.commit.id
             settings = read.source or plan.source
             cache.commit_jobs = CommitJobs(cache.applied_commit, settings, read.discovery.jobs)
-            cache.applied_jobs = read.discovery.jobs
             applied = last_applied_jobs(read.discovery.jobs, indexes, index)
             asked = plan.request.asked
             if asked is not None:

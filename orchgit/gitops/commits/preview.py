@@ -27,8 +27,8 @@ from orchgit.model.held_version import HeldVersion
 from orchgit.model.rollout import ChangeCause, Commit
 from orchgit.model.source import Source
 
-PREVIEW_BUDGET_S = 60.0
-"""How long the scheduler may plan for `orchgit diff`; the jobs left then are counted."""
+FIT_BUDGET_S = 60.0
+"""How long the scheduler may plan for `orchgit diff -fit`; the jobs left then are counted."""
 
 
 class PreviewHandChange(Model):
@@ -89,9 +89,12 @@ class Previewer:
     services: CommitServices
     forecaster: Forecaster
 
-    async def of_files(self, source_name: str, files: Mapping[str, bytes]) -> Preview:
+    async def of_files(
+        self, source_name: str, files: Mapping[str, bytes], fit: bool = False
+    ) -> Preview:
         """Returns what a commit of `files` would do now. `files` are a whole work tree, by path
-        from its root: a job whose file is not among them would be deleted."""
+        from its root: a job whose file is not among them would be deleted. With `fit` the scheduler
+        may plan for `FIT_BUDGET_S`, else as long as for a push."""
         source = self.services.applier.source(source_name)
         cache = self.services.caches.of(source_name)
         repository = self.services.mirrors.get(source_name).open()
@@ -100,7 +103,8 @@ class Previewer:
         plan = await self.services.applier.plan(read, source_name, cache)
         if plan.problems:
             return _preview_of(plan, None)
-        return _preview_of(plan, await self.forecaster.forecast(plan, PREVIEW_BUDGET_S))
+        budget_s = FIT_BUDGET_S if fit else None
+        return _preview_of(plan, await self.forecaster.forecast(plan, budget_s))
 
     async def between(
         self, source_name: str, old_files: Mapping[str, bytes], new_files: Mapping[str, bytes]

@@ -33,26 +33,26 @@ class CommitJobs:
 
 
 def _read_settings(source: Source) -> tuple[object, ...]:
-    return (source.namespace, source.paths, source.variables, source.var_files)
+    return (
+        source.namespace,
+        source.region,
+        source.paths,
+        source.exclude,
+        source.variables,
+        source.var_files,
+    )
 
 
 @dataclass(slots=True)
 class SourceCache:
-    """The cache of one source. `applied_jobs` are the jobs of `applied_commit`, `last_applied` how
-    they were registered; the state's own applied commit invalidates both. `commit_jobs` are the
-    jobs of the applied commit as the source's settings mean them now, or of one before it."""
+    """The cache of one source. `last_applied` holds the jobs of `applied_commit` as they were
+    registered; the state's own applied commit invalidates it. `commit_jobs` are all jobs of the
+    applied commit, or of one before it."""
 
     discoverer: Discoverer
     applied_commit: str = ""
-    applied_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
     last_applied: Mapping[JobKey, LastApplied] = field(default_factory=dict)
     commit_jobs: CommitJobs | None = None
-
-    def applied_jobs_of(self, commit_id: str) -> Mapping[JobKey, DesiredJob] | None:
-        """Returns the jobs of the applied commit; None where they have to be read again."""
-        if not commit_id:
-            return {}
-        return self.applied_jobs if commit_id == self.applied_commit else None
 
     def last_applied_for(self, source: Source) -> Mapping[JobKey, LastApplied] | None:
         """Returns the cached jobs, or None where the state names another commit as applied."""
@@ -61,17 +61,20 @@ class SourceCache:
 
 
 class SourceCaches:
-    """The caches of all sources, by the source's name. All share one parser and one disk cache."""
+    """The caches of all sources, by the source's name. All share one parser and one disk cache.
+    `region` is the cluster's."""
 
-    def __init__(self, parser: JobParser, disk: DiskParseCache) -> None:
+    def __init__(self, parser: JobParser, disk: DiskParseCache, region: str) -> None:
         self._parser = parser
         self._disk = disk
+        self._region = region
         self._caches: dict[str, SourceCache] = {}
 
     def of(self, source: str) -> SourceCache:
         """Returns the source's cache; an empty one at first use."""
         if source not in self._caches:
-            self._caches[source] = SourceCache(Discoverer(self._parser, ParseCache(self._disk)))
+            discoverer = Discoverer(self._parser, ParseCache(self._disk), self._region)
+            self._caches[source] = SourceCache(discoverer)
         return self._caches[source]
 
     def forget(self, source: str) -> None:

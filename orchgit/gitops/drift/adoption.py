@@ -81,8 +81,8 @@ class EditedTree:
         self._tree = tree
         self._edited = edited
 
-    def matching(self, globs: Sequence[str]) -> list[TreeEntry]:
-        return [self._with_edit(entry) for entry in self._tree.matching(globs)]
+    def matching(self, globs: Sequence[str], exclude: Sequence[str] = ()) -> list[TreeEntry]:
+        return [self._with_edit(entry) for entry in self._tree.matching(globs, exclude)]
 
     def entry(self, path: str) -> TreeEntry | None:
         found = self._tree.entry(path)

@@ -6,7 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.causes import hand_change_text
-from orchgit.gitops.commits.fit_text import blocked_lines, counts_text, job_text, verdict_text
+from orchgit.gitops.commits.fit_text import (
+    SIGNS,
+    blocked_lines,
+    counts_text,
+    job_text,
+    preempted_lines,
+    verdict_text,
+)
 from orchgit.gitops.commits.holds import held_text
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.rollouts.health import ENDED, JobProgress
@@ -15,7 +22,6 @@ from orchgit.model.job import Job
 from orchgit.model.rollout import ChangeCause, Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 
 _MARKS: dict[str, str] = {JobProgress.HEALTHY: "ok", JobProgress.SUPERSEDED: ">>"}
-_SIGNS = {JobAction.CREATE: "+", JobAction.UPDATE: "~", JobAction.DELETE: "-"}
 _CAUSES = {
     ChangeCause.DRIFT: "not changed by this commit: changed by hand",
     ChangeCause.RETRY: "retried",
@@ -33,7 +39,7 @@ def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str
     for action in changes[:_MAX_LISTED]:
         job_fit = fits.get(action.key)
         why = f" ({_CAUSES[action.cause]})" if action.cause in _CAUSES else ""
-        yield f"  {_SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}{why}"
+        yield f"  {SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}{why}"
         if action.by_hand is not None:
             yield f"      overwrites {hand_change_text(action.by_hand)}"
         yield from (f"      {reason}" for reason in (blocked_lines(job_fit) if job_fit else ()))
@@ -47,6 +53,7 @@ def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str
     if plan.actions.kept:
         yield f"  . {len(plan.actions.kept)} without a file, kept because the source does not prune"
     yield from (f"  warning: {warning}" for warning in plan.warnings[:_MAX_LISTED])
+    yield from (f"  {line}" for line in preempted_lines(fit))
     if not fit.fits:
         yield f"  {verdict_text(fit)}"
 
