@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.gitops.rollouts.failed_versions import failed_versions
 from orchgit.gitops.rollouts.health import ENDED, Deadline, JobView, judge_job, judge_rollout
+from orchgit.gitops.rollouts.timings import RolloutTimings
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.rollout import JobAction, Rollout, RolloutJob
 from orchgit.services.context import UseCaseContext
@@ -59,6 +60,7 @@ class RolloutTracker:
     def __init__(self, context: UseCaseContext, config: TrackerConfig | None = None) -> None:
         self._context = context
         self._config = config or TrackerConfig()
+        self.timings = RolloutTimings()
         self._latest: dict[str, Rollout] = {}
         self._recorded_at_s: dict[str, float] = {}
         self._news = asyncio.Condition()
@@ -67,6 +69,7 @@ class RolloutTracker:
     async def run(self) -> None:
         """Runs until cancelled; then those who follow a rollout get UnavailableError."""
         self._running = True
+        self.timings.start(self._context.now_ns())
         try:
             while True:
                 started_s = self._context.clock.monotonic_s()
@@ -118,6 +121,10 @@ class RolloutTracker:
         if judgement.failed or self._is_due(before, after):
             await record_rollout(self._context, after, judgement.failed)
             self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
+        if known is None or not known.was_applied:
+            self.timings.applied(after)
+        if after.is_terminal:
+            self.timings.ended(after)
         async with self._news:
             while len(self._latest) >= _MAX_LATEST:
                 self._latest.pop(next(iter(self._latest)))
