@@ -54,6 +54,14 @@ class DriftPolicy(Model):
     delay_ns: int = 5_000_000_000
 
 
+class TagPolicy(Model):
+    """Which tags a `ref` of `semver:<range>` looks at: those that begin with `prefix`, and versions
+    with a pre-release part only where `prereleases` says so."""
+
+    prefix: str = ""
+    prereleases: bool = False
+
+
 class PauseRecord(Model):
     """Who last paused or resumed a source, when and why. The name is the one that the client gave.
 
@@ -131,15 +139,19 @@ class AppliedJob(Model):
         return f"{self.namespace}/{self.job_id}"
 
 
+DEFAULT_PATHS = ("**/*.nomad.hcl", "**/*.nomad", "**/*.nomad.json", "**/*.hcl")
+
+
 class Source(Model):
-    """`url` is empty for the built-in remote; `paths` are globs inside the tree."""
+    """`url` is empty for the built-in remote; `paths` are globs inside the tree, less those that
+    match `exclude`."""
 
     name: str = ""
     namespace: str = "default"
     kind: str = SourceKind.BUILTIN
     url: str = ""
     ref: str = "refs/heads/main"
-    paths: list[str] = field(default_factory=lambda: ["**/*.nomad.hcl", "**/*.nomad", "**/*.hcl"])
+    paths: list[str] = field(default_factory=lambda: list(DEFAULT_PATHS))
     variables: dict[str, str] = {}
     var_files: list[str] = []
     poll_interval_ns: int = 15_000_000_000
@@ -156,6 +168,14 @@ class Source(Model):
     rollout_deadline_ns: int = 0
     """How long a job of a rollout may make no progress; 0: as the job's own deadlines say."""
     drift: DriftPolicy = field(default_factory=DriftPolicy)
+    exclude: list[str] = []
+    region: str = ""
+    """The region of jobs that name none; only the server's own is accepted. '': the server's."""
+    tags: TagPolicy = field(default_factory=TagPolicy)
+    repository: str = ""
+    """Name of the built-in repository; several sources may follow one. '': the source's name."""
+    ca_certificates: str = ""
+    """PEM of the authorities that sign the remote's certificate; '': those of the machine."""
     pause: PauseRecord = field(default_factory=PauseRecord)
     """Kept by the server: how `paused` came to be what it is."""
     status: SourceStatus = field(default_factory=SourceStatus)

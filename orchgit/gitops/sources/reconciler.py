@@ -15,11 +15,13 @@ from msgspec.structs import replace
 
 from orchgit.backoff import backoff_s
 from orchgit.errors import JobFileError, OrchgitError, SourceError, UnavailableError
+from orchgit.gitops.commits.descent import refusal_of_move
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.git.refs import ResolvedRef, is_commit_id
 from orchgit.gitops.mirrors.mirror import Mirror
-from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, full_ref
+from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, followed_ref
 from orchgit.gitops.sources.access import credential_of, opened_url
 from orchgit.gitops.sources.fetch import FETCHED_REF, update_mirror
 from orchgit.gitops.sources.health import error_kind
@@ -164,14 +166,14 @@ class SourceReconciler:
             now_ns = self._services.context.now_ns()
             self.check = replace(self.check, known=True, last_check_ns=now_ns)
             if source.kind == SourceKind.BUILTIN:
-                commit_id = await self._builtin_commit(source)
+                wanted = await self._builtin_commit(source)
             else:
-                commit_id = await self._fetched_commit(source)
-            if commit_id is None:
+                wanted = await self._fetched_commit(source)
+            if wanted is None:
                 self.check = replace(self.check, remote_commit="")
                 await self._record_error("")
                 return SyncResult("unchanged", f"source {self.name} has no commit yet")
-            self._found = commit_id
+            commit_id = self._found = wanted.commit_id
             self.check = replace(self.check, remote_commit=commit_id)
             if commit_id == source.status.applied_commit:
                 await self._record_error("")
@@ -179,14 +181,14 @@ class SourceReconciler:
             if commit_id in source.status.quarantined:
                 await self._record_error("")
                 return SyncResult("held", "this commit was reverted", commit_id)
-            if not self._is_due(source, commit_id, wake):
+            if not self._is_due(source, wanted, wake):
                 return SyncResult("refused", source.status.last_error, commit_id)
-            rollout = await self._apply(source, commit_id, wake)
+            rollout = await self._apply(source, wanted, wake)
             result = "applied" if rollout.was_applied else "waiting"
             return SyncResult(result, rollout.status_description, commit_id, rollout.id)
 
-    async def _fetched_commit(self, source: Source) -> str | None:
-        """Returns the commit of the remote's ref, fetched if it is new."""
+    async def _fetched_commit(self, source: Source) -> ResolvedRef | None:
+        """Returns the remote's ref and its commit, fetched if it is new."""
         await self._services.synchronizer.sync_refs_locked(self._mirror)
         known = source.status.applied_commit
         if not self._mirror.open().has_commit(known):
@@ -195,8 +197,8 @@ class SourceReconciler:
         url = await asyncio.to_thread(opened_url, self._config, source, server)
         credential = credential_of(self._config, source, server)
         try:
-            commit_id = await update_mirror(
-                self._services.git, self._mirror.path, url, source.ref, known, credential
+            wanted = await update_mirror(
+                self._services.git, self._mirror.path, url, source, known, credential
             )
         except SourceError as error:
             if source.kind != SourceKind.LOCAL:
@@ -204,33 +206,42 @@ class SourceReconciler:
             raise SourceError(
                 f"{error} (a local source is read on the machine of {server}, which leads)"
             ) from error
-        if commit_id == known:
-            return commit_id
+        if wanted.commit_id == known:
+            return wanted
         self._services.maintenance.after_write(self._mirror)
-        return self._mirror.open().resolve(FETCHED_REF)
+        fetched = self._mirror.open().resolve(FETCHED_REF)
+        return ResolvedRef(wanted.name, fetched) if fetched is not None else None
 
-    async def _builtin_commit(self, source: Source) -> str | None:
-        """Returns the branch's commit. Raises SourceError while this server, a new leader perhaps,
-        lacks its objects."""
+    async def _builtin_commit(self, source: Source) -> ResolvedRef | None:
+        """Returns the followed ref and its commit. Raises SourceError while this server, a new
+        leader perhaps, lacks its objects."""
         missing = await self._services.synchronizer.sync_refs_locked(self._mirror)
-        branch = await self._branch(source)
-        for commit_id in (branch, source.status.applied_commit):
-            if commit_id and commit_id in missing:
+        name, target = await self._followed(source)
+        for object_id in (target, source.status.applied_commit):
+            if object_id and object_id in missing:
                 raise SourceError(
                     f"cannot apply source {source.name!r} yet: this server lacks commit "
-                    f"{commit_id[:12]} and is fetching it from the other servers"
+                    f"{object_id[:12]} and is fetching it from the other servers"
                 )
-        return branch
+        commit_id = self._mirror.open().peel(target) if target else None
+        return ResolvedRef(name, commit_id) if commit_id is not None else None
 
-    async def _branch(self, source: Source) -> str | None:
-        """Returns where the log says that the branch is. Refs from before refs were in the log, and
-        a branch that is followed before its first push, are entered there first."""
+    async def _followed(self, source: Source) -> tuple[str, str | None]:
+        """Returns the followed ref, and the object at which the log says that it is.
+
+        Refs from before refs were in the log, and a branch that is followed before its first push,
+        are entered there first.
+        """
         with self._services.context.snapshot() as snapshot:
             known = snapshot.git_refs.of_source(source.name)
-        followed, applied = full_ref(source.ref), source.status.applied_commit
+        followed, applied = followed_ref(source, known), source.status.applied_commit
         repository = self._mirror.open()
-        if followed in known or not applied or not repository.has_commit(applied):
-            return known.get(followed)
+        if is_commit_id(followed):
+            return followed, followed if repository.has_commit(followed) else None
+        is_branch = followed.startswith("refs/heads/")
+        is_known = followed in known or not is_branch or not applied
+        if is_known or not repository.has_commit(applied):
+            return followed, known.get(followed)
         found = {} if known else repository.refs()
         moves = {ref: each for ref, each in found.items() if ref.startswith(PUBLIC_PREFIXES)}
         branch = repository.resolve(followed)
@@ -240,29 +251,29 @@ class SourceReconciler:
         entered = [RefMove(ref, "", each) for ref, each in moves.items()]
         await move_refs(self._services.context, source.name, entered)
         await self._services.synchronizer.sync_refs_locked(self._mirror)
-        return branch
+        return followed, branch
 
-    def _is_due(self, source: Source, commit_id: str, wake: Wake) -> bool:
+    def _is_due(self, source: Source, wanted: ResolvedRef, wake: Wake) -> bool:
         """Returns whether to apply a new commit. A refused one is tried again only when forced, or
         when another error took the place of its problems in the source's status. Raises SourceError
-        where history was rewritten."""
+        where history was rewritten or a tag went back."""
+        commit_id = wanted.commit_id
         if commit_id == source.status.seen_commit and not wake.force:
             return error_kind(source) != SourceErrorKind.HELD
         applied = source.status.applied_commit
         descends = not applied or self._mirror.open().is_descendant(commit_id, applied)
-        if not descends and not source.allow_rewind:
-            raise SourceError(
-                f"cannot apply commit {commit_id[:12]} of source {source.name!r}: it does not "
-                f"descend from the applied commit {applied[:12]}; was history rewritten? "
-                f"`orchgit source set {source.name} -allow-rewind` accepts it"
-            )
+        applied_ref = self._services.applier.applied_ref(source)
+        refusal = refusal_of_move(source, wanted, applied_ref, descends)
+        if refusal:
+            raise SourceError(refusal)
         return True
 
-    async def _apply(self, source: Source, commit_id: str, wake: Wake) -> Rollout:
+    async def _apply(self, source: Source, wanted: ResolvedRef, wake: Wake) -> Rollout:
+        commit_id = wanted.commit_id
         applier, cache = self._services.applier, self._services.caches.of(self.name)
         read = await applier.read(self._mirror.open(), commit_id, source, cache)
         plan = await applier.plan(read, self.name, cache)
-        trigger = Trigger(wake.trigger)
+        trigger = Trigger(wake.trigger, ref=wanted.name)
         if plan.problems:
             if not self._is_recorded(commit_id, plan.problems):
                 await applier.record_refused(source, read, plan.problems, trigger)

@@ -12,9 +12,11 @@ from orchgit.api.metric_values import Gauge, Histogram
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.globs import compile_globs
-from orchgit.gitops.git.refs import check_ref_name
+from orchgit.gitops.git.refs import check_followed_ref
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.mirrors.backup import RepositoryBackup
+from orchgit.gitops.parsing.regions import check_region
+from orchgit.gitops.rollouts.report import RolloutReport
 from orchgit.gitops.sources.access import check_access
 from orchgit.gitops.sources.status_reader import SourceReport
 from orchgit.model.rollout import JobAction, Rollout
@@ -39,9 +41,10 @@ class ApiGitops:
         return self._gitops.backup
 
     def check_source(self, source: Source) -> None:
-        check_ref_name(source.ref)
+        check_followed_ref(source.ref, source.tags)
+        check_region(source, self._config.region)
         check_access(self._config, source, self._gitops.synchronizer.own_name)
-        compile_globs(tuple(source.paths))
+        compile_globs((*source.paths, *source.exclude))
         self._check_named("credential", source.credential, self._config.credentials)
         self._check_named("webhook secret", source.webhook_secret, self._config.webhook_secrets)
 
@@ -84,6 +87,9 @@ class ApiGitops:
 
     async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Rollout:
         return await self._gitops.revert(rollout_id, writes=writes)
+
+    async def rollout_report(self, rollout: Rollout) -> RolloutReport:
+        return await self._gitops.reporter.report(rollout)
 
     async def plan_files(
         self,
