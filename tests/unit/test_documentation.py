@@ -24,6 +24,7 @@ from orchgit.model.job import JobStatus
 from orchgit.model.node import NodeStatus
 from orchgit.model.rollout import RolloutStatus
 from orchgit.model.server import ServerState
+from orchgit.model.source_health import HealthStatus
 
 ROOT = Path(__file__).parents[2]
 CODE = ("orchgit", "agent", "jobspec")
@@ -153,6 +154,7 @@ STATES = {
     "Allocations": [DesiredStatus, ClientStatus],
     "Deployments": [DeploymentStatus],
     "Rollouts": [RolloutStatus, JobProgress],
+    "Sources": [HealthStatus],
     "Jobs": [JobStatus],
     "Nodes": [NodeStatus],
     "Servers": [ServerState],
