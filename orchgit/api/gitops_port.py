@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from orchgit.api.metric_values import Gauge, Histogram
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.model.source_health import SourceCheck, SourceHealth, SyncResult
@@ -31,6 +32,13 @@ class SourceReportPort(Protocol):
         ...
 
 
+class HeldChoice(NamedTuple):
+    """Held versions that a request names: those of `jobs` (namespace, id), or `every` one."""
+
+    jobs: Sequence[tuple[str, str]]
+    every: bool
+
+
 class GitopsPort(Protocol):
     def check_source(self, source: Source) -> None:
         """Raises InvalidInputError for a URL, ref, path or secret's name that cannot be used.
@@ -49,6 +57,19 @@ class GitopsPort(Protocol):
         """Creates these jobs (namespace, id) of the applied commit again; returns the rollout."""
         ...
 
+    async def retry(
+        self, source: str, wanted: HeldChoice, by: str, writes: RequestWrites | None
+    ) -> Any:
+        """Applies held versions of the applied commit again; returns the rollout."""
+        ...
+
+    async def drift_patch(self, source: str) -> str:
+        """Returns a patch that makes the files of the source's drifted jobs say what runs now.
+
+        Raises NotFoundError if there is no such source.
+        """
+        ...
+
     def wake(self, source: str) -> None:
         """Looks for new commits of a source now."""
         ...
@@ -59,6 +80,10 @@ class GitopsPort(Protocol):
 
     def reports(self, snapshot: Snapshot) -> Sequence[SourceReportPort]:
         """The reports of all sources, by name."""
+        ...
+
+    def metrics(self, snapshot: Snapshot) -> Sequence[Gauge | Histogram]:
+        """The metrics of the sources where this server leads, else none; in any thread."""
         ...
 
     async def sync(self, source: str) -> SyncResult:

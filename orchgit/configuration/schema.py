@@ -133,6 +133,14 @@ class CredentialSection(Section):
     urls: list[str] = []
 
 
+class DriftSection(Section):
+    """A source's `drift` block."""
+
+    action: str = "report"
+    ignore: list[str] = []
+    delay: str = "5s"
+
+
 class SourceSection(Section):
     url: str = ""
     kind: str = ""
@@ -155,6 +163,7 @@ class SourceSection(Section):
     allow_rewind: bool = False
     adopt: bool = False
     rollout_deadline: str = ""
+    drift: DriftSection = msgspec.field(default_factory=DriftSection)
 
 
 class GitopsLimitsSection(Section):

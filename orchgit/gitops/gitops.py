@@ -14,13 +14,17 @@ from starlette.routing import Route
 from orchgit.gitops.commits.applier import CommitApplier
 from orchgit.gitops.commits.forecast import Forecaster
 from orchgit.gitops.commits.preview import Preview, Previewer
-from orchgit.gitops.commits.rerun import Rerunner
+from orchgit.gitops.commits.rerun import Rerunner, RetryRequest
 from orchgit.gitops.commits.revert import Reverter
 from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
+from orchgit.gitops.commits.stage_runner import StageRunner
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.drift.adopter import Adopter
+from orchgit.gitops.drift.corrector import DriftCorrector
 from orchgit.gitops.drift.detector import DriftDetector
+from orchgit.gitops.drift.healer import Healer
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.backup import RepositoryBackup
 from orchgit.gitops.mirrors.maintenance import Maintenance
@@ -101,8 +105,13 @@ class Gitops:
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )
-        self.tracker = RolloutTracker(context, config.tracker)
+        self._stages = StageRunner(self._services, config.tracker.patience_s)
+        self.tracker = RolloutTracker(context, config.tracker, self._stages.apply_open_stage)
+        self._adopter = Adopter(self._services)
         self._drift = DriftDetector(self._services)
+        self._corrector = DriftCorrector(
+            context, heal=Healer(self._services).heal, adopt=self._adopter.adopt
+        )
         self._previewer = Previewer(self._services, ports.forecaster)
         self._seeder = Seeder(self._services)
 
@@ -148,11 +157,11 @@ class Gitops:
         await self._ports.peer_client.close()
 
     async def start(self) -> None:
-        """Starts the leader's loops: one for each source, one for the active rollouts, one for
+        """Starts the leader's loops: one for each source, one for the active rollouts, two for
         drift."""
         if self._leader_tasks:
             return
-        loops = (self._loops.run(), self.tracker.run(), self._drift.run())
+        loops = (self._loops.run(), self.tracker.run(), self._drift.run(), self._corrector.run())
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._leader_tasks:
             task.add_done_callback(_log_failure)
@@ -163,6 +172,7 @@ class Gitops:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._stages.stop()
         self._disk_cache.close()
         await asyncio.to_thread(self._ports.parser.close)
 
@@ -176,6 +186,14 @@ class Gitops:
             sources = snapshot.sources.of_repository(repository)
         for source in sources:
             self.wake(source.name)
+
+    @property
+    def leads(self) -> bool:
+        """Whether the leader's loops run here."""
+        return bool(self._leader_tasks)
+
+    def now_ns(self) -> int:
+        return self._services.context.now_ns()
 
     async def sync(self, source: str) -> SyncResult:
         """Checks the source for new commits, and returns what that came to. Raises NotFoundError
@@ -193,6 +211,12 @@ class Gitops:
         """Creates jobs of the applied commit again; see `Rerunner.rerun`."""
         return await Rerunner(self._services.noting(writes)).rerun(source, jobs)
 
+    async def retry(
+        self, source: str, request: RetryRequest, writes: RequestWrites | None = None
+    ) -> Rollout:
+        """Applies held versions of the applied commit again; see `Rerunner.retry`."""
+        return await Rerunner(self._services.noting(writes)).retry(source, request)
+
     async def preview_files(
         self,
         source: str,
@@ -205,6 +229,10 @@ class Gitops:
         if base_files is not None:
             return await self._previewer.between(source, base_files, files)
         return await self._previewer.of_files(source, files, fit)
+
+    async def drift_patch(self, source: str) -> str:
+        """Returns a patch that makes files say what runs now; see `Adopter.patch`."""
+        return await self._adopter.patch(source)
 
     async def revert(
         self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None

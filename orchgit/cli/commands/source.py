@@ -1,4 +1,4 @@
-"""`orchgit source`: add, set, rename, list, status, sync, release, pause, resume, remove."""
+"""`orchgit source`: add, set, rename, list, status, sync, retry, release, pause, resume, remove."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.source_drift import show_drift
+from orchgit.cli.commands.source_held import retry, show_held
 from orchgit.cli.options import (
     connected,
     detach_option,
@@ -32,6 +33,9 @@ _NOT_COPIED = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
 @click.group("source")
 def source() -> None:
     """Git repositories that the cluster follows."""
+
+
+source.add_command(retry)
 
 
 @source.command("add")
@@ -157,14 +161,24 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
     if output.printed(data):
         return
     show_source(data)
+    show_held(client, name)
 
 
 @source.command("drift")
 @click.argument("name", required=False)
+@option("patch", is_flag=True, help="Print a patch for `git apply` that keeps the changes.")
 @formatted
 @connected
-def drift(client: ApiClient, name: str | None, output: OutputFormat) -> None:
-    """Show jobs that differ from what the applied commit of their source wants, and who did it."""
+def drift(client: ApiClient, name: str | None, patch: bool, output: OutputFormat) -> None:
+    """Show jobs that differ from what the applied commit of their source wants, and who did it.
+
+    With -patch, print how the source's job files would have to change to say what runs now.
+    """
+    if patch:
+        if name is None:
+            raise ApiError("cannot make a patch: name the source")
+        click.echo(client.get_text("/v1/gitops/drift/patch", source=name), nl=False)
+        return
     found = client.get("/v1/gitops/drift", source=name)
     if output.printed(found):
         return

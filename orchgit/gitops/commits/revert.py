@@ -36,8 +36,7 @@ class Reverter:
         applied one, is the source's first, or was only run again by it.
         """
         name = self._rollout(rollout_id).source
-        repository_name = self.services.applier.source(name).repository_name
-        mirror, cache = self.services.mirrors.get(repository_name), self.services.caches.of(name)
+        mirror, cache = self.services.mirror_of(name), self.services.caches.of(name)
         await self.services.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
             bad, source = self._checked(rollout_id)
