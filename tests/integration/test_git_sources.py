@@ -164,7 +164,7 @@ def test_refused_commit_is_recorded_once_and_the_next_one_is_applied(tmp_path: P
         await follow(rig, work.path)
         bad = work.commit({"web.hcl": "job {"})
         for _ in range(3):
-            rig.gitops.wake("demo", "poll")
+            rig.gitops.wake("demo", "webhook")
             await rig.until(lambda: rig.source().status.seen_commit == bad)
         refused = [each for each in rig.rollouts() if each.commit.id == bad]
         assert len(refused) == 1

@@ -1,4 +1,4 @@
-"""Brings a source's commit into its mirror: one listing of refs, and a fetch if it is new."""
+"""Lists the refs of a remote repository, and fetches a commit into a mirror."""
 
 from __future__ import annotations
 
@@ -8,48 +8,50 @@ from pathlib import Path
 from orchgit.errors import SourceError, TimedOutError
 from orchgit.gitops.git.certificates import certificate_problem
 from orchgit.gitops.git.process import GitProcess
-from orchgit.gitops.git.refs import ResolvedRef, is_commit_id, resolve_ref
+from orchgit.gitops.git.refs import ResolvedRef, is_commit_id
 from orchgit.gitops.git.remote_errors import explain, is_certificate_problem
 from orchgit.gitops.git.remotes import Remote
 from orchgit.gitops.git.urls import redact
-from orchgit.model.source import Source
 
 FETCHED_REF = "refs/orchgit/fetched"
+_FETCH = (
+    "fetch",
+    "--quiet",
+    "--force",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--no-recurse-submodules",
+    "--no-auto-maintenance",
+    "--end-of-options",
+)
 _CONTENT_TYPE = re.compile(r"Recv header: content-type: *([^\r\n;]{1,100})", re.IGNORECASE)
 _TRACE_BYTES = 64 * 1024
 _ADVERTISEMENT = "application/x-git-upload-pack-advertisement"
 
 
-async def list_refs(git: GitProcess, remote: Remote) -> dict[str, str]:
-    """Returns object ids by full ref name, and by `name^{}` for peeled tags. Raises SourceError if
-    the remote cannot be read or has no refs."""
+async def list_refs(git: GitProcess, remote: Remote) -> bytes:
+    """Returns the listing of a remote's refs, for `parse_listing`. Raises SourceError if the remote
+    cannot be read or has no refs."""
     arguments = ["ls-remote", "--quiet", "--end-of-options", remote.url.text]
     output = await _run(git, arguments, remote, None, git.limits.list_timeout_s)
+    if not parse_listing(output):
+        raise SourceError(f"cannot use {redact(remote.url.text)}: it has no refs yet")
+    return output
+
+
+def parse_listing(output: bytes) -> dict[str, str]:
+    """Returns object ids by full ref name, and by `name^{}` for peeled tags."""
     refs: dict[str, str] = {}
     for line in output.decode("utf-8", "replace").splitlines():
         object_id, _, name = line.partition("\t")
         if is_commit_id(object_id) and name:
             refs[name] = object_id
-    if not refs:
-        raise SourceError(f"cannot use {redact(remote.url.text)}: it has no refs yet")
     return refs
 
 
 async def fetch(git: GitProcess, mirror: Path, remote: Remote, wanted: ResolvedRef) -> None:
     """Fetches one ref into the mirror as `FETCHED_REF`, without other refs and tags."""
-    arguments = [
-        f"--git-dir={mirror}",
-        "fetch",
-        "--quiet",
-        "--force",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-recurse-submodules",
-        "--no-auto-maintenance",
-        "--end-of-options",
-        remote.url.text,
-        f"+{wanted.name}:{FETCHED_REF}",
-    ]
+    arguments = [f"--git-dir={mirror}", *_FETCH, remote.url.text, f"+{wanted.name}:{FETCHED_REF}"]
     await _run(git, arguments, remote, mirror, git.limits.fetch_timeout_s)
 
 
@@ -87,17 +89,12 @@ async def _run(
     raise SourceError(f"{where}: {why}")
 
 
-async def update_mirror(
-    git: GitProcess, mirror: Path, remote: Remote, source: Source, known_commit: str
-) -> ResolvedRef:
-    """Returns what the source's ref means now; its commit is fetched if it is not
-    `known_commit`."""
-    ref = source.ref
-    wanted = (
-        ResolvedRef(ref, ref)
-        if is_commit_id(ref)
-        else resolve_ref(ref, await list_refs(git, remote), source.tags)
+async def fetch_from_mirror(git: GitProcess, mirror: Path, other: Path, commit_id: str) -> None:
+    """Fetches a commit into the mirror as `FETCHED_REF` from another mirror of this server. Raises
+    SourceError if that does not have it."""
+    await git.check(
+        [f"--git-dir={mirror}", *_FETCH, str(other), f"+{commit_id}:{FETCHED_REF}"],
+        timeout_s=git.limits.fetch_timeout_s,
+        cwd=mirror,
+        env={"GIT_ALLOW_PROTOCOL": "file"},
     )
-    if wanted.commit_id != known_commit:
-        await fetch(git, mirror, remote, wanted)
-    return wanted
