@@ -14,7 +14,7 @@ from orchgit.api.call import ApiCall
 from orchgit.api.caller import changed_by
 from orchgit.api.gitops_port import HeldChoice
 from orchgit.api.pagination import PageRequest, by_index
-from orchgit.api.routes import source_status
+from orchgit.api.routes import source_adopt, source_status
 from orchgit.api.routes.source_status import required_gitops
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
@@ -402,6 +402,7 @@ def _commit_fields(snapshot: Snapshot, job: Any, commit_id: str, rollout_id: str
 
 ENDPOINTS = [
     *source_status.ENDPOINTS,
+    *source_adopt.ENDPOINTS,
     endpoint("/v1/gitops/source/{name}", get=source_status.source, put=put, delete=delete),
     endpoint("/v1/gitops/source/{name}/settings", put=change),
     endpoint("/v1/gitops/source/{name}/pause", put=pause),
