@@ -63,6 +63,13 @@ class GitopsPort(Protocol):
         """Applies held versions of the applied commit again; returns the rollout."""
         ...
 
+    async def drift_patch(self, source: str) -> str:
+        """Returns a patch that makes the files of the source's drifted jobs say what runs now.
+
+        Raises NotFoundError if there is no such source.
+        """
+        ...
+
     def wake(self, source: str) -> None:
         """Looks for new commits of a source now."""
         ...

@@ -72,6 +72,9 @@ class ApiGitops:
         request = RetryRequest(wanted.jobs, wanted.every, by)
         return await self._gitops.retry(source, request, writes)
 
+    async def drift_patch(self, source: str) -> str:
+        return await self._gitops.drift_patch(source)
+
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
 
