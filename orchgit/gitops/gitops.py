@@ -14,7 +14,7 @@ from starlette.routing import Route
 from orchgit.gitops.commits.applier import CommitApplier
 from orchgit.gitops.commits.forecast import Forecaster
 from orchgit.gitops.commits.preview import Preview, Previewer
-from orchgit.gitops.commits.rerun import Rerunner
+from orchgit.gitops.commits.rerun import Rerunner, RetryRequest
 from orchgit.gitops.commits.revert import Reverter
 from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
@@ -189,6 +189,12 @@ class Gitops:
     ) -> Rollout:
         """Creates jobs of the applied commit again; see `Rerunner.rerun`."""
         return await Rerunner(self._services.noting(writes)).rerun(source, jobs)
+
+    async def retry(
+        self, source: str, request: RetryRequest, writes: RequestWrites | None = None
+    ) -> Rollout:
+        """Applies held versions of the applied commit again; see `Rerunner.retry`."""
+        return await Rerunner(self._services.noting(writes)).retry(source, request)
 
     async def preview_files(
         self,

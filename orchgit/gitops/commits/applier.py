@@ -72,9 +72,8 @@ def applied_jobs(
 ) -> Mapping[JobKey, DesiredJob]:
     """Returns the jobs of the applied commit, from the cache if it has them. None are known where
     this server lacks the commit."""
-    applied = source.status.applied_commit
-    known = cache.commit_jobs
-    if known is not None and known.is_applied(source):
+    applied, known = source.status.applied_commit, cache.commit_jobs
+    if known is not None and known.commit_id == applied:
         return known.jobs
     if not applied or not repository.has_commit(applied):
         return {}

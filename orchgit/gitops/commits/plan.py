@@ -253,15 +253,11 @@ def _only_asked(
 ) -> Actions:
     """Returns the changes of the jobs that a person asks for. One that is registered as wanted
     already is registered again."""
-    changes = [
-        each
-        for each in actions.changes
-        if each.key in request.jobs and each.kind is not JobAction.DELETE
-    ]
+    changes = [each for each in actions.changes if each.key in request.jobs]
     changes += [
         Action(JobAction.UPDATE, key, admitted[key], registered[key], ChangeCause.RETRY)
         for key in actions.unchanged
-        if key in request.jobs
+        if key in request.jobs and key in admitted
     ]
     return Actions(tuple(changes), (), actions.problems)
 

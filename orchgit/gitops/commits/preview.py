@@ -33,11 +33,12 @@ FIT_BUDGET_S = 60.0
 
 class PreviewHandChange(Model):
     """What people changed of a job since the applied commit, and what the commit would overwrite.
-    `version` is -1 for a job that was purged."""
+    `version` is -1 for a job that was purged; `by` says who it was, as far as it is known."""
 
     version: int
     stopped: bool = False
     fields: list[str] = []
+    by: str = ""
     text: str = ""
 
 
@@ -175,7 +176,11 @@ def _job(
     if action.by_hand is not None:
         change = action.by_hand
         job.by_hand = PreviewHandChange(
-            change.version, change.is_stopped, list(change.fields), hand_change_text(change)
+            version=change.version,
+            stopped=change.is_stopped,
+            fields=list(change.fields),
+            by=change.by,
+            text=hand_change_text(change),
         )
     if action.desired is not None:
         job.file, job.line = action.desired.path, action.desired.line
