@@ -1,4 +1,4 @@
-"""`orchgit source`: add, set, rename, list, status, sync, release, pause, resume, remove."""
+"""`orchgit source`: add, set, rename, list, status, sync, retry, release, pause, resume, remove."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
-from orchgit.cli.commands.rollout import follow
 from orchgit.cli.commands.source_drift import show_drift
+from orchgit.cli.commands.source_held import retry, show_held
 from orchgit.cli.options import (
     connected,
     detach_option,
@@ -33,6 +33,9 @@ _NOT_COPIED = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
 @click.group("source")
 def source() -> None:
     """Git repositories that the cluster follows."""
+
+
+source.add_command(retry)
 
 
 @source.command("add")
@@ -158,6 +161,7 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
     if output.printed(data):
         return
     show_source(data)
+    show_held(client, name)
 
 
 @source.command("drift")
@@ -217,7 +221,9 @@ def sync(
     if failed:
         raise SystemExit(1)
     if wait and rollout_id:
-        raise SystemExit(follow(client, rollout_id))
+        from orchgit.cli.rollout_watching import RolloutWatch
+
+        raise SystemExit(RolloutWatch(client).follow(rollout_id))
 
 
 @source.command("release")
