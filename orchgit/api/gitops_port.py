@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
@@ -31,6 +31,13 @@ class SourceReportPort(Protocol):
         ...
 
 
+class HeldChoice(NamedTuple):
+    """Held versions that a request names: those of `jobs` (namespace, id), or `every` one."""
+
+    jobs: Sequence[tuple[str, str]]
+    every: bool
+
+
 class GitopsPort(Protocol):
     def check_source(self, source: Source) -> None:
         """Raises InvalidInputError for a URL, ref, path or secret's name that cannot be used.
@@ -54,6 +61,12 @@ class GitopsPort(Protocol):
 
         Raises NotFoundError if there is no such source.
         """
+        ...
+
+    async def retry(
+        self, source: str, wanted: HeldChoice, by: str, writes: RequestWrites | None
+    ) -> Any:
+        """Applies held versions of the applied commit again; returns the rollout."""
         ...
 
     def wake(self, source: str) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from orchgit.api.gitops_port import HeldChoice
 from orchgit.errors import InvalidInputError
+from orchgit.gitops.commits.rerun import RetryRequest
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.globs import compile_globs
 from orchgit.gitops.git.refs import check_followed_ref
@@ -64,6 +66,12 @@ class ApiGitops:
 
     async def drift_patch(self, source: str) -> str:
         return await self._gitops.drift_patch(source)
+
+    async def retry(
+        self, source: str, wanted: HeldChoice, by: str, writes: RequestWrites | None
+    ) -> Rollout:
+        request = RetryRequest(wanted.jobs, wanted.every, by)
+        return await self._gitops.retry(source, request, writes)
 
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
