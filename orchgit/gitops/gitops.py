@@ -181,6 +181,14 @@ class Gitops:
         commit again."""
         self._loops.wake(source, trigger, force)
 
+    @property
+    def leads(self) -> bool:
+        """Whether the leader's loops run here."""
+        return bool(self._leader_tasks)
+
+    def now_ns(self) -> int:
+        return self._services.context.now_ns()
+
     async def sync(self, source: str) -> SyncResult:
         """Checks the source for new commits, and returns what that came to. Raises NotFoundError
         if there is no such source, and UnavailableError if this server stops following it."""
