@@ -93,13 +93,15 @@ class RolloutTracker:
             return snapshot.index, judged
 
     async def _publish(self, before: Rollout, after: Rollout) -> None:
-        """Records a change that is due in the log, and tells those who follow the rollout."""
-        known = self._latest.get(after.id)
-        if known is not None and known.jobs == after.jobs and known.status == after.status:
-            return
-        if self._is_due(before, after):
+        """Records what the log does not have yet, as soon as it is due, and tells those who follow
+        the rollout."""
+        now = (after.status, after.jobs)
+        if now != (before.status, before.jobs) and self._is_due(before, after):
             await record_rollout(self._context, after)
             self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
+        known = self._latest.get(after.id)
+        if known is not None and now == (known.status, known.jobs):
+            return
         async with self._news:
             while len(self._latest) >= _MAX_LATEST:
                 self._latest.pop(next(iter(self._latest)))
