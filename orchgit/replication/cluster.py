@@ -85,7 +85,7 @@ class Cluster:
     def may_append(self) -> bool:
         """This server leads, or did a moment ago: the raft thread decides on its proposals."""
         status = self._node.status
-        return self.is_leader or (status is not None and status.is_leader)
+        return self._leadership.is_leader or (status is not None and status.is_leader)
 
     @property
     def leads_for_certain(self) -> bool:

@@ -13,8 +13,9 @@ import msgspec
 from orchgit.model.allocation import DesiredTransition, NetworkStatus, TaskState
 from orchgit.model.base import Model
 from orchgit.model.deployment import DeploymentStatusUpdate
+from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
-from orchgit.model.job import Job, JobSubmission
+from orchgit.model.job import ChangedBy, Job, JobSubmission
 from orchgit.model.node import DrainStrategy, Namespace, Node, NodeEvent, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import PlanResult
@@ -66,6 +67,43 @@ class RegisterJob(Entry, tag="register-job", kw_only=True):
 class DeregisterJob(Entry, tag="deregister-job", kw_only=True):
     deletion: JobDeletion
     evaluation: Evaluation | None = None
+
+
+class ChangeJob(Entry, tag="change-job", kw_only=True):
+    """As `RegisterJob`, of a job that a source owns; the job's origin says who did it."""
+
+    upsert: JobUpsert
+    changed_by: ChangedBy
+    evaluation: Evaluation | None = None
+
+
+class StopJob(Entry, tag="stop-job", kw_only=True):
+    """As `DeregisterJob`, of a job that a source owns; the job's origin, or, of a purged job, its
+    drift says who did it."""
+
+    deletion: JobDeletion
+    changed_by: ChangedBy
+    evaluation: Evaluation | None = None
+
+
+class DriftNote(Model):
+    namespace: str
+    job_id: str
+    note: str = ""
+
+
+class RecordDrift(Entry, tag="record-drift", kw_only=True):
+    """Store which jobs have drifted and, in `clear` (namespace, job id), which no longer have.
+
+    `notes` are set on jobs that still are recorded as drifted. Jobs of sources that were removed
+    meanwhile are passed over, and so are jobs whose drift was written after the state at `as_of`,
+    from which the entry was computed.
+    """
+
+    as_of: int = 0
+    put: list[JobDrift] = []
+    clear: list[tuple[str, str]] = []
+    notes: list[DriftNote] = []
 
 
 class RefMove(Model):
@@ -546,6 +584,9 @@ Command = (
     | SetSourceStatus
     | ApplyStage
     | RecordProgress
+    | ChangeJob
+    | StopJob
+    | RecordDrift
     | RemoveSource
     | SetJobOwner
     | UpdateSourceStatus

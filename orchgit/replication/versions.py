@@ -8,7 +8,7 @@ gets a new field with an effect is a new command.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -100,11 +100,14 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.SetSourceStatus,
         commands.ApplyStage,
         commands.RecordProgress,
+        commands.ChangeJob,
+        commands.StopJob,
+        commands.RecordDrift,
     ),
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
-    Source: (),
+    Source: ("drift", "pause"),
     SourceStatus: (),
     Rollout: (),
     RolloutJob: (),
@@ -146,9 +149,14 @@ def _named(address: str, server: ServerRecord | None) -> str:
 def without_new_fields(value: T) -> T:
     """Returns the struct as a server of version 3 stores it: every later field has its default."""
     fields = {field.name: field for field in msgspec.structs.fields(value)}
-    return msgspec.structs.replace(
-        value, **{name: fields[name].default for name in FIELDS_SINCE_4[type(value)]}
-    )
+    defaults = {name: _default(fields[name]) for name in FIELDS_SINCE_4[type(value)]}
+    return msgspec.structs.replace(value, **defaults)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
 
 
 def common_version(members: Iterable[str], servers: Iterable[ServerRecord]) -> int:

@@ -83,9 +83,11 @@ class Writer:
 
     def _submit(self, command: Command, forward: bool) -> Proposal:
         self._failure.check()
-        node, leader = self._node.get(), self._cluster.leader_address
-        if not self._cluster.may_append and not (forward and leader is not None):
-            raise not_leader(leader)
+        node = self._node.get()
+        if not self._cluster.may_append:
+            leader = self._cluster.leader_address
+            if not forward or leader is None:
+                raise not_leader(leader)
         self._check_understood(command)
         if not command.now_ns:
             command = msgspec.structs.replace(command, now_ns=self._clock.now_ns())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass, field
-
 from orchgit.clock import Clock
 from orchgit.errors import ConflictError, RefusedError
 from orchgit.ids import IdSource
@@ -18,40 +15,57 @@ from orchgit.state.snapshot import Snapshot
 from orchgit.state.tables_cache import TablesCache
 
 
-@dataclass(frozen=True, slots=True)
+class ContextCaches:
+    """What all contexts of one server share."""
+
+    def __init__(self, job_max_count: int) -> None:
+        self.rules: TablesCache[ClusterRules] = TablesCache(
+            RULE_TABLES, lambda snapshot: cluster_rules(snapshot, job_max_count)
+        )
+        self.jobs = JobLoader()
+
+
 class UseCaseContext:
-    """Reads and writes the replicated state on behalf of a use case."""
+    """Reads and writes the replicated state on behalf of a use case; never changed.
 
-    state: ReplicatedState
-    clock: Clock
-    ids: IdSource
-    job_max_count: int = JOB_MAX_COUNT
-    writes: RequestWrites | None = None
-    """Notes the commands that are proposed."""
-    _rules: TablesCache[ClusterRules] = field(init=False, repr=False)
-    _jobs: JobLoader = field(default_factory=JobLoader, repr=False)
+    Every writing request makes one, so the class is a plain one: a frozen dataclass costs twice.
+    """
 
-    def __post_init__(self) -> None:
-        limit = self.job_max_count
-        rules = TablesCache(RULE_TABLES, lambda snapshot: cluster_rules(snapshot, limit))
-        object.__setattr__(self, "_rules", rules)
+    __slots__ = ("caches", "clock", "ids", "job_max_count", "state", "writes")
+
+    def __init__(
+        self,
+        state: ReplicatedState,
+        clock: Clock,
+        ids: IdSource,
+        job_max_count: int = JOB_MAX_COUNT,
+        writes: RequestWrites | None = None,
+        caches: ContextCaches | None = None,
+    ) -> None:
+        self.state = state
+        self.clock = clock
+        self.ids = ids
+        self.job_max_count = job_max_count
+        self.writes = writes
+        """Notes the commands that are proposed."""
+        self.caches = caches or ContextCaches(job_max_count)
 
     def noting(self, writes: RequestWrites | None) -> UseCaseContext:
         """Returns the same context for one request: its commands are noted in `writes`."""
-        noting = copy.copy(self)  # shares the caches
-        object.__setattr__(noting, "writes", writes)
-        return noting
+        return UseCaseContext(
+            self.state, self.clock, self.ids, self.job_max_count, writes, self.caches
+        )
 
     def snapshot(self) -> Snapshot:
         return self.state.store.snapshot()
 
     async def registered_job(self, namespace: str, job_id: str) -> Job | None:
         """Returns the current version of the job; many callers at once share one read."""
-        return await self._jobs.get(self.state.store, namespace, job_id)
+        return await self.caches.jobs.get(self.state.store, namespace, job_id)
 
     def cluster_rules(self) -> ClusterRules:
         """Returns the rules that every job has to meet now."""
-        return self._rules.get(self.state.store)
+        return self.caches.rules.get(self.state.store)
 
     def now_ns(self) -> int:
         return self.clock.now_ns()

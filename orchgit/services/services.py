@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from orchgit.model.node import Node
 from orchgit.replication.commands import AllocClientUpdate
@@ -50,7 +50,7 @@ class Services:
 
     def noting(self, writes: RequestWrites | None) -> Services:
         """Returns the same services for one request: its commands are noted in `writes`."""
-        return replace(self, context=self.context.noting(writes))
+        return Services(self.context.noting(writes), self.keyring, self.collect_garbage)
 
     @property
     def nodes(self) -> NodeUseCases:

@@ -11,6 +11,7 @@ from orchgit.state.tables.allocations import AllocationReads
 from orchgit.state.tables.applied_jobs import AppliedJobReads
 from orchgit.state.tables.autopilot_config import AutopilotConfigReads
 from orchgit.state.tables.deployments import DeploymentReads
+from orchgit.state.tables.drifted_jobs import DriftedJobReads
 from orchgit.state.tables.evaluations import EvaluationReads
 from orchgit.state.tables.git_refs import GitRefReads
 from orchgit.state.tables.host_volumes import HostVolumeReads
@@ -42,6 +43,7 @@ class StateReads:
         self.applied_jobs = AppliedJobReads(connection)
         self.autopilot_config = AutopilotConfigReads(connection)
         self.deployments = DeploymentReads(connection)
+        self.drifted_jobs = DriftedJobReads(connection)
         self.evaluations = EvaluationReads(connection)
         self.git_refs = GitRefReads(connection)
         self.host_volumes = HostVolumeReads(connection)

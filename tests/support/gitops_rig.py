@@ -20,7 +20,6 @@ from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.gitops import Gitops, GitopsPorts
-from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile
@@ -36,10 +35,10 @@ from tests.support.state import running_state
 
 
 class NoForecasts:
-    """A forecaster that has nothing to say, as when there are too many jobs."""
+    """A forecaster that has nothing to say, as for a plan without changes."""
 
-    async def forecast(self, plan: CommitPlan) -> dict[JobKey, Forecast]:
-        return {}
+    async def forecast(self, plan: CommitPlan, budget_s: float | None = None) -> Forecast:
+        return Forecast()
 
 
 class CountingParser(JobspecParser):

@@ -18,22 +18,22 @@ from orchgit.api.shapes import nomad_json
 from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout
-from orchgit.model.source import Source, SourceKind
+from orchgit.model.source import PauseRecord, Source, SourceKind
 from orchgit.model.volume import TaskGroupVolumeClaim
+from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.rollouts import delete_rollouts
 from orchgit.services.gitops.sources import (
     change_source,
     check_change,
     create_source,
     give_back_job,
-    pause_source,
     release_job,
     remove_source,
 )
 from orchgit.state.snapshot import Snapshot
 
 MAX_PLAN_BODY_BYTES = 64 * 1024 * 1024
-_KEPT_BY_SERVER = frozenset(("Status", "CreateIndex", "ModifyIndex"))
+_KEPT_BY_SERVER = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
 
 
 async def sources(call: ApiCall) -> Response:
@@ -72,6 +72,7 @@ async def put(call: ApiCall) -> Response:
     if wanted.name not in ("", name):
         raise InvalidInputError("cannot store the source: its name does not match the path")
     wanted.name = name
+    wanted.pause = PauseRecord(at_ns=call.context.now_ns()) if wanted.paused else PauseRecord()
     with call.context.snapshot() as snapshot:
         _check_is_new(snapshot, wanted)
     await _check_settings(call, wanted)
@@ -129,7 +130,10 @@ async def change(call: ApiCall) -> Response:
         settings = nomad_json.tree(source)
         prune = {**settings["Prune"], **named.get("Prune", {})}
         wanted = nomad_json.convert({**settings, **named, "Prune": prune}, Source)
-        return replace(wanted, status=source.status)
+        pause = source.pause
+        if wanted.paused != source.paused:
+            pause = PauseRecord(at_ns=call.context.now_ns())
+        return replace(wanted, status=source.status, pause=pause)
 
     name = call.path["name"]
     with call.context.snapshot() as snapshot:
@@ -169,12 +173,31 @@ async def release(call: ApiCall) -> Response:
 
 
 async def pause(call: ApiCall) -> Response:
-    index = await pause_source(call.context, call.path["name"], True)
+    body = await _sent(call)
+    index = await pause_source(
+        call.context,
+        call.path["name"],
+        nomad_json.get(body, "By", ""),
+        nomad_json.get(body, "Reason", ""),
+        nomad_json.get(body, "For", 0),
+    )
     return call.answer({"Index": index}, index=index)
 
 
+async def _sent(call: ApiCall) -> dict[str, Any]:
+    """Returns the request's body, which may be left out."""
+    body = await call.body()
+    return nomad_json.decode_tree(body) if body.strip() else {}
+
+
 async def resume(call: ApiCall) -> Response:
-    index = await pause_source(call.context, call.path["name"], False)
+    body = await _sent(call)
+    index = await resume_source(
+        call.context,
+        call.path["name"],
+        nomad_json.get(body, "By", ""),
+        nomad_json.get(body, "Reason", ""),
+    )
     call.api.wake_source(call.path["name"])
     return call.answer({"Index": index}, index=index)
 
@@ -185,8 +208,7 @@ async def sync(call: ApiCall) -> Response:
         if snapshot.sources.get(name) is None:
             raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
         index = snapshot.index
-    body = await call.body()
-    rerun = nomad_json.get(nomad_json.decode_tree(body), "Rerun", []) if body.strip() else []
+    rerun = nomad_json.get(await _sent(call), "Rerun", [])
     if rerun:
         if not (isinstance(rerun, list) and all(isinstance(each, str) for each in rerun)):
             raise InvalidInputError("cannot run jobs again: Rerun is a list of job ids")
@@ -197,15 +219,28 @@ async def sync(call: ApiCall) -> Response:
     return call.answer({"Index": index}, index=index)
 
 
+async def drift(call: ApiCall) -> Response:
+    """Returns the jobs that differ from what the applied commits of their sources want."""
+    page, wanted = PageRequest.of(call), call.query.get("source") or None
+    namespace = call.namespaces if "namespace" in call.query else None
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = snapshot.drifted_jobs.all(wanted, namespace)
+        return page.apply(found, lambda each: each.id)
+
+    return await answer_list(call, ("drifted_jobs",), read)
+
+
 async def plan(call: ApiCall) -> Response:
     """Returns what a commit with these files would do to `BaseFiles`, or to what is
-    registered now."""
+    registered now. With `Fit`, the scheduler may plan for a minute."""
     body = nomad_json.decode_tree(await call.body(MAX_PLAN_BODY_BYTES))
     base = nomad_json.get(body, "BaseFiles", kind=list)
     planned = await _gitops(call).plan_files(
         call.path["name"],
         _files(nomad_json.get(body, "Files", [])),
         None if base is None else _files(base),
+        nomad_json.get(body, "Fit", False),
     )
     return call.answer(planned)
 
@@ -354,6 +389,7 @@ ENDPOINTS = [
     endpoint("/v1/gitops/source/{name}/sync", put=sync),
     endpoint("/v1/gitops/source/{name}/plan", put=plan),
     endpoint("/v1/gitops/release", put=release),
+    endpoint("/v1/gitops/drift", get=drift),
     endpoint("/v1/gitops/rollouts", get=rollouts),
     endpoint("/v1/gitops/rollout/{rollout_id}", get=rollout, delete=forget),
     endpoint("/v1/gitops/rollout/{rollout_id}/revert", put=revert),

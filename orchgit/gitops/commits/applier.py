@@ -21,7 +21,7 @@ from orchgit.gitops.commits.plan import (
     plan_between,
     plan_commit,
 )
-from orchgit.gitops.commits.source_cache import SourceCache
+from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
 from orchgit.gitops.git.repository import CommitInfo, Repository
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
@@ -43,7 +43,7 @@ class ReadCommit:
 
     `may_delete` names the jobs that `Orchgit-Delete:` lines of its messages give leave to delete.
     `previous_jobs` are the applied commit's jobs, for a source whose status does not yet say which
-    jobs it applied.
+    jobs it applied. `source` has the settings that the files were read with.
     """
 
     info: CommitInfo
@@ -51,6 +51,7 @@ class ReadCommit:
     discovery: Discovery
     may_delete: frozenset[str] = frozenset()
     previous_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
+    source: Source | None = None
 
     def refuse_problems(self, plan: CommitPlan) -> None:
         """Raises JobFileError with every problem of the commit's plan, if it has any."""
@@ -94,7 +95,7 @@ class CommitApplier:
             previous = {}
             if applied and not source.status.remembers_jobs and repository.has_commit(applied):
                 previous = cache.discoverer.discover(CommitTree(repository, applied), source).jobs
-            return ReadCommit(info, tree, discovery, delete_trailers(messages), previous)
+            return ReadCommit(info, tree, discovery, delete_trailers(messages), previous, source)
 
         return await asyncio.to_thread(read)
 
@@ -172,6 +173,8 @@ class CommitApplier:
             with self._context.snapshot() as snapshot:
                 indexes = snapshot.jobs.modify_indexes_of_source(plan.source.name)
             cache.applied_commit = read.info.commit.id
+            settings = read.source or plan.source
+            cache.commit_jobs = CommitJobs(cache.applied_commit, settings, read.discovery.jobs)
             cache.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
             return rollout
         raise ConflictError(

@@ -32,6 +32,7 @@ from orchgit.gitops.remote.receive_protocol import (
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
+from orchgit.services.gitops.pauses import pause_text
 
 _log = structlog.get_logger(component="gitops")
 _DRY_RUN = "dry run: nothing was changed"
@@ -217,7 +218,7 @@ class _Push:
             )
         if source.paused:
             await self._say(
-                f"Source {source.name} is paused: its commits are applied after "
+                f"Source {source.name} is {pause_text(source)}. Its commits are applied after "
                 f"`orchgit source resume {source.name}`"
             )
             if not self._dry_run:
@@ -232,8 +233,8 @@ class _Push:
         plan = await applier.plan(read, source.name, cache)
         if plan.problems:
             return await self._refuse(source, read, plan)
-        forecasts = await self._forecaster.forecast(plan)
-        await self._say("\n".join(plan_lines(plan, read.info.commit, forecasts)))
+        forecast = await self._forecaster.forecast(plan)
+        await self._say("\n".join(plan_lines(plan, read.info.commit, forecast.fit)))
         if self._dry_run:
             return _DRY_RUN
         if command.new == source.status.applied_commit:

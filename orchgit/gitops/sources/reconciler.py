@@ -27,6 +27,7 @@ from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
+from orchgit.services.gitops.pauses import resume_when_due
 from orchgit.services.gitops.sources import move_refs, record_source_status
 
 _JITTER_SHARE = 0.2
@@ -108,19 +109,26 @@ class SourceReconciler:
 
     def _pause_s(self) -> float:
         """Returns the poll interval with jitter; longer after each failure in a row, up to a
-        bound."""
+        bound, and at most until the source resumes by itself."""
         try:
-            interval_s = self._services.applier.source(self.name).poll_interval_ns / NS_PER_S
+            source = self._services.applier.source(self.name)
         except OrchgitError:
             return _MAX_BACKOFF_S
+        interval_s = source.poll_interval_ns / NS_PER_S
         retry_s = backoff_s(min(self._failures, 8), interval_s, _MAX_BACKOFF_S)
-        bounded_s = max(interval_s, retry_s)
-        return bounded_s * (1 + _JITTER_SHARE * self._random.random())
+        bounded_s = max(interval_s, retry_s) * (1 + _JITTER_SHARE * self._random.random())
+        if source.paused and source.pause.until_ns:
+            left_ns = source.pause.until_ns - self._services.context.now_ns()
+            return min(bounded_s, max(0.0, left_ns / NS_PER_S))
+        return bounded_s
 
     async def reconcile(self, wake: Wake) -> Rollout | None:
         """Does one round. Returns the rollout if a commit was applied. Raises what stopped it."""
         async with self._mirror.lock:
             source = self._services.applier.source(self.name)
+            if source.paused and await resume_when_due(self._services.context, source):
+                _log.info("the pause of a source is over", source=self.name)
+                source = self._services.applier.source(self.name)
             if source.paused:
                 return None
             self.last_checked_ns = self._services.context.now_ns()

@@ -21,7 +21,9 @@ import orchgit.replication.apply as apply_package
 import orchgit.state.tables as tables_package
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.deployment import DeploymentStatusUpdate
+from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
+from orchgit.model.job import ChangedBy
 from orchgit.model.node import DrainStrategy, Namespace, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import AllocStop, PlanResult
@@ -43,6 +45,7 @@ from orchgit.replication.commands import (
     ApplyRollout,
     ApplyStage,
     BeginRestore,
+    ChangeJob,
     Command,
     CommitRestore,
     DeleteDeployments,
@@ -58,6 +61,7 @@ from orchgit.replication.commands import (
     DeleteVariable,
     DeleteVolumeClaim,
     DeregisterJob,
+    DriftNote,
     Entry,
     FailDeployment,
     JobDeletion,
@@ -68,6 +72,7 @@ from orchgit.replication.commands import (
     PutRootKey,
     PutServer,
     PutSource,
+    RecordDrift,
     RecordPeriodicLaunch,
     RecordProgress,
     RecordRollout,
@@ -90,6 +95,7 @@ from orchgit.replication.commands import (
     SetSchedulerConfig,
     SetServerStatus,
     SetSourceStatus,
+    StopJob,
     StoreSource,
     UpdateAllocsFromClient,
     UpdateAllocTransitions,
@@ -173,7 +179,7 @@ def _reachable() -> dict[str, Path]:
 APPLY_CODE = {name: file for name, file in sorted(_reachable().items()) if name not in BESIDE}
 
 
-def test_the_whole_apply_path_is_looked_at() -> None:
+def test_whole_apply_path_is_looked_at() -> None:
     for package in (apply_package, tables_package):
         for file in Path(package.__path__[0]).glob("[a-z]*.py"):
             assert file in APPLY_CODE.values(), file
@@ -480,6 +486,32 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         st.integers(0, 2),
         st.booleans(),
     ),
+    ChangeJob: st.builds(
+        lambda name, priority: ChangeJob(
+            upsert=_job(name, priority).upsert, changed_by=ChangedBy(via="register", user="ada")
+        ),
+        job_names,
+        st.integers(1, 3),
+    ),
+    StopJob: st.builds(
+        lambda name, purge: StopJob(
+            deletion=JobDeletion("default", name, purge=purge),
+            changed_by=ChangedBy(via="stop", user="ada"),
+        ),
+        job_names,
+        st.booleans(),
+    ),
+    RecordDrift: st.builds(
+        lambda name, cleared, note: RecordDrift(
+            as_of=20,
+            put=[JobDrift("default", name, "demo")],
+            clear=[("default", cleared)],
+            notes=[DriftNote("default", name, note)],
+        ),
+        job_names,
+        job_names,
+        st.sampled_from(["", "why"]),
+    ),
     RecordProgress: st.builds(
         lambda number, status: RecordProgress(
             rollout=Rollout(
@@ -622,7 +654,7 @@ def test_every_command_is_generated() -> None:
 
 
 @pytest.mark.parametrize("kind", GENERATED, ids=lambda kind: kind.__name__)
-def test_what_is_generated_is_what_it_says(kind: type[Entry]) -> None:
+def test_generated_commands_have_the_type_of_their_strategy(kind: type[Entry]) -> None:
     @settings(max_examples=3, deadline=None, database=None)
     @given(GENERATED[kind])
     def check(command: Entry) -> None:

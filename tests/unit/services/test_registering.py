@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 from msgspec.structs import replace
 
@@ -234,7 +232,7 @@ def test_scaling_sets_one_count_within_its_bounds() -> None:
 
 def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
-        limited = dataclasses.replace(context, job_max_count=10)
+        limited = UseCaseContext(context.state, context.clock, context.ids, 10)
         groups = [make_group(name="a", count=6), make_group(name="b", count=5)]
         with pytest.raises(ValidationError, match="configured job_max_count: 11 > 10"):
             await register_job(limited, make_job(id="web", task_groups=groups))
@@ -245,7 +243,7 @@ def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
         await scale_job(limited, "default", "web", ScaleRequest("a", 5))
         with pytest.raises(ValidationError, match="job_max_count: 50001 > 50000"):
             await register_job(context, make_job(task_groups=[make_group(count=50_001)]))
-        unlimited = dataclasses.replace(context, job_max_count=0)
+        unlimited = UseCaseContext(context.state, context.clock, context.ids, 0)
         await register_job(unlimited, make_job(task_groups=[make_group(count=60_000)]))
 
     with_context(work)
@@ -254,7 +252,7 @@ def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
 def test_job_that_keeps_its_counts_is_held_to_job_max_count_too() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web", task_groups=[make_group(name="a", count=6)]))
-        limited = dataclasses.replace(context, job_max_count=5)
+        limited = UseCaseContext(context.state, context.clock, context.ids, 5)
         fewer = make_job(id="web", task_groups=[make_group(name="a", count=1)])
         with pytest.raises(ValidationError, match="job_max_count: 6 > 5"):
             await register_job(limited, fewer, RegisterOptions(preserve_counts=True))
@@ -273,8 +271,9 @@ def test_launch_of_a_job_that_is_older_than_job_max_count_is_refused() -> None:
                 task_groups=[make_group(count=6)],
             ),
         )
+        limited = UseCaseContext(context.state, context.clock, context.ids, 5)
         with pytest.raises(InvalidInputError, match="job_max_count: 6 > 5"):
-            await periodic_force(dataclasses.replace(context, job_max_count=5), "default", "cron")
+            await periodic_force(limited, "default", "cron")
 
     with_context(work)
 
