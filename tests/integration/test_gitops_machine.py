@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from orchgit.model.source import Source
@@ -22,6 +22,9 @@ def test_registered_jobs_are_those_of_the_model_after_each_step() -> None:
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=list(HealthCheck),
+            # Shrinking takes minutes: `python -m tests.benchmarks.gitops_machine --shrink` does it.
+            phases=(Phase.explicit, Phase.reuse, Phase.generate),
+            report_multiple_bugs=False,
         ),
     )
 

@@ -22,11 +22,11 @@ from orchgit.errors import OrchgitError
 from orchgit.model.job import Job
 from orchgit.model.ownership import owner_of
 from orchgit.model.source import Source
+from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.sources import (
     change_source,
     create_source,
     give_back_job,
-    pause_source,
     release_job,
 )
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
@@ -172,10 +172,7 @@ class GitopsMachine(RuleBasedStateMachine):
             self.do(scale_job(self.server.context, "default", name, request))
         except OrchgitError:
             return  # there is no such job, or its deployment is under way
-        known = self.model.jobs[name]
-        spec = Spec(known.spec.number, known.spec.does, count, known.spec.tag)
-        if not known.stopped:
-            self.model.register(name, spec, "scaled by hand")
+        self.model.scale(name, count)
 
     @rule(name=NAMES, purge=st.booleans())
     def stop_job(self, name: str, purge: bool) -> None:
@@ -217,7 +214,8 @@ class GitopsMachine(RuleBasedStateMachine):
 
     @rule(paused=st.booleans())
     def pause(self, paused: bool) -> None:
-        self.do(pause_source(self.server.context, "demo", paused))
+        change = pause_source if paused else resume_source
+        self.do(change(self.server.context, "demo"))
         self.do(self.server.gitops.sync("demo"))
         self.model.pause(paused)
 

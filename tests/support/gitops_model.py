@@ -175,6 +175,15 @@ class GitopsModel:
         origin = {"released_from": known.released_from, "former_owner": known.former_owner}
         self._register(name, spec, known.owner, why, **origin)
 
+    def scale(self, name: str, count: int) -> None:
+        """A stopped job stays stopped."""
+        known = self.jobs[name]
+        spec = replace(known.spec, count=count)
+        if known.stopped:
+            self.jobs[name] = replace(known, spec=spec)
+        else:
+            self.register(name, spec, "scaled by hand")
+
     def stop(self, name: str, purge: bool) -> None:
         if purge:
             self.jobs.pop(name, None)
