@@ -26,7 +26,7 @@ from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
-from orchgit.model.source import PrunePolicy, Source
+from orchgit.model.source import PrunePolicy, Source, TagPolicy
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
@@ -215,6 +215,10 @@ def _source(name: str, section: SourceSection) -> Source:
         kind=kind,
         url=section.url,
         ref=section.ref,
+        tags=TagPolicy(prefix=section.tag_prefix, prereleases=section.prereleases),
+        exclude=section.exclude,
+        namespace=section.namespace,
+        region=section.region,
         variables=section.variables,
         var_files=section.var_files,
         poll_interval_ns=parse_setting_ns(f"source.{name}.poll_interval", section.poll_interval),

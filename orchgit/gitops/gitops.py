@@ -36,9 +36,11 @@ from orchgit.gitops.remote.push_progress import NoLogs, PushProgress, TaskLogs
 from orchgit.gitops.remote.routes import GitRemote
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.gitops.sources.loops import SourceLoops
+from orchgit.gitops.sources.status_reader import SourceStatusReader
 from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
+from orchgit.model.source_health import SyncResult
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 
@@ -94,7 +96,7 @@ class Gitops:
             mirrors=self.mirrors,
             quorum=self._quorum,
             applier=CommitApplier(context),
-            caches=SourceCaches(ports.parser, self._disk_cache),
+            caches=SourceCaches(ports.parser, self._disk_cache, config.region),
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )
@@ -121,6 +123,9 @@ class Gitops:
             lambda: peers.own_name,
         )
         self.routes: list[Route] = [*remote.routes(), *webhooks.routes()]
+
+        self.statuses = SourceStatusReader(self._loops.check)
+        """The health of sources, on any server."""
 
         self._leader_tasks: list[asyncio.Task[None]] = []
         self._synchronizing: asyncio.Task[None] | None = None
@@ -164,17 +169,12 @@ class Gitops:
         commit again."""
         self._loops.wake(source, trigger, force)
 
-    def last_checked_ns(self, source: str) -> int:
-        """Returns when this server last checked the source, in Unix nanoseconds; 0 if it did not
-        since it leads."""
-        return self._loops.last_checked_ns(source)
-
-    async def sync(self, source: str) -> None:
-        """Checks the source for new commits, and returns when that is done. Raises NotFoundError
-        if there is no such source."""
+    async def sync(self, source: str) -> SyncResult:
+        """Checks the source for new commits, and returns what that came to. Raises NotFoundError
+        if there is no such source, and UnavailableError if this server stops following it."""
         self._services.applier.source(source)
         reconciler = await self._loops.reconciler(source)
-        await reconciler.round_after_now()
+        return await reconciler.round_after_now()
 
     async def rerun(
         self,

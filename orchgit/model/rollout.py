@@ -48,6 +48,19 @@ class JobAction(StrEnum):
     UNCHANGED = "unchanged"
 
 
+class ChangeCause(StrEnum):
+    """Why a commit, or a person, changes a job."""
+
+    COMMIT = "commit"
+    """The commit changes what the job's file means, or removes it."""
+    DRIFT = "drift"
+    """The job was changed by hand: it is not what the applied commit wants."""
+    RETRY = "retry"
+    """A person asked to run it again, or to apply its held version."""
+    RELEASE = "release"
+    """The job had no source, or had been released by one, and the source takes it over."""
+
+
 class RolloutJob(Model):
     """What a commit does to one job, and the result.
 
@@ -67,6 +80,10 @@ class RolloutJob(Model):
     status: str = "applied"
     description: str = ""
     desired_updates: dict[str, DesiredUpdates] | None = None
+    cause: str = ""
+    """Why the job changes: commit, drift, retry or release; empty in records from before."""
+    content_id: str = ""
+    """Identifies the file and all that it was read with; empty for a deletion."""
 
 
 class Rollout(Model):
@@ -79,6 +96,8 @@ class Rollout(Model):
     trigger: str = ""
     """push, webhook, poll, watch, api or revert."""
     pusher: str = ""
+    ref: str = ""
+    """Full name of the ref at which the commit was found, such as that of a tag; '' if unknown."""
     status: str = RolloutStatus.PENDING
     status_description: str = ""
     jobs: list[RolloutJob] = []

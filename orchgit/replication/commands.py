@@ -15,6 +15,7 @@ from orchgit.model.base import Model
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import ChangedBy, Job, JobSubmission
 from orchgit.model.node import DrainStrategy, Namespace, Node, NodeEvent, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
@@ -149,7 +150,9 @@ class ApplyCommit(Entry, tag="apply-commit", kw_only=True):
 class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     """One stage of a commit, whole or not at all (invariant 9); most commits have one stage.
 
-    As `ApplyCommit`, with every field that a rollout has since version 4.
+    As `ApplyCommit`, with every field that a rollout has since version 4. `hold` and `unhold`
+    change the held versions; `renew` are (namespace, job id) of jobs that get a new version though
+    they are registered with the same spec.
     """
 
     rollout: Rollout
@@ -160,12 +163,20 @@ class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     ref_moves: list[RefMove] = []
     remember: list[AppliedJob] = []
     forget: list[tuple[str, str]] = []
+    hold: list[HeldVersion] = []
+    unhold: list[tuple[str, str]] = []
+    renew: list[tuple[str, str]] = []
 
 
 class RecordProgress(Entry, tag="record-progress", kw_only=True):
-    """As `RecordRollout`, with every field that a rollout has since version 4."""
+    """As `RecordRollout`, with every field that a rollout has since version 4.
+
+    `hold` are versions that this rollout applied and that failed. One of a job that a later rollout
+    of the source changed is left out.
+    """
 
     rollout: Rollout
+    hold: list[HeldVersion] = []
 
 
 class MoveRefs(Entry, tag="move-refs", kw_only=True):

@@ -8,7 +8,7 @@ gets a new field with an effect is a new command.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -107,10 +107,10 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
-    Source: ("drift", "pause"),
-    SourceStatus: (),
-    Rollout: (),
-    RolloutJob: (),
+    Source: ("drift", "exclude", "region", "tags", "repository", "ca_certificates", "pause"),
+    SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
+    Rollout: ("ref",),
+    RolloutJob: ("cause", "content_id"),
 }
 """Fields that servers of version 3 would drop; all have defaults."""
 
@@ -149,14 +149,12 @@ def _named(address: str, server: ServerRecord | None) -> str:
 def without_new_fields(value: T) -> T:
     """Returns the struct as a server of version 3 stores it: every later field has its default."""
     fields = {field.name: field for field in msgspec.structs.fields(value)}
-    defaults = {name: _default(fields[name]) for name in FIELDS_SINCE_4[type(value)]}
+    defaults = {}
+    for name in FIELDS_SINCE_4[type(value)]:
+        field = fields[name]
+        made = field.default_factory is not msgspec.NODEFAULT
+        defaults[name] = field.default_factory() if made else field.default
     return msgspec.structs.replace(value, **defaults)
-
-
-def _default(field: msgspec.structs.FieldInfo) -> Any:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return field.default_factory()
-    return field.default
 
 
 def common_version(members: Iterable[str], servers: Iterable[ServerRecord]) -> int:

@@ -194,9 +194,17 @@ CREATE TABLE drifted_jobs (
 CREATE INDEX drifted_jobs_by_source ON drifted_jobs (source);
 """
 
+_HELD_VERSIONS = """
+CREATE TABLE held_versions (
+    id TEXT PRIMARY KEY, namespace TEXT NOT NULL, job_id TEXT NOT NULL, source TEXT NOT NULL,
+    wanted INTEGER NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX held_versions_by_source ON held_versions (source);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
-    *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS),
+    *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS, _HELD_VERSIONS),
 )
 
 TABLES = (
@@ -213,6 +221,7 @@ TABLES = (
     "git_refs",
     "applied_jobs",
     "drifted_jobs",
+    "held_versions",
     "node_pools",
     "namespaces",
     "scheduler_config",

@@ -14,6 +14,7 @@ from orchgit.state.tables.deployments import DeploymentReads
 from orchgit.state.tables.drifted_jobs import DriftedJobReads
 from orchgit.state.tables.evaluations import EvaluationReads
 from orchgit.state.tables.git_refs import GitRefReads
+from orchgit.state.tables.held_versions import HeldVersionReads
 from orchgit.state.tables.host_volumes import HostVolumeReads
 from orchgit.state.tables.job_submissions import JobSubmissionReads
 from orchgit.state.tables.job_summaries import JobSummaryReads
@@ -28,6 +29,7 @@ from orchgit.state.tables.rollouts import RolloutReads
 from orchgit.state.tables.root_keys import RootKeyReads
 from orchgit.state.tables.scheduler_config import SchedulerConfigReads
 from orchgit.state.tables.servers import ServerReads
+from orchgit.state.tables.source_jobs import SourceJobReads
 from orchgit.state.tables.sources import SourceReads
 from orchgit.state.tables.table_indexes import TableIndexReads
 from orchgit.state.tables.variables import VariableReads
@@ -46,6 +48,7 @@ class StateReads:
         self.drifted_jobs = DriftedJobReads(connection)
         self.evaluations = EvaluationReads(connection)
         self.git_refs = GitRefReads(connection)
+        self.held_versions = HeldVersionReads(connection)
         self.host_volumes = HostVolumeReads(connection)
         self.job_submissions = JobSubmissionReads(connection)
         self.job_summaries = JobSummaryReads(connection)
@@ -60,6 +63,7 @@ class StateReads:
         self.root_keys = RootKeyReads(connection)
         self.scheduler_config = SchedulerConfigReads(connection)
         self.servers = ServerReads(connection)
+        self.source_jobs = SourceJobReads(connection)
         self.sources = SourceReads(connection)
         self.table_indexes = TableIndexReads(connection)
         self.variables = VariableReads(connection)

@@ -10,6 +10,7 @@ from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitEr
 from orchgit.gitops.commits.actions import delete_trailers
 from orchgit.gitops.commits.log_entry import (
     deletions_of,
+    records_of,
     refused_rollout,
     rollout_of,
     upserts_of,
@@ -21,6 +22,7 @@ from orchgit.gitops.commits.plan import (
     plan_between,
     plan_commit,
 )
+from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
 from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
 from orchgit.gitops.git.repository import CommitInfo, Repository
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
@@ -42,15 +44,15 @@ class ReadCommit:
     """A commit that was read whole.
 
     `may_delete` names the jobs that `Orchgit-Delete:` lines of its messages give leave to delete.
-    `previous_jobs` are the applied commit's jobs, for a source whose status does not yet say which
-    jobs it applied. `source` has the settings that the files were read with.
+    `applied_jobs` are the applied commit's jobs. `source` has the settings that the files were read
+    with.
     """
 
     info: CommitInfo
     tree: FileTree
     discovery: Discovery
     may_delete: frozenset[str] = frozenset()
-    previous_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
+    applied_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
     source: Source | None = None
 
     def refuse_problems(self, plan: CommitPlan) -> None:
@@ -60,6 +62,20 @@ class ReadCommit:
                 f"cannot apply commit {self.info.commit.id[:12]}:\n" + "\n".join(plan.problems),
                 plan.problems,
             )
+
+
+def applied_jobs(
+    repository: Repository, source: Source, cache: SourceCache
+) -> Mapping[JobKey, DesiredJob]:
+    """Returns the jobs of the applied commit, from the cache if it has them. None are known where
+    this server lacks the commit."""
+    applied = source.status.applied_commit
+    known = cache.commit_jobs
+    if known is not None and known.is_applied(source):
+        return known.jobs
+    if not applied or not repository.has_commit(applied):
+        return {}
+    return cache.discoverer.discover(CommitTree(repository, applied), source).jobs
 
 
 class CommitApplier:
@@ -81,6 +97,13 @@ class CommitApplier:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
         return source
 
+    def applied_ref(self, source: Source) -> str:
+        """Returns the full name of the ref at which the source's applied commit was found; '' if
+        its rollout is not stored any more."""
+        with self._context.snapshot() as snapshot:
+            rollout = snapshot.rollouts.get(source.status.applied_rollout)
+        return rollout.ref if rollout is not None else ""
+
     async def read(
         self, repository: Repository, commit_id: str, source: Source, cache: SourceCache
     ) -> ReadCommit:
@@ -92,10 +115,8 @@ class CommitApplier:
             discovery = cache.discoverer.discover(tree, source)
             applied = source.status.applied_commit
             messages = repository.messages_between(commit_id, applied) or [info.message]
-            previous = {}
-            if applied and not source.status.remembers_jobs and repository.has_commit(applied):
-                previous = cache.discoverer.discover(CommitTree(repository, applied), source).jobs
-            return ReadCommit(info, tree, discovery, delete_trailers(messages), previous, source)
+            before = applied_jobs(repository, source, cache)
+            return ReadCommit(info, tree, discovery, delete_trailers(messages), before, source)
 
         return await asyncio.to_thread(read)
 
@@ -104,12 +125,9 @@ class CommitApplier:
         read: ReadCommit,
         source_name: str,
         cache: SourceCache,
-        rerun: frozenset[JobKey] = frozenset(),
+        request: PlanRequest = NO_REQUEST,
     ) -> CommitPlan:
-        """Plans the commit against the newest state.
-
-        With `rerun`, the plan creates only these jobs of the applied commit, though they have run.
-        """
+        """Plans the commit against the newest state."""
 
         def plan() -> CommitPlan:
             with self._context.snapshot() as snapshot:
@@ -122,8 +140,8 @@ class CommitApplier:
                     snapshot,
                     read.may_delete,
                     last_applied=cache.last_applied_for(source),
-                    previous_jobs=read.previous_jobs,
-                    rerun=rerun,
+                    applied_jobs=read.applied_jobs,
+                    request=request,
                     job_max_count=self._context.job_max_count,
                 )
 
@@ -164,8 +182,8 @@ class CommitApplier:
                     upserts=upserts_of(plan, wanted, texts),
                     deletions=deletions_of(plan),
                     ref_moves=ref_moves,
-                    remember=plan.run_once.remember,
-                    forget=plan.run_once.forget,
+                    records=records_of(plan, now_ns),
+                    renew=plan.request.jobs,
                 )
             except ConflictError:
                 plan = await self._replan(read, plan, cache)
@@ -183,7 +201,7 @@ class CommitApplier:
         )
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, cache: SourceCache) -> CommitPlan:
-        again = await self.plan(read, plan.source.name, cache, plan.rerun)
+        again = await self.plan(read, plan.source.name, cache, plan.request)
         if again.source.status.applied_commit != plan.source.status.applied_commit:
             raise ConflictError(
                 f"cannot apply commit {read.info.commit.id[:12]}: source {plan.source.name!r} "

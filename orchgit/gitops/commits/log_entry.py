@@ -10,12 +10,14 @@ from msgspec.structs import replace
 
 from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
+from orchgit.gitops.parsing.contents import is_api_text
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.job import JobOrigin, JobSubmission
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 from orchgit.model.source import Source
 from orchgit.replication.commands import JobDeletion, JobUpsert
+from orchgit.services.gitops.rollouts import RecordsChange
 
 _MAX_PROBLEMS = 200
 
@@ -44,6 +46,7 @@ def rollout_of(
         reverts=trigger.reverts,
         trigger=trigger.kind,
         pusher=trigger.pusher,
+        ref=trigger.ref,
         status=RolloutStatus.APPLIED if changes else RolloutStatus.HEALTHY,
         status_description="" if changes else "no job changed",
         jobs=[_rollout_job(action) for action in changes],
@@ -61,6 +64,7 @@ def _rollout_job(action: Action) -> RolloutJob:
         namespace=namespace,
         job_id=job_id,
         action=action.kind,
+        cause=action.cause,
         job_version=known.version + 1 if known is not None else 0,
     )
     if action.desired is None:
@@ -69,6 +73,7 @@ def _rollout_job(action: Action) -> RolloutJob:
         return replace(job, job_type=known.type, file=origin.file, line=origin.line)
     return replace(
         job,
+        content_id=action.desired.content_id,
         job_type=action.desired.job.type,
         file=action.desired.path,
         line=action.desired.line,
@@ -101,11 +106,19 @@ def upserts_of(plan: CommitPlan, rollout: Rollout, texts: Mapping[JobKey, str]) 
                 namespace=job.namespace,
                 job_id=job.id,
                 source=texts[action.key],
-                format="hcl2",
+                format="json" if is_api_text(texts[action.key]) else "hcl2",
                 variable_flags=dict(plan.source.variables) or None,
             )
         upserts.append(JobUpsert(job, submission, action.expected_modify_index))
     return upserts
+
+
+def records_of(plan: CommitPlan, now_ns: int) -> RecordsChange:
+    """Returns what the plan records beside the jobs; new held versions are held from `now_ns`."""
+    hold = [replace(each, since_ns=each.since_ns or now_ns) for each in plan.holds.hold]
+    return RecordsChange(
+        plan.run_once.remember, plan.run_once.forget, tuple(hold), plan.holds.unhold
+    )
 
 
 def deletions_of(plan: CommitPlan) -> list[JobDeletion]:
@@ -134,6 +147,7 @@ def refused_rollout(
         previous_commit=source.status.applied_commit,
         trigger=trigger.kind,
         pusher=trigger.pusher,
+        ref=trigger.ref,
         status=RolloutStatus.FAILED,
         status_description=f"refused: {count} problem{'s' * (count != 1)}",
         problems=list(problems[:_MAX_PROBLEMS]),

@@ -113,8 +113,11 @@ def check_modify_index(known: Job | None, expected: int | None, job_id: str) -> 
     )
 
 
-def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
-    """Store a new version of the job, unless it is registered with the same spec."""
+def upsert_job(
+    txn: WriteTxn, upsert: JobUpsert, effects: Effects, renew: bool = False
+) -> JobResult:
+    """Store a new version of the job, unless it is registered with the same spec; with `renew` also
+    then."""
     job = upsert.job
     if _stored_as_new(txn, upsert):
         return _registered(txn, upsert, effects)
@@ -125,7 +128,7 @@ def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
             f"cannot register job {job.id!r}: there is no namespace {job.namespace!r}; create it "
             "first"
         )
-    if known is not None and same_spec(known, job):
+    if known is not None and not renew and same_spec(known, job):
         if job.origin is not None and job.origin.source != owner_of(known):
             txn.jobs.put(msgspec.structs.replace(known, origin=job.origin, modify_index=txn.index))
         return _result(known, changed=False)
