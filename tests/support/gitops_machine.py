@@ -254,9 +254,17 @@ class GitopsMachine(RuleBasedStateMachine):
         assert found == wanted, f"{found} is registered, not {wanted}; {why}"
         source = self.server.source("demo")
         assert source.status.applied_commit == self.model.applied, source.status
+        with self.server.snapshot() as snapshot:
+            rows = snapshot.held_versions.known_of_source("demo")
+        assert {row.job_id for row in rows} == set(self.model.held), rows
+        self.do(self.server.until(lambda: self._drifted() == self.model.drifted(), self._drifted))
         once = [name for name, kind in KINDS.items() if kind.runs_once]
         started = {key: n for key, n in self.server.started.items() if key[0] in once}
         assert started == dict(self.model.started), f"{started}, not {self.model.started}"
+
+    def _drifted(self) -> dict[str, str]:
+        with self.server.snapshot() as snapshot:
+            return {each.job_id: str(each.kind) for each in snapshot.drifted_jobs.all("demo")}
 
 
 def _seen(job: Job) -> tuple[object, ...]:

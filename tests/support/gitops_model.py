@@ -52,6 +52,10 @@ class Registered:
     stable: Spec | None = None
 
 
+def _number(content: JobContent | None) -> int:
+    return content.number if content is not None else 0
+
+
 @dataclass
 class GitopsModel:
     """One built-in source and what is registered. Each method is something that happens."""
@@ -68,6 +72,8 @@ class GitopsModel:
     adopt: bool = False
     refused: str = ""
     jobs: dict[str, Registered] = field(default_factory=dict)
+    held: dict[str, Spec] = field(default_factory=dict)
+    """Versions that failed: no commit applies them until one changes the file."""
     ran: dict[str, tuple[JobContent, str]] = field(default_factory=dict)
     """Jobs that run once, as the source last applied them."""
     started: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -90,14 +96,27 @@ class GitopsModel:
             self.refused = self.head
             return
         self.refused = ""
+        before = self.trees.get(self.applied, {})
         for name, content in files.items():
             self._apply_file(name, content, f"{why} {self.head[:8]}")
         for name, job in self.jobs.items():
             if job.owner == self.source and not job.stopped and name not in files:
                 self.jobs[name] = replace(job, stopped=True, why=f"no file at {self.head[:8]}")
+        self._let_go(before, files)
         once = {name for name in files if self.kinds[name].runs_once}
         self.ran = {name: (files[name], self.tag) for name in once}
         self.previous, self.applied = self.applied, self.head
+
+    def _let_go(self, before: Files, files: Files) -> None:
+        """A commit that changes a file frees what is held of it; a comment or a move does not."""
+        for name, spec in list(self.held.items()):
+            content, old = files.get(name), before.get(name)
+            is_changed = _number(content) != _number(old)
+            if is_changed and (content is None or self._spec(content) != spec):
+                del self.held[name]
+
+    def _spec(self, content: JobContent) -> Spec:
+        return Spec(content.number, content.does, content.count, self.tag)
 
     def refuses(self, files: Files) -> bool:
         """Whether a commit names a job that another source owns, or that a removed one owned."""
@@ -113,13 +132,22 @@ class GitopsModel:
         live = known if known is not None and not known.stopped else None
         if live is not None and not live.owner and live.released_from == self.source:
             return
-        wanted = self._wanted(name, content)
+        if self.held.get(name) == self._spec(content):
+            if live is not None:
+                self._own(name, live)
+            return
         if live is None and self.kinds[name].runs_once and self._has_run(name, content):
             return
+        wanted = self._wanted(name, content)
         if live is not None and live.spec == wanted:
-            self.jobs[name] = replace(live, owner=self.source, released_from="", former_owner="")
+            self._own(name, live)
         else:
             self._register(name, wanted, self.source, why)
+            if wanted.does == FAILS and self.kinds[name].type != "periodic":
+                self.held[name] = self._spec(content)
+
+    def _own(self, name: str, job: Registered) -> None:
+        self.jobs[name] = replace(job, owner=self.source, released_from="", former_owner="")
 
     def _wanted(self, name: str, content: JobContent) -> Spec:
         count, known = content.count, self.jobs.get(name)
@@ -205,3 +233,27 @@ class GitopsModel:
         for name, job in list(self.jobs.items()):
             if job.stopped or (self.kinds[name].runs_once and job.spec.does != HANGS):
                 del self.jobs[name]
+
+    # -- what is told to people ------------------------------------------------------------------
+
+    def drifted(self) -> dict[str, str]:
+        """How jobs differ from what the applied commit wants, by name."""
+        files = self.trees.get(self.applied, {})
+        found = {name: self._drift(name, files.get(name)) for name in {*files, *self.jobs}}
+        return {name: kind for name, kind in found.items() if kind}
+
+    def _drift(self, name: str, content: JobContent | None) -> str:
+        job, once = self.jobs.get(name), self.kinds[name].runs_once
+        if content is not None and self.held.get(name) == self._spec(content):
+            return ""
+        if content is None:
+            is_owned = job is not None and job.owner == self.source and not job.stopped
+            return "without_file" if is_owned and self.applied else ""
+        if job is None:
+            return "" if once else "missing"
+        if job.owner not in ("", self.source) or job.released_from == self.source:
+            return ""
+        if job.stopped:
+            return "" if once else "stopped"
+        is_same = job.owner == self.source and job.spec == self._wanted(name, content)
+        return "" if is_same else "changed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -138,9 +138,9 @@ class _OtherServer(PeerClient):
 
     own_address, own_name = "leader:1", "leader"
 
-    def __init__(self, copy_objects: Callable[[str], None]) -> None:
+    def __init__(self, share_objects: Callable[[str], Awaitable[None]]) -> None:
         super().__init__()
-        self._copy_objects = copy_objects
+        self._share_objects = share_objects
 
     def others(self) -> Sequence[Peer]:
         return (Peer("other:1", "other"),)
@@ -148,7 +148,7 @@ class _OtherServer(PeerClient):
     async def hold(
         self, address: str, source: str, wants: Sequence[str], own_address: str, timeout_s: float
     ) -> None:
-        self._copy_objects(source)
+        await self._share_objects(source)
 
 
 class SimulatedServer:
@@ -185,14 +185,17 @@ class SimulatedServer:
             self._node_id = (await ready_node(self.context)).id
 
     def _make_gitops(self, name: str) -> Gitops:
-        other = _OtherServer(self._copy_objects)
+        other = _OtherServer(self._share_objects)
         ports = GitopsPorts(JobspecParser(), NoForecasts(), other, other)
         return Gitops(self.context, self.directory / name, _CONFIG, ports)
 
-    def _copy_objects(self, source: str) -> None:
+    async def _share_objects(self, source: str) -> None:
         """Gives the other server what the leader has."""
-        leading, other = (gitops.mirrors.get(source).path for gitops in self._servers)
-        shutil.copytree(leading / "objects", other / "objects", dirs_exist_ok=True)
+        leading, other = self._servers
+        mirror = other.mirrors.get(source)
+        await other.synchronizer.sync_refs(mirror)
+        objects = leading.mirrors.get(source).path / "objects"
+        shutil.copytree(objects, mirror.path / "objects", dirs_exist_ok=True)
 
     @property
     def gitops(self) -> Gitops:
@@ -271,7 +274,7 @@ class SimulatedServer:
         mirror = self.gitops.mirrors.get(source)
         await self.gitops.synchronizer.sync_refs(mirror)
         commit = mirror.open().write_commit(parent or None, changes, author, message)
-        self._copy_objects(source)
+        await self._share_objects(source)
         await move_refs(self.context, source, [RefMove(BRANCH, parent, commit)])
         await self.gitops.sync(source)
         return commit
@@ -302,6 +305,20 @@ class SimulatedServer:
                         await watch.wait_applied(index + 1, 0.01)
         except TimeoutError as error:
             raise AssertionError(f"the server does not come to rest: {why}") from error
+
+    async def until(
+        self, holds: Callable[[], bool], found: Callable[[], object], timeout_s: float = 5.0
+    ) -> None:
+        """Lets the leader's loops run until `holds`; fails with what is `found` at the end."""
+        watch = self.state.store.watch
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not holds():
+                    index = watch.applied_index
+                    await self.clock.advance(0.05)
+                    await watch.wait_applied(index + 1, 0.01)
+        except TimeoutError as error:
+            raise AssertionError(f"in the end there is {found()}") from error
 
     def _reports(self, snapshot: Snapshot) -> Iterator[AllocClientUpdate]:
         """What the node has to say; each allocation that begins is counted in `started`."""
