@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.model.source_health import SourceCheck, SourceHealth, SyncResult
 from orchgit.replication.proposal import RequestWrites
@@ -71,6 +72,10 @@ class GitopsPort(Protocol):
 
     async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Any:
         """Starts a rollout that reverts another one; returns it."""
+        ...
+
+    async def rollout_report(self, rollout: Rollout) -> Any:
+        """Returns why jobs of the rollout failed, and where its services are."""
         ...
 
     async def plan_files(

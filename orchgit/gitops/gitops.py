@@ -32,8 +32,9 @@ from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
 from orchgit.gitops.remote.push import PushReceiver
-from orchgit.gitops.remote.push_progress import NoLogs, PushProgress, TaskLogs
+from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.routes import GitRemote
+from orchgit.gitops.rollouts.report import NoLogs, RolloutReporter, TaskLogs
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.sources.status_reader import SourceStatusReader
@@ -108,7 +109,8 @@ class Gitops:
         # the ways in: loops on the leader, pushes, webhooks
         self._loops = SourceLoops(self._services, config, ports.random)
         receiver = PushReceiver(self._services, ports.forecaster)
-        progress = PushProgress(context, self.tracker, ports.logs)
+        self.reporter = RolloutReporter(context, ports.logs)
+        progress = PushProgress(self.tracker, self.reporter)
         remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
 
         def sources() -> Sequence[Source]:
