@@ -242,9 +242,14 @@ class GitopsModel:
         found = {name: self._drift(name, files.get(name)) for name in {*files, *self.jobs}}
         return {name: kind for name, kind in found.items() if kind}
 
+    def is_held(self, name: str) -> bool:
+        """Whether the applied commit has the held version of the job."""
+        content = self.trees.get(self.applied, {}).get(name)
+        return content is not None and self.held.get(name) == self._spec(content)
+
     def _drift(self, name: str, content: JobContent | None) -> str:
         job, once = self.jobs.get(name), self.kinds[name].runs_once
-        if content is not None and self.held.get(name) == self._spec(content):
+        if self.is_held(name):
             return ""
         if content is None:
             is_owned = job is not None and job.owner == self.source and not job.stopped

@@ -49,8 +49,8 @@ BRANCH = "refs/heads/main"
 _CONFIG = GitopsConfig(tracker=TrackerConfig(busy_wait_s=0.05))
 
 RUNS, FAILS, HANGS = "runs", "fails", "hangs"
-"""What a task does: it runs and is healthy (a batch task completes), it fails at once, or it runs
-and is never healthy (a batch task never ends)."""
+"""What a task does: it runs and is healthy, it fails its health check, or its health is never
+known. A batch task completes, fails, or never ends."""
 
 
 @dataclass(frozen=True)
@@ -339,19 +339,16 @@ def _report(allocation: Allocation, job: Job | None) -> AllocClientUpdate | None
     if allocation.desired_status != "run" or job is None:
         return AllocClientUpdate(allocation.id, ClientStatus.COMPLETE)
     does, is_judged = environment(job).get("DOES", RUNS), bool(allocation.deployment_id)
-    is_new = allocation.client_status == ClientStatus.PENDING
     judged = allocation.deployment_status
-    is_unjudged = is_judged and does == RUNS and (judged is None or judged.healthy is None)
+    healthy = does == RUNS if is_judged and does != HANGS else None
+    is_new = allocation.client_status == ClientStatus.PENDING
+    is_unjudged = healthy is not None and (judged is None or judged.healthy is None)
     if not is_new and not is_unjudged:
         return None  # an allocation that was updated in place is judged again
-    if does == FAILS:
-        healthy = False if is_judged else None
-        return AllocClientUpdate(allocation.id, ClientStatus.FAILED, deployment_healthy=healthy)
-    if does == HANGS:
-        return AllocClientUpdate(allocation.id, ClientStatus.RUNNING)
-    ends = job.type in ("batch", "sysbatch")
-    status = ClientStatus.COMPLETE if ends else ClientStatus.RUNNING
-    return AllocClientUpdate(allocation.id, status, deployment_healthy=True if is_judged else None)
+    status = ClientStatus.RUNNING
+    if job.type in ("batch", "sysbatch") and does != HANGS:
+        status = ClientStatus.COMPLETE if does == RUNS else ClientStatus.FAILED
+    return AllocClientUpdate(allocation.id, status, deployment_healthy=healthy)
 
 
 def _job_of(snapshot: Snapshot, allocation: Allocation) -> Job | None:
