@@ -14,11 +14,12 @@ from starlette.routing import Route
 from orchgit.gitops.commits.applier import CommitApplier
 from orchgit.gitops.commits.forecast import Forecaster
 from orchgit.gitops.commits.preview import Preview, Previewer
-from orchgit.gitops.commits.rerun import Rerunner
+from orchgit.gitops.commits.rerun import Rerunner, RetryRequest
 from orchgit.gitops.commits.revert import Reverter
 from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
+from orchgit.gitops.commits.stage_runner import StageRunner
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.drift.detector import DriftDetector
 from orchgit.gitops.git.process import GitProcess
@@ -101,7 +102,8 @@ class Gitops:
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )
-        self.tracker = RolloutTracker(context, config.tracker)
+        self._stages = StageRunner(self._services, config.tracker.patience_s)
+        self.tracker = RolloutTracker(context, config.tracker, self._stages.apply_open_stage)
         self._drift = DriftDetector(self._services)
         self._previewer = Previewer(self._services, ports.forecaster)
         self._seeder = Seeder(self._services)
@@ -163,6 +165,7 @@ class Gitops:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._stages.stop()
         self._disk_cache.close()
         await asyncio.to_thread(self._ports.parser.close)
 
@@ -186,6 +189,12 @@ class Gitops:
     ) -> Rollout:
         """Creates jobs of the applied commit again; see `Rerunner.rerun`."""
         return await Rerunner(self._services.noting(writes)).rerun(source, jobs)
+
+    async def retry(
+        self, source: str, request: RetryRequest, writes: RequestWrites | None = None
+    ) -> Rollout:
+        """Applies held versions of the applied commit again; see `Rerunner.retry`."""
+        return await Rerunner(self._services.noting(writes)).retry(source, request)
 
     async def preview_files(
         self,
