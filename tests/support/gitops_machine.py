@@ -273,7 +273,9 @@ class GitopsMachine(RuleBasedStateMachine):
         """Jobs whose file is held are left out."""
         with self.server.snapshot() as snapshot:
             found = snapshot.drifted_jobs.all("demo")
-        return {each.job_id: str(each.kind) for each in found if not self.model.is_held(each.job_id)}
+        return {
+            each.job_id: str(each.kind) for each in found if not self.model.is_held(each.job_id)
+        }
 
 
 def _seen(job: Job) -> tuple[object, ...]:
