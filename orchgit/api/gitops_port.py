@@ -86,6 +86,10 @@ class GitopsPort(Protocol):
         """The metrics of the sources where this server leads, else none; in any thread."""
         ...
 
+    async def adopt(self, source: str, by: str, writes: RequestWrites | None) -> Rollout | None:
+        """Takes over jobs without a source that the applied commit has; returns the rollout."""
+        ...
+
     async def sync(self, source: str) -> SyncResult:
         """Looks for new commits of a source now; returns what that came to."""
         ...

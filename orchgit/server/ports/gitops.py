@@ -93,6 +93,9 @@ class ApiGitops:
         now_ns = self._gitops.now_ns()
         return list(source_metrics(snapshot, reports, timings.by_source, now_ns))
 
+    async def adopt(self, source: str, by: str, writes: RequestWrites | None) -> Rollout | None:
+        return await self._gitops.adopt(source, by, writes)
+
     async def sync(self, source: str) -> SyncResult:
         return await self._gitops.sync(source)
 
