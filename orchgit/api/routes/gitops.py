@@ -15,7 +15,7 @@ from orchgit.api.caller import changed_by
 from orchgit.api.errors import text_response
 from orchgit.api.gitops_port import HeldChoice
 from orchgit.api.pagination import PageRequest, by_index
-from orchgit.api.routes import source_status
+from orchgit.api.routes import source_adopt, source_status
 from orchgit.api.routes.source_status import required_gitops
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
@@ -199,6 +199,14 @@ async def drift(call: ApiCall) -> Response:
     return await answer_list(call, ("drifted_jobs",), read)
 
 
+async def drift_patch(call: ApiCall) -> Response:
+    """Returns a patch for `git apply` that makes the files of drifted jobs say what runs."""
+    source = call.query.get("source", "")
+    if not source:
+        raise InvalidInputError("cannot make a patch: name a source with `?source=`")
+    return text_response(await required_gitops(call).drift_patch(source), 200)
+
+
 async def held(call: ApiCall) -> Response:
     """Lists the versions of jobs that the source keeps from the cluster; with `all` also those that
     it would keep if git had them again."""
@@ -225,14 +233,6 @@ async def retry(call: ApiCall) -> Response:
     by = nomad_json.get(body, "By", "")
     rollout = await required_gitops(call).retry(call.path["name"], choice, by, call.writes)
     return call.answer(rollout, index=call.context.state.store.watch.applied_index)
-
-
-async def drift_patch(call: ApiCall) -> Response:
-    """Returns a patch for `git apply` that makes the files of drifted jobs say what runs."""
-    source = call.query.get("source", "")
-    if not source:
-        raise InvalidInputError("cannot make a patch: name a source with `?source=`")
-    return text_response(await required_gitops(call).drift_patch(source), 200)
 
 
 async def plan(call: ApiCall) -> Response:
@@ -359,6 +359,7 @@ async def blame(call: ApiCall) -> Response:
 
 ENDPOINTS = [
     *source_status.ENDPOINTS,
+    *source_adopt.ENDPOINTS,
     endpoint("/v1/gitops/source/{name}", get=source_status.source, put=put, delete=delete),
     endpoint("/v1/gitops/source/{name}/settings", put=change),
     endpoint("/v1/gitops/source/{name}/pause", put=pause),
