@@ -236,7 +236,8 @@ def _show_job(job: dict[str, Any], verbose: bool) -> None:
         print_job_diff(job["Diff"], verbose)
     fit = msgspec.convert(job["Fit"], JobFit) if job.get("Fit") else JobFit()
     for group in fit.groups:
-        if text := counts_text([group]):
+        only_blocked = group.wanted == group.blocked and not group.fits
+        if not only_blocked and (text := counts_text([group])):
             console().print(f"    group {plain(group.name)}: {text}")
     for line in blocked_lines(fit):
         console().print(f"    [yellow]{plain(line)}[/yellow]")
