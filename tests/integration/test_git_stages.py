@@ -296,6 +296,7 @@ def test_new_leader_applies_what_is_left_and_earlier_versions_refuse_stages(tmp_
             for member in cluster.members:
                 record = ServerRecord(member.raft, command_version=COMMAND_VERSION)
                 await leader.rig.state.propose(PutServer(server=record))
+            leader = await cluster.leader()
             answer = await work.push(leader.rig.url("demo"), "detach")
             assert answer.returncode == 0, answer.output
             await cluster.caught_up()
