@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from dataclasses import replace as replace_facts
+from dataclasses import replace as with_fields
 
 import structlog
 from msgspec.structs import replace
@@ -266,17 +266,17 @@ class DriftDetector:
         found: _Round,
     ) -> None:
         wanted = self._wanted[source.name].commit.jobs
+        rollout = snapshot.rollouts.get(source.status.applied_rollout)
+        unapplied = unapplied_jobs(rollout) if rollout is not None else frozenset()
         now_ns = self._context.now_ns()
         ordered = sorted(keys)
-        rollout = snapshot.rollouts.get(source.status.applied_rollout) if ordered else None
-        unapplied = unapplied_jobs(rollout) if rollout is not None else frozenset()
         for first in range(0, len(ordered), _READ_AT_ONCE):
             some = ordered[first : first + _READ_AT_ONCE]
             registered = snapshot.jobs.get_many(some)
             for key in some:
                 facts = _facts(snapshot, source, key, wanted.get(key), registered.get(key))
                 if key in unapplied:
-                    facts = replace_facts(facts, is_held=True)
+                    facts = with_fields(facts, is_held=True)
                 drift = job_drift(source, key, facts, now_ns)
                 found.seen[key] = marks.get(key)
                 if drift is None and facts.recorded is not None:
