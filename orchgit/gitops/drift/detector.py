@@ -309,9 +309,8 @@ class DriftDetector:
 
     async def _read_once(self, name: str) -> None:
         services = self._services
-        services.applier.source(name)
-        mirror, cache = services.mirrors.get(name), services.caches.of(name)
-        await services.synchronizer.wait_until_current(name)
+        mirror, cache = services.mirror_of(name), services.caches.of(name)
+        await services.synchronizer.wait_until_current(mirror.name)
         # A commit that is being applied sets the cache before it gives the lock back.
         async with mirror.lock:
             source = services.applier.source(name)
