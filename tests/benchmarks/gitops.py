@@ -33,7 +33,6 @@ from orchgit.services.jobs.scale import ScaleRequest, scale_job
 from tests.benchmarks.report import print_times
 from tests.support.dev_server import dev_server, git
 from tests.support.git_repos import WorkTree, batch_job
-from tests.support.git_servers import GitHttpServer
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 from tests.support.pacing import pause
 from tests.support.polling import until, until_blocking
@@ -245,6 +244,7 @@ async def measure_drift(directory: Path, jobs: int, changes: int) -> bool:
 
 def serve_repositories(root: Path, pipe: Connection) -> None:
     """A git server of its own process; each message asks how many listings there were so far."""
+    from tests.support.git_servers import GitHttpServer
 
     async def serve() -> None:
         async with GitHttpServer(root).running() as server:
