@@ -149,10 +149,7 @@ def revert(client: ApiClient, identifier: str, detach: bool, yes: bool) -> None:
     answer = client.post(f"/v1/gitops/rollout/{bad['ID']}/revert")
     click.echo(f"Reverting commit {short(bad['Commit']['ID'])} in rollout {short(answer['ID'])}...")
     if not detach:
-        # Imported here and above: other commands need none of its modules, and should start fast.
-        from orchgit.cli.rollout_watching import RolloutWatch
-
-        raise SystemExit(RolloutWatch(client).follow(answer["ID"]))
+        raise SystemExit(follow(client, answer["ID"]))
 
 
 def newest_id(client: ApiClient) -> str:
@@ -168,6 +165,14 @@ def took(data: dict[str, Any]) -> str:
     if not data.get("FinishedTime"):
         return "-"
     return duration(data["FinishedTime"] - data["CreateTime"])
+
+
+def follow(client: ApiClient, rollout_id: str) -> int:
+    """Shows how a rollout goes until its end; returns the exit code, 0 for healthy."""
+    # Imported here and above: other commands need none of its modules, and should start fast.
+    from orchgit.cli.rollout_watching import RolloutWatch
+
+    return RolloutWatch(client).follow(rollout_id)
 
 
 def show(data: dict[str, Any], verbose: bool) -> None:
