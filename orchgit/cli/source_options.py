@@ -60,6 +60,11 @@ class SourceOptions:
         "rollout-deadline",
         help="How long a job of a rollout may make no progress; 0: its own progress deadline.",
     )
+    depends_on: tuple[str, ...] = option_field(
+        "depends-on",
+        multiple=True,
+        help="Source that must be healthy first; may be repeated; '' depends on none.",
+    )
     credential: str | None = option_field(
         "credential", help="Name of a credential of the server's config."
     )
@@ -120,6 +125,7 @@ class SourceOptions:
             "VarFiles": list(self.var_file) or None,
             "PollInterval": _length_ns(self.poll_interval),
             "RolloutDeadline": _length_ns(self.rollout_deadline),
+            "DependsOn": [each for each in self.depends_on if each] if self.depends_on else None,
             "Credential": self.credential,
             "CaCertificates": _file_text(self.ca_file),
             "WebhookSecret": self.webhook_secret,

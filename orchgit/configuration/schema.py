@@ -163,6 +163,7 @@ class SourceSection(Section):
     allow_rewind: bool = False
     adopt: bool = False
     rollout_deadline: str = ""
+    depends_on: list[str] = []
     drift: DriftSection = msgspec.field(default_factory=DriftSection)
 
 

@@ -177,6 +177,8 @@ class Source(Model):
     """Name of the built-in repository; several sources may follow one. '': the source's name."""
     ca_certificates: str = ""
     """PEM of the authorities that sign the remote's certificate; '': those of the machine."""
+    depends_on: list[str] = []
+    """Sources that must be healthy at their newest commit before one of this source is applied."""
     pause: PauseRecord = field(default_factory=PauseRecord)
     """Kept by the server: how `paused` came to be what it is."""
     status: SourceStatus = field(default_factory=SourceStatus)

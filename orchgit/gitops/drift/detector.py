@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from orchgit.backoff import backoff_s
 from orchgit.errors import NotFoundError, NotUnderstoodError, OrchgitError, SourceError
+from orchgit.gitops.commits.holds import is_held
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import CommitJobs
 from orchgit.gitops.drift.comparison import JobFacts, job_drift, was_auto_reverted
@@ -341,7 +342,7 @@ def _facts(
         registered=job,
         recorded=snapshot.drifted_jobs.get(*key),
         auto_reverted=job is not None and was_auto_reverted(job, deployments),
-        is_held=held is not None and held.source == source.name and held.wanted,
+        is_held=held is not None and held.source == source.name and is_held(wanted, held),
     )
 
 
