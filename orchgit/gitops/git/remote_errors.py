@@ -42,7 +42,7 @@ _TEXTS: tuple[tuple[str, str], ...] = (
         "credential",
     ),
     (
-        r"SSL_|GnuTLS|gnutls_handshake|alert",
+        r"unable to access.*(?:SSL_|GnuTLS|gnutls_handshake|alert)",
         "the TLS connection was ended by the server: does it want a client certificate "
         "(client_cert_file of a credential), or speak no TLS at this port?",
     ),
