@@ -218,6 +218,7 @@ class DriftDetector:
         for key in keys:
             mark = marks.get(key)
             known = applied.get(key)
+            # Other settings of the source may read another job from the same file.
             is_as_applied = (
                 known is not None
                 and known.desired is commit.jobs.get(key)
