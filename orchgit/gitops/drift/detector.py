@@ -215,7 +215,12 @@ class DriftDetector:
         for key in keys:
             mark = marks.get(key)
             known = applied.get(key)
-            is_as_applied = known is not None and mark == (known.job_modify_index, name)
+            # Other settings of the source may read another job from the same file.
+            is_as_applied = (
+                known is not None
+                and known.desired is commit.jobs.get(key)
+                and mark == (known.job_modify_index, name)
+            )
             if is_as_applied and key not in recorded:
                 found.seen[key] = mark
             else:
