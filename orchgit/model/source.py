@@ -104,7 +104,8 @@ class SourceStatus(Model):
 
 
 class GitRef(Model):
-    """A branch, tag or note of a built-in repository: `name` is the full name of the ref."""
+    """A branch, tag or note of a built-in repository: `name` is the full name of the ref, `source`
+    is the name of the repository."""
 
     source: str
     name: str
@@ -183,3 +184,8 @@ class Source(Model):
     status: SourceStatus = field(default_factory=SourceStatus)
     create_index: int = 0
     modify_index: int = 0
+
+    @property
+    def repository_name(self) -> str:
+        """The name of the source's mirror, and of its built-in repository."""
+        return self.repository or self.name

@@ -124,6 +124,12 @@ def check_change(known: Source, wanted: Source) -> None:
             f"add another source with -adopt, which takes the jobs over when this one is removed "
             f"(`orchgit source remove {known.name}`)"
         )
+    if wanted.repository_name != known.repository_name:
+        raise InvalidInputError(
+            f'cannot change the repository of source "{known.name}": add another source with '
+            f"-adopt, which takes the jobs over when this one is removed (`orchgit source remove "
+            f"{known.name}`)"
+        )
 
 
 async def remove_source(context: UseCaseContext, name: str, stop: bool = False) -> int:
@@ -234,6 +240,13 @@ def _check(context: UseCaseContext, source: Source) -> None:
         raise InvalidInputError(f"{where}: kind must be one of {', '.join(SourceKind)}")
     if source.kind != SourceKind.BUILTIN and not source.url:
         raise InvalidInputError(f"{where}: a {source.kind} source needs a url")
+    if source.repository and source.kind != SourceKind.BUILTIN:
+        raise InvalidInputError(f"{where}: only a built-in source names a repository")
+    if source.repository and not is_source_name(source.repository):
+        raise InvalidInputError(
+            f"{where}: the name of a repository has 1-64 lower-case letters, digits and inner "
+            "dashes"
+        )
     if not source.paths:
         raise InvalidInputError(f"{where}: it needs at least one path glob")
     if source.poll_interval_ns < MIN_POLL_INTERVAL_NS:
