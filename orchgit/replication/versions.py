@@ -109,7 +109,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     Source: ("drift", "exclude", "region", "tags", "repository", "ca_certificates", "pause"),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
-    Rollout: ("ref",),
+    Rollout: ("reason", "ref"),
     RolloutJob: ("cause", "content_id"),
 }
 """Fields that servers of version 3 would drop; all have defaults."""

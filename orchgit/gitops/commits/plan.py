@@ -65,12 +65,13 @@ class CommitPlan:
 class Trigger:
     """Why a commit is applied now. `kind` is push, webhook, poll, watch, api, retry or revert;
     `reverts` is the id of the rollout that a revert takes back; `ref` is the full name of the ref
-    that the commit was found at."""
+    that the commit was found at; `reason` is what a person who goes back said."""
 
     kind: str
     pusher: str = ""
     reverts: str = ""
     ref: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
