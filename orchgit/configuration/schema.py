@@ -127,6 +127,14 @@ class CredentialSection(Section):
     urls: list[str] = []
 
 
+class DriftSection(Section):
+    """A source's `drift` block."""
+
+    action: str = "report"
+    ignore: list[str] = []
+    delay: str = "5s"
+
+
 class SourceSection(Section):
     url: str = ""
     kind: str = ""
@@ -146,6 +154,7 @@ class SourceSection(Section):
     allow_rewind: bool = False
     adopt: bool = False
     rollout_deadline: str = ""
+    drift: DriftSection = msgspec.field(default_factory=DriftSection)
 
 
 class GitopsSection(Section):

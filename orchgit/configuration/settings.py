@@ -26,7 +26,7 @@ from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
-from orchgit.model.source import PrunePolicy, Source, TagPolicy
+from orchgit.model.source import DriftPolicy, PrunePolicy, Source, TagPolicy
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
@@ -230,6 +230,11 @@ def _source(name: str, section: SourceSection) -> Source:
         rollout_deadline_ns=parse_setting_ns(
             f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"
         ),
+    )
+    source.drift = DriftPolicy(
+        action=section.drift.action,
+        ignore=section.drift.ignore,
+        delay_ns=parse_setting_ns(f"source.{name}.drift.delay", section.drift.delay),
     )
     if section.paths is not None:
         source.paths = section.paths

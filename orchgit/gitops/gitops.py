@@ -20,8 +20,12 @@ from orchgit.gitops.commits.rollback import NOBODY, RollbackRequest
 from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
+from orchgit.gitops.commits.stage_runner import StageRunner
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.drift.adopter import Adopter
+from orchgit.gitops.drift.corrector import DriftCorrector
 from orchgit.gitops.drift.detector import DriftDetector
+from orchgit.gitops.drift.healer import Healer
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.backup import RepositoryBackup
 from orchgit.gitops.mirrors.maintenance import Maintenance
@@ -102,8 +106,13 @@ class Gitops:
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )
-        self.tracker = RolloutTracker(context, config.tracker)
+        self._stages = StageRunner(self._services, config.tracker.patience_s)
+        self.tracker = RolloutTracker(context, config.tracker, self._stages.apply_open_stage)
+        self._adopter = Adopter(self._services)
         self._drift = DriftDetector(self._services)
+        self._corrector = DriftCorrector(
+            context, heal=Healer(self._services).heal, adopt=self._adopter.adopt
+        )
         self._previewer = Previewer(self._services, ports.forecaster)
         self._seeder = Seeder(self._services)
 
@@ -149,11 +158,11 @@ class Gitops:
         await self._ports.peer_client.close()
 
     async def start(self) -> None:
-        """Starts the leader's loops: one for each source, one for the active rollouts, one for
+        """Starts the leader's loops: one for each source, one for the active rollouts, two for
         drift."""
         if self._leader_tasks:
             return
-        loops = (self._loops.run(), self.tracker.run(), self._drift.run())
+        loops = (self._loops.run(), self.tracker.run(), self._drift.run(), self._corrector.run())
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._leader_tasks:
             task.add_done_callback(_log_failure)
@@ -164,6 +173,7 @@ class Gitops:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._stages.stop()
         self._disk_cache.close()
         await asyncio.to_thread(self._ports.parser.close)
 
@@ -171,6 +181,14 @@ class Gitops:
         """Makes the source's loop check for new commits now. With `force` it tries a refused
         commit again."""
         self._loops.wake(source, trigger, force)
+
+    @property
+    def leads(self) -> bool:
+        """Whether the leader's loops run here."""
+        return bool(self._leader_tasks)
+
+    def now_ns(self) -> int:
+        return self._services.context.now_ns()
 
     async def sync(self, source: str) -> SyncResult:
         """Checks the source for new commits, and returns what that came to. Raises NotFoundError
@@ -206,6 +224,10 @@ class Gitops:
         if base_files is not None:
             return await self._previewer.between(source, base_files, files)
         return await self._previewer.of_files(source, files, fit)
+
+    async def drift_patch(self, source: str) -> str:
+        """Returns a patch that makes files say what runs now; see `Adopter.patch`."""
+        return await self._adopter.patch(source)
 
     async def revert(
         self,

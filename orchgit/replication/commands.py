@@ -152,11 +152,13 @@ class ApplyStage(Entry, tag="apply-stage", kw_only=True):
 
     As `ApplyCommit`, with every field that a rollout has since version 4. `hold` and `unhold`
     change the held versions; `renew` are (namespace, job id) of jobs that get a new version though
-    they are registered with the same spec.
+    they are registered with the same spec. `expected_rollout_index`, if not 0, is the modify index
+    of the rollout as it is recorded, in which this is a later stage.
     """
 
     rollout: Rollout
     expected_commit: str = ""
+    expected_rollout_index: int = 0
     upserts: list[JobUpsert] = []
     deletions: list[JobDeletion] = []
     evaluations: list[Evaluation] = []
@@ -169,7 +171,8 @@ class ApplyStage(Entry, tag="apply-stage", kw_only=True):
 
 
 class RecordProgress(Entry, tag="record-progress", kw_only=True):
-    """As `RecordRollout`, with every field that a rollout has since version 4.
+    """As `RecordRollout`, with every field that a rollout has since version 4, and only if the
+    rollout is recorded with modify index `expected_modify_index`, where that is not 0.
 
     `hold` are versions that this rollout applied and that failed. One of a job that a later rollout
     of the source changed is left out.
@@ -177,6 +180,7 @@ class RecordProgress(Entry, tag="record-progress", kw_only=True):
 
     rollout: Rollout
     hold: list[HeldVersion] = []
+    expected_modify_index: int = 0
 
 
 class MoveRefs(Entry, tag="move-refs", kw_only=True):

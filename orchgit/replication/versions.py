@@ -110,7 +110,14 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     Source: ("drift", "exclude", "region", "tags", "repository", "ca_certificates", "pause"),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
     Rollout: ("reason", "ref"),
-    RolloutJob: ("cause", "content_id"),
+    RolloutJob: (
+        "cause",
+        "content_id",
+        "stage",
+        "waits_for",
+        "must_complete",
+        "applied_time_ns",
+    ),
 }
 """Fields that servers of version 3 would drop; all have defaults."""
 

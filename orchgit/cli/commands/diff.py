@@ -223,6 +223,13 @@ def _show_job(job: dict[str, Any], verbose: bool) -> None:
     console().print(
         f"{ACTION_STYLES[job['Action']]} [bold]{plain(job['JobID'])}[/bold]{where}{why}"
     )
+    if job.get("Stage"):
+        waits = ", ".join(
+            f"{'every job before it' if each['JobID'] == '*' else each['JobID']} "
+            f"({each['Condition']})"
+            for each in job["WaitsFor"]
+        )
+        console().print(plain(f"  stage {job['Stage'] + 1}, after {waits}"))
     if job.get("ByHand"):
         console().print(f"    overwrites {plain(job['ByHand']['Text'])}")
     if job.get("Diff") and job["Action"] == "update":

@@ -31,14 +31,20 @@ from orchgit.gitops.commits.run_once import (
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.rollouts.failed_versions import failed_versions
-from orchgit.gitops.rollouts.tracker import judge
+from orchgit.gitops.rollouts.health import Deadline, JobProgress
+from orchgit.gitops.rollouts.tracker import judge, judge_registered
+from orchgit.gitops.rollouts.waiting import unapplied_jobs
+from orchgit.gitops.stages.graph import NO_ORDER, JobGraph, job_graph
+from orchgit.gitops.stages.stages import ONE_STAGE, Stages, plan_stages
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job, JobOrigin
-from orchgit.model.rollout import ChangeCause, JobAction
+from orchgit.model.repository_policy import WaitCondition
+from orchgit.model.rollout import ChangeCause, JobAction, JobWait
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
 
+_NO_DEADLINE = Deadline(patience_ns=1)
 _READ_ALL_FROM = 200
 """From this many jobs on, one read of all jobs of the source is cheaper than a read of each."""
 
@@ -49,7 +55,7 @@ class CommitPlan:
 
     The jobs in `actions` have passed admission. A plan with `problems` must not be applied;
     `warnings` are for the commit's author. `request` is what the plan was asked for beyond the
-    commit, and `holds` how the held versions change.
+    commit, and `holds` how the held versions change. `stages` says which changes wait for others.
     """
 
     source: Source
@@ -59,13 +65,44 @@ class CommitPlan:
     run_once: RunOnceChange = field(default_factory=RunOnceChange)
     request: PlanRequest = NO_REQUEST
     holds: HoldChange = field(default_factory=HoldChange)
+    stages: Stages = ONE_STAGE
+
+    def only(self, keys: Collection[JobKey]) -> CommitPlan:
+        """Returns the plan for these jobs alone: one stage of the commit."""
+        changes = tuple(action for action in self.actions.changes if action.key in keys)
+        remember = tuple(
+            applied
+            for applied in self.run_once.remember
+            if (applied.namespace, applied.job_id) in keys
+        )
+        return with_fields(
+            self,
+            actions=with_fields(self.actions, changes=changes),
+            run_once=with_fields(self.run_once, remember=remember),
+        )
+
+    def without_later_stages(self) -> CommitPlan:
+        """Returns the plan for what is applied at once, with the commit."""
+        if not self.stages.last:
+            return self
+        changes = tuple(a for a in self.actions.changes if not self.stages.of(a.key))
+        remember = tuple(
+            applied
+            for applied in self.run_once.remember
+            if not self.stages.of((applied.namespace, applied.job_id))
+        )
+        return with_fields(
+            self,
+            actions=with_fields(self.actions, changes=changes),
+            run_once=with_fields(self.run_once, remember=remember),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Why a commit is applied now. `kind` is push, webhook, poll, watch, api, retry or revert;
-    `reverts` is the id of the rollout that a revert takes back; `ref` is the full name of the ref
-    that the commit was found at; `reason` is what a person who goes back said."""
+    """Why a commit is applied now. `kind` is push, webhook, poll, watch, api, retry, drift or
+    revert; `reverts` is the id of the rollout that a revert takes back; `ref` is the full name of
+    the ref that the commit was found at; `reason` is what a person who goes back said."""
 
     kind: str
     pusher: str = ""
@@ -127,8 +164,12 @@ def plan_commit(
         and key not in request.jobs
         and indexes.get(key) == known.job_modify_index
     }
+    if request.only is not None:
+        unchanged |= discovery.jobs.keys() - request.only
     unsure = {key: job for key, job in discovery.jobs.items() if key not in unchanged}
     keys = (set(indexes) - unchanged) | set(unsure)
+    if request.only is not None:
+        keys &= request.only
     registered = _registered(snapshot, source.name, keys, unsure)
     unrecorded = {} if source.status.remembers_jobs else applied_jobs
     records = run_once_records(snapshot, source.name, unrecorded)
@@ -156,9 +197,11 @@ def plan_commit(
         adopt=source.adopt,
         held=held,
     )
+    was_held = held_jobs(applied_jobs, (*known_holds, *failed))
+    not_applied = was_held.keys() | _skipped(source, snapshot)
     actions = with_fields(
         actions,
-        changes=with_causes(source.name, actions.changes, applied_jobs, held, request.jobs),
+        changes=with_causes(source.name, actions.changes, applied_jobs, not_applied, request.jobs),
     )
     holds = hold_change(source.name, discovery.jobs, applied_jobs, known_holds, failed, request)
     if request.jobs:  # what else has drifted waits for the next commit
@@ -167,6 +210,12 @@ def plan_commit(
     warnings += [_released_warning(discovery.jobs[key]) for key in actions.released]
     emptied = emptied_file_problems(actions, discovery, may_delete)
     problems = [*discovery.problems, *problems, *actions.problems, *emptied]
+    # With a file that has no job the graph would miss jobs that are only misspelt.
+    graph = NO_ORDER if discovery.problems else job_graph(discovery.jobs, discovery.policy)
+    problems += graph.problems
+    stages = ONE_STAGE if problems else _stages(graph, actions, snapshot)
+    if request.jobs or request.is_revert:
+        stages = Stages(must_complete=stages.must_complete)  # what a person asks for goes at once
     return CommitPlan(
         source=source,
         actions=actions,
@@ -175,6 +224,7 @@ def plan_commit(
         run_once=run_once,
         request=request,
         holds=holds,
+        stages=stages,
     )
 
 
@@ -203,6 +253,12 @@ def _held_versions(
     return known, failed
 
 
+def _skipped(source: Source, snapshot: Snapshot) -> frozenset[JobKey]:
+    """Returns the jobs of later stages that the newest rollout has not applied."""
+    rollout = snapshot.rollouts.get(source.status.applied_rollout)
+    return unapplied_jobs(rollout) if rollout is not None else frozenset()
+
+
 def _only_asked(
     actions: Actions,
     admitted: Mapping[JobKey, DesiredJob],
@@ -218,6 +274,25 @@ def _only_asked(
         if key in request.jobs and key in admitted
     ]
     return Actions(tuple(changes), (), actions.problems)
+
+
+def _stages(graph: JobGraph, actions: Actions, snapshot: Snapshot) -> Stages:
+    """Returns the stages of the changes. A dependency that the commit leaves as it is counts as it
+    is registered now."""
+    if graph is NO_ORDER:
+        return ONE_STAGE
+    known: dict[tuple[JobKey, WaitCondition], bool] = {}
+
+    def is_met(key: JobKey, condition: WaitCondition) -> bool:
+        if (key, condition) not in known:
+            wait = JobWait(*key, condition)
+            verdict = judge_registered(snapshot, wait, 0, 0, _NO_DEADLINE)
+            known[key, condition] = verdict.status == JobProgress.HEALTHY
+        return known[key, condition]
+
+    upserts = [a.key for a in actions.changes if a.kind is not JobAction.DELETE]
+    deletions = [a.key for a in actions.changes if a.kind is JobAction.DELETE]
+    return plan_stages(graph, upserts, deletions, is_met)
 
 
 def emptied_file_problems(

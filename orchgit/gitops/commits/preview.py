@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from orchgit.errors import TooLargeError
@@ -24,7 +24,7 @@ from orchgit.model.base import Model
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.fit import FitReport, JobFit
 from orchgit.model.held_version import HeldVersion
-from orchgit.model.rollout import ChangeCause, Commit
+from orchgit.model.rollout import ChangeCause, Commit, JobWait
 from orchgit.model.source import Source
 
 FIT_BUDGET_S = 60.0
@@ -51,7 +51,8 @@ class PreviewHeld(Model):
 
 class PreviewJob(Model):
     """One job that would change. `unplaced` has a line for each group with allocations that find
-    no node; `fit` has all numbers."""
+    no node; `fit` has all numbers. A job of a later stage (the first is 0) is applied when what it
+    waits for holds."""
 
     namespace: str
     job_id: str
@@ -64,6 +65,8 @@ class PreviewJob(Model):
     cause: str = ChangeCause.COMMIT
     by_hand: PreviewHandChange | None = None
     fit: JobFit | None = None
+    stage: int = 0
+    waits_for: list[JobWait] = []
 
 
 class Preview(Model):
@@ -137,7 +140,7 @@ def preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
     return Preview(
         source=plan.source.name,
         applied_commit=plan.source.status.applied_commit,
-        jobs=_jobs(plan.actions.changes, forecast or Forecast()),
+        jobs=_jobs(plan, forecast or Forecast()),
         unchanged=len(plan.actions.unchanged),
         held=[PreviewHeld(each, held_text(each)) for each in plan.actions.held],
         problems=list(plan.problems),
@@ -147,12 +150,15 @@ def preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
     )
 
 
-def _jobs(actions: Sequence[Action], forecast: Forecast) -> list[PreviewJob]:
-    fits = forecast.fit.by_key
-    return [
-        _job(action, fits.get(action.key), forecast.desired_updates.get(action.key, {}))
-        for action in actions
-    ]
+def _jobs(plan: CommitPlan, forecast: Forecast) -> list[PreviewJob]:
+    fits, stages = forecast.fit.by_key, plan.stages
+    jobs = []
+    for action in plan.actions.changes:
+        key = action.key
+        job = _job(action, fits.get(key), forecast.desired_updates.get(key, {}))
+        job.stage, job.waits_for = stages.of(key), list(stages.waits.get(key, ()))
+        jobs.append(job)
+    return jobs
 
 
 def _job(

@@ -62,8 +62,12 @@ async def apply_rollout(
     that it does not know are left out. Each job that runs by itself gets an evaluation, which
     `rollout.jobs` names.
 
-    Raises ConflictError when the source or a job changed meanwhile: nothing has been changed then,
-    and the caller computes the rollout again.
+    A rollout with a modify index is a recorded one, of which this applies a later stage. While a
+    server of an earlier version is a member, no rollout has more than one stage: NotUnderstoodError
+    names that server.
+
+    Raises ConflictError when the source, a job or the recorded rollout changed meanwhile: nothing
+    has been changed then, and the caller computes the rollout again.
     """
     with context.snapshot() as snapshot:
         deleted = [snapshot.jobs.get(deletion.namespace, deletion.job_id) for deletion in deletions]
@@ -75,12 +79,16 @@ async def apply_rollout(
         *_evaluations(context, rollout, ended, EvalTrigger.JOB_DEREGISTER),
     ]
     ids = {(each.namespace, each.job_id): each.id for each in evaluations}
-    jobs = [replace(job, eval_id=ids.get((job.namespace, job.job_id), "")) for job in rollout.jobs]
+    jobs = [
+        replace(job, eval_id=ids.get((job.namespace, job.job_id), job.eval_id))
+        for job in rollout.jobs
+    ]
     stored = replace(rollout, jobs=jobs)
     stage = ApplyStage(
         now_ns=context.now_ns(),
         rollout=stored,
         expected_commit=expected_commit,
+        expected_rollout_index=rollout.modify_index,
         upserts=list(upserts),
         deletions=list(deletions),
         evaluations=evaluations,
@@ -94,6 +102,8 @@ async def apply_rollout(
     try:
         return (await context.propose(stage)).index, stored
     except NotUnderstoodError:
+        if any(job.stage for job in rollout.jobs):
+            raise
         return await _apply_for_earlier_versions(context, stage)
 
 
@@ -105,6 +115,7 @@ async def _apply_for_earlier_versions(
     fields = msgspec.structs.asdict(stage)
     fields["rollout"] = rollout = _for_version_3(stage.rollout)
     del fields["hold"], fields["unhold"], fields["renew"]
+    del fields["expected_rollout_index"]
     try:
         return (await context.propose(ApplyCommit(**fields))).index, rollout
     except NotUnderstoodError:
@@ -123,15 +134,24 @@ def _for_version_3(rollout: Rollout) -> Rollout:
 
 
 async def record_rollout(
-    context: UseCaseContext, rollout: Rollout, hold: Sequence[HeldVersion] = ()
+    context: UseCaseContext,
+    rollout: Rollout,
+    hold: Sequence[HeldVersion] = (),
+    expected_modify_index: int = 0,
 ) -> int:
     """Stores a rollout's progress, or a commit that was refused.
 
     `hold` are the versions that failed in it. While a server of an earlier version is a member,
-    they are not held.
+    they are not held. Raises ConflictError if the stored rollout has another modify index than the
+    one expected, where that is not 0.
     """
     now_ns = context.now_ns()
-    entry = RecordProgress(now_ns=now_ns, rollout=rollout, hold=list(hold))
+    entry = RecordProgress(
+        now_ns=now_ns,
+        rollout=rollout,
+        hold=list(hold),
+        expected_modify_index=expected_modify_index,
+    )
     try:
         applied = await context.propose(entry)
     except NotUnderstoodError:
