@@ -135,8 +135,8 @@ class Reverter:
         """Keeps other commits of the source away, and returns it as it is stored."""
         applier = self.services.applier
         applier.source(source_name)
-        mirror = self.services.mirrors.get(source_name)
-        await self.services.synchronizer.wait_until_current(source_name)
+        mirror = self.services.mirror_of(source_name)
+        await self.services.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
             yield mirror, applier.source(source_name)
 
@@ -224,10 +224,10 @@ class Reverter:
         """Returns where the followed branch of a built-in repository is; '' for other sources, and
         for refs from before refs were in the log. Raises ConflictError if the branch has left the
         applied commit."""
-        if source.kind != SourceKind.BUILTIN:
+        if not _follows_builtin_branch(source):
             return ""
         with self.services.context.snapshot() as snapshot:
-            found = snapshot.git_refs.get(source.name, full_ref(source.ref))
+            found = snapshot.git_refs.get(source.repository_name, full_ref(source.ref))
         applied = source.status.applied_commit
         if found is not None and not repository.is_descendant(found.object_id, applied):
             raise ConflictError(
@@ -271,7 +271,7 @@ class Reverter:
         fields |= {"problems": list(rollback.problems), "plan_hash": rollback.hash}
         commands: list[str] = []
         patch = ""
-        if rollback.source.kind != SourceKind.BUILTIN:
+        if not _follows_builtin_branch(rollback.source):
             commands = git_commands(target.id, applied, rollback.taken_back)
             patch = await asyncio.to_thread(self._patch, rollback, request)
         return RollbackPreview(
@@ -309,7 +309,7 @@ class Reverter:
                 rollback.problems,
             )
         applied_id, moves = target.id, []
-        if source.kind == SourceKind.BUILTIN:
+        if _follows_builtin_branch(source):
             applied_id = rollback.repository.write_commit_of_tree(
                 rollback.target.tree_id,
                 rollback.branch or source.status.applied_commit,
@@ -319,7 +319,7 @@ class Reverter:
             moves = [RefMove(full_ref(source.ref), rollback.branch, applied_id)]
             info = rollback.repository.commit(applied_id)
             read = with_fields(read, info=info, tree=CommitTree(rollback.repository, applied_id))
-        await self.services.quorum.hold(source.name, [applied_id])
+        await self.services.quorum.hold(mirror.name, [applied_id])
         trigger = Trigger("revert", request.by, reverts=reverts, reason=request.reason.strip())
         cache = self.services.caches.of(source.name)
         rollout = await applier.apply(read, rollback.plan, trigger, cache, moves)
@@ -354,3 +354,8 @@ class Reverter:
             status_description=f"reverted by rollout {rollout.id[:8]}",
             finished_time_ns=bad.finished_time_ns or self.services.context.now_ns(),
         )
+
+
+def _follows_builtin_branch(source: Source) -> bool:
+    """Returns whether the server may bring the source's branch back: it is its own, and no tag."""
+    return source.kind == SourceKind.BUILTIN and full_ref(source.ref).startswith("refs/heads/")
