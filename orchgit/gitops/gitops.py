@@ -248,7 +248,28 @@ class Gitops:
         writes: RequestWrites | None = None,
     ) -> Rollout:
         """Reverts a rollout; see `Reverter.revert`."""
-        return await self.reverter(writes).revert(rollout_id, request)
+        rollout = await self.reverter(writes).revert(rollout_id, request)
+        self._wake_neighbours(rollout)
+        return rollout
+
+    async def rollback(
+        self,
+        source: str,
+        commit: str,
+        request: RollbackRequest = NOBODY,
+        writes: RequestWrites | None = None,
+    ) -> Rollout:
+        """Takes a source back to an earlier commit; see `Reverter.rollback`."""
+        rollout = await self.reverter(writes).rollback(source, commit, request)
+        self._wake_neighbours(rollout)
+        return rollout
+
+    def _wake_neighbours(self, rollout: Rollout) -> None:
+        """Tells the other sources of a built-in repository that its branch moved."""
+        repository = self._services.applier.source(rollout.source).repository_name
+        for each in self._services.applier.sources_of(repository):
+            if each.name != rollout.source:
+                self.wake(each.name)
 
     def reverter(self, writes: RequestWrites | None = None) -> Reverter:
         """Returns what takes sources back; what it writes to the log is noted in `writes`."""

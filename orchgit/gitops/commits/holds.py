@@ -76,9 +76,9 @@ def hold_change(
         if key in taken_back or (not row.source and wanted is None):
             continue  # the latter is a removed source's, and its file is not in this source
         has_version = is_held(wanted, row)
-        if request.applies(row) and (has_version or key in request.jobs):
+        if key in request.jobs:
             unhold.append(key)
-        elif has_version or request.is_revert or is_same_content(wanted, applied.get(key)):
+        elif has_version or is_same_content(wanted, applied.get(key)):
             after = replace(row, source=source, wanted=has_version)
             hold += [after] if after != rows.get(key) else []
         else:

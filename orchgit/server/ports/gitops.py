@@ -104,18 +104,18 @@ class ApiGitops:
     async def revert(
         self, rollout_id: str, person: RollbackPerson, writes: RequestWrites | None
     ) -> Rollout | dict[str, Any]:
-        request, reverter = _request_of(person), self._gitops.reverter(writes)
+        request = _request_of(person)
         if person.dry_run:
-            return _shown(await reverter.preview_revert(rollout_id, request))
-        return await reverter.revert(rollout_id, request)
+            return _shown(await self._gitops.reverter().preview_revert(rollout_id, request))
+        return await self._gitops.revert(rollout_id, request, writes)
 
     async def rollback(
         self, source: str, commit: str, person: RollbackPerson, writes: RequestWrites | None
     ) -> Rollout | dict[str, Any]:
-        request, reverter = _request_of(person), self._gitops.reverter(writes)
+        request = _request_of(person)
         if person.dry_run:
-            return _shown(await reverter.preview_rollback(source, commit, request))
-        return await reverter.rollback(source, commit, request)
+            return _shown(await self._gitops.reverter().preview_rollback(source, commit, request))
+        return await self._gitops.rollback(source, commit, request, writes)
 
     async def rollout_report(self, rollout: Rollout) -> RolloutReport:
         return await self._gitops.reporter.report(rollout)
