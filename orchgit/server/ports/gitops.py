@@ -66,14 +66,14 @@ class ApiGitops:
     ) -> Rollout:
         return await self._gitops.rerun(source, jobs, writes)
 
+    async def drift_patch(self, source: str) -> str:
+        return await self._gitops.drift_patch(source)
+
     async def retry(
         self, source: str, wanted: HeldChoice, by: str, writes: RequestWrites | None
     ) -> Rollout:
         request = RetryRequest(wanted.jobs, wanted.every, by)
         return await self._gitops.retry(source, request, writes)
-
-    async def drift_patch(self, source: str) -> str:
-        return await self._gitops.drift_patch(source)
 
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
