@@ -120,9 +120,11 @@ class SourceStatusReader:
     def _check(self, snapshot: Snapshot, source: Source) -> SourceCheck:
         """Returns what the leader remembers, completed by what the state has recorded."""
         memory, status = self._memory(source.name), source.status
-        remote = memory.remote_commit
-        if source.kind == SourceKind.BUILTIN:
-            branch = snapshot.git_refs.get(source.name, full_ref(source.ref))
+        remote, ref = memory.remote_commit, full_ref(source.ref)
+        if source.kind == SourceKind.BUILTIN and ref.startswith("refs/heads/"):
+            # The state knows of a push before the leader's next round does. A tag may name another
+            # object than its commit.
+            branch = snapshot.git_refs.get(source.repository or source.name, ref)
             remote = branch.object_id if branch is not None else ""
         return replace(
             memory,
