@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from orchgit.gitops.mirrors.rules import full_ref
+from orchgit.gitops.mirrors.rules import followed_ref
 from orchgit.gitops.rollouts.health import ENDED, JobView, why_unplaced
 from orchgit.gitops.sources.health import (
     MAX_REASONS_OF_A_STATUS,
@@ -120,11 +120,11 @@ class SourceStatusReader:
     def _check(self, snapshot: Snapshot, source: Source) -> SourceCheck:
         """Returns what the leader remembers, completed by what the state has recorded."""
         memory, status = self._memory(source.name), source.status
-        remote, ref = memory.remote_commit, full_ref(source.ref)
-        if source.kind == SourceKind.BUILTIN and ref.startswith("refs/heads/"):
-            # The state knows of a push before the leader's next round does. A tag may name another
-            # object than its commit.
-            branch = snapshot.git_refs.get(source.repository or source.name, ref)
+        remote, followed = memory.remote_commit, followed_ref(source, ())
+        if source.kind == SourceKind.BUILTIN and followed.startswith("refs/heads/"):
+            # The state knows of a push before the leader's next round does. A tag may be an object
+            # of its own; the last check followed it to its commit.
+            branch = snapshot.git_refs.get(source.repository_name, followed)
             remote = branch.object_id if branch is not None else ""
         return replace(
             memory,
