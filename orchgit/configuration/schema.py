@@ -127,6 +127,17 @@ class CredentialSection(Section):
     urls: list[str] = []
 
 
+class GatesSection(Section):
+    """`windows` are texts like "allow 0 9 * * 1-5 8h Europe/Berlin"."""
+
+    windows: list[str] = []
+    approvals: int = 0
+    pusher_may_approve: bool = False
+    require_fit: bool = False
+    health: str = "none"
+    health_deadline: str = ""
+
+
 class SourceSection(Section):
     url: str = ""
     kind: str = ""
@@ -141,6 +152,10 @@ class SourceSection(Section):
     allow_rewind: bool = False
     adopt: bool = False
     rollout_deadline: str = ""
+    prune_max_share: int = 50
+    prune_wildcard: bool = False
+    prune_claims: str = "named"
+    gates: GatesSection = msgspec.field(default_factory=GatesSection)
 
 
 class GitopsSection(Section):

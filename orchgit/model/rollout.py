@@ -8,6 +8,7 @@ from msgspec import field
 
 from orchgit.model.base import Model
 from orchgit.model.evaluation import DesiredUpdates
+from orchgit.model.gates import RolloutGates
 
 
 class RolloutStatus(StrEnum):
@@ -19,6 +20,8 @@ class RolloutStatus(StrEnum):
     DEGRADED = "degraded"
     REVERTED = "reverted"
     FAILED = "failed"
+    REJECTED = "rejected"
+    SUPERSEDED = "superseded"
 
 
 TERMINAL_ROLLOUT_STATUSES = frozenset(
@@ -27,8 +30,13 @@ TERMINAL_ROLLOUT_STATUSES = frozenset(
         RolloutStatus.DEGRADED,
         RolloutStatus.REVERTED,
         RolloutStatus.FAILED,
+        RolloutStatus.REJECTED,
+        RolloutStatus.SUPERSEDED,
     )
 )
+
+
+WAITING_ROLLOUT_STATUSES = frozenset((RolloutStatus.PENDING, RolloutStatus.AWAITING_APPROVAL))
 
 
 class Commit(Model):
@@ -88,6 +96,8 @@ class Rollout(Model):
     finished_time_ns: int = 0
     create_index: int = 0
     modify_index: int = 0
+    gates: RolloutGates | None = None
+    """What the gates of its source decided; None for a source without gates."""
 
     @property
     def was_applied(self) -> bool:
@@ -97,3 +107,8 @@ class Rollout(Model):
     @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL_ROLLOUT_STATUSES
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the commit is recorded and not applied yet: a gate is closed."""
+        return self.status in WAITING_ROLLOUT_STATUSES and not self.was_applied

@@ -16,7 +16,7 @@ from orchgit.errors import NotUnderstoodError
 from orchgit.model.base import Model
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.server import ServerRecord
-from orchgit.model.source import Source, SourceStatus
+from orchgit.model.source import PrunePolicy, Source, SourceStatus
 from orchgit.replication import commands
 from orchgit.replication.commands import Entry
 
@@ -104,10 +104,11 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
-    Source: (),
+    Source: ("gates",),
     SourceStatus: (),
-    Rollout: (),
+    Rollout: ("gates",),
     RolloutJob: (),
+    PrunePolicy: ("wildcard", "claims"),
 }
 """Fields that servers of version 3 would drop; all have defaults."""
 
@@ -144,11 +145,21 @@ def _named(address: str, server: ServerRecord | None) -> str:
 
 
 def without_new_fields(value: T) -> T:
-    """Returns the struct as a server of version 3 stores it: every later field has its default."""
+    """Returns the struct as a server of version 3 stores it: every later field has its default, in
+    the structs of its fields too."""
     fields = {field.name: field for field in msgspec.structs.fields(value)}
-    return msgspec.structs.replace(
-        value, **{name: fields[name].default for name in FIELDS_SINCE_4[type(value)]}
-    )
+    changed = {name: _default(fields[name]) for name in FIELDS_SINCE_4[type(value)]}
+    for name in fields.keys() - changed.keys():
+        inner = getattr(value, name)
+        if type(inner) in FIELDS_SINCE_4:
+            changed[name] = without_new_fields(inner)
+    return msgspec.structs.replace(value, **changed)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
 
 
 def common_version(members: Iterable[str], servers: Iterable[ServerRecord]) -> int:

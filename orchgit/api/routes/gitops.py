@@ -34,6 +34,8 @@ from orchgit.state.snapshot import Snapshot
 
 MAX_PLAN_BODY_BYTES = 64 * 1024 * 1024
 _KEPT_BY_SERVER = frozenset(("Status", "CreateIndex", "ModifyIndex"))
+_MERGED = ("Prune", "Gates")
+"""Groups of settings, of which a change names some."""
 
 
 async def sources(call: ApiCall) -> Response:
@@ -127,8 +129,8 @@ async def change(call: ApiCall) -> Response:
 
     def changed(source: Source) -> Source:
         settings = nomad_json.tree(source)
-        prune = {**settings["Prune"], **named.get("Prune", {})}
-        wanted = nomad_json.convert({**settings, **named, "Prune": prune}, Source)
+        merged = {key: {**settings[key], **named[key]} for key in _MERGED if key in named}
+        wanted = nomad_json.convert({**settings, **named, **merged}, Source)
         return replace(wanted, status=source.status)
 
     name = call.path["name"]
