@@ -16,7 +16,7 @@ def split_host_port(address: str) -> tuple[str, int]:
         raise InvalidInputError(
             f"cannot use address {address!r}: write it as host:port, for example 127.0.0.1:4646"
         )
-    return _host(address), int(port)
+    return host_of(address), int(port)
 
 
 def join_host_port(host: str, port: int) -> str:
@@ -30,7 +30,7 @@ def is_host_port(address: str) -> bool:
 
 def is_loopback(address: str) -> bool:
     """Whether only this machine reaches `address` (host:port)."""
-    return _host(address) == "localhost" or _has(address, "is_loopback")
+    return host_of(address) == "localhost" or _has(address, "is_loopback")
 
 
 def is_wildcard(address: str) -> bool:
@@ -38,16 +38,17 @@ def is_wildcard(address: str) -> bool:
     return _has(address, "is_unspecified")
 
 
+def host_of(address: str) -> str:
+    """Returns the host of `address` (host:port), without brackets; '' if there is none."""
+    return address.rpartition(":")[0].strip("[]")
+
+
 def _is_port(text: str) -> bool:
     return len(text) <= 5 and text.isascii() and text.isdecimal() and int(text) <= _MAX_PORT
 
 
-def _host(address: str) -> str:
-    return address.rpartition(":")[0].strip("[]")
-
-
 def _has(address: str, quality: str) -> bool:
     try:
-        return bool(getattr(ipaddress.ip_address(_host(address)), quality))
+        return bool(getattr(ipaddress.ip_address(host_of(address)), quality))
     except ValueError:
         return False

@@ -28,19 +28,19 @@ class Meeting(Protocol):
 
 
 class MembershipServicer:
-    """`take_in` and `take_out` raise NotLeaderError where this server does not lead. `take_in`:
-    (server, whether it is blank) -> the term and index that it is admitted with. `take_out`:
+    """`admit` and `remove` raise NotLeaderError where this server does not lead. `admit`:
+    (server, whether it is blank) -> the term and index that it is admitted with. `remove`:
     (raft address, whether only if it is gone)."""
 
     def __init__(
         self,
         meeting: Meeting,
-        take_in: Callable[[ServerRecord, bool], Awaitable[tuple[int, int]]],
-        take_out: Callable[[str, bool], Awaitable[None]],
+        admit: Callable[[ServerRecord, bool], Awaitable[tuple[int, int]]],
+        remove: Callable[[str, bool], Awaitable[None]],
     ) -> None:
         self._meeting = meeting
-        self._take_in = take_in
-        self._take_out = take_out
+        self._admit = admit
+        self._remove = remove
 
     def register(self, server: GrpcServer) -> None:
         server.add_unary(methods.SERVER_STATUS, self.status)
@@ -51,9 +51,9 @@ class MembershipServicer:
         return self._meeting.meet(request.status)
 
     async def join(self, request: JoinRequest) -> JoinReply:
-        term, index = await self._take_in(request.server, request.blank)
+        term, index = await self._admit(request.server, request.blank)
         return JoinReply(term=term, index=index)
 
     async def leave(self, request: LeaveRequest) -> Empty:
-        await self._take_out(request.address, request.if_gone)
+        await self._remove(request.address, request.if_gone)
         return Empty()

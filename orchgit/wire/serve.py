@@ -14,6 +14,7 @@ import grpc.aio
 import structlog
 
 from orchgit.errors import NotAllowedError, OrchgitError, UnavailableError
+from orchgit.host_port import host_of, join_host_port
 from orchgit.wire import codec, failures
 from orchgit.wire.error_detail import pack
 from orchgit.wire.limits import Limits
@@ -173,7 +174,6 @@ class GrpcServer:
         for service, handlers in self._handlers.items():
             generic = grpc.method_handlers_generic_handler(service, handlers)
             server.add_generic_rpc_handlers((generic,))
-        host = self._bind.rpartition(":")[0]
         try:
             if self._tls is None:
                 port = server.add_insecure_port(self._bind)
@@ -183,7 +183,7 @@ class GrpcServer:
             raise UnavailableError(f"cannot serve RPC on {self._bind}: {error}") from None
         await server.start()
         self._server = server
-        self.address = f"{host}:{port}"
+        self.address = join_host_port(host_of(self._bind), port)
 
     async def stop(self, grace_s: float = 0.2) -> None:
         """Open calls get `grace_s` to finish; streams are then cut."""

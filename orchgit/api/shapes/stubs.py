@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType, field
 from msgspec.structs import asdict, replace
 
 from orchgit.api.shapes.shown import shown
+from orchgit.host_port import host_of
 from orchgit.model.allocation import (
     Allocation,
     AllocDeploymentStatus,
@@ -242,7 +243,7 @@ def shown_node(node: Node) -> Node:
 def node_stub(node: Node, with_resources: bool, with_os: bool) -> dict[str, Any] | NodeStub:
     node = shown_node(node)
     stub = NodeStub(
-        address=node.http_addr.rpartition(":")[0],
+        address=host_of(node.http_addr),
         version=node.attributes.get("nomad.version", ""),
         **{
             name: getattr(node, name)

@@ -33,7 +33,7 @@ def run(tmp_path: Path) -> Callable[[Scenario], None]:
     return go
 
 
-def test_a_service_runs_until_it_is_stopped(run: Callable[[Scenario], None]) -> None:
+def test_service_runs_until_it_is_stopped(run: Callable[[Scenario], None]) -> None:
     async def scenario(rig: AgentRig) -> None:
         runner = rig.deliver(mock_job())
         await rig.until_status(runner, "running")
@@ -52,7 +52,7 @@ def test_a_service_runs_until_it_is_stopped(run: Callable[[Scenario], None]) -> 
     run(scenario)
 
 
-def test_a_batch_task_that_ends_well_completes(run: Callable[[Scenario], None]) -> None:
+def test_batch_task_that_ends_well_completes(run: Callable[[Scenario], None]) -> None:
     async def scenario(rig: AgentRig) -> None:
         runner = rig.deliver(mock_job(mock_task(config={"run_for": "10s"}), type="batch"))
         await rig.until_status(runner, "running")
@@ -63,7 +63,7 @@ def test_a_batch_task_that_ends_well_completes(run: Callable[[Scenario], None]) 
     run(scenario)
 
 
-def test_a_failing_task_is_restarted_and_then_fails(run: Callable[[Scenario], None]) -> None:
+def test_failing_task_is_restarted_and_then_fails(run: Callable[[Scenario], None]) -> None:
     policy = RestartPolicy(attempts=1, interval_ns=600 * 10**9, delay_ns=5 * 10**9, mode="fail")
 
     async def scenario(rig: AgentRig) -> None:
@@ -110,7 +110,7 @@ def test_tasks_start_in_the_order_of_their_lifecycle(run: Callable[[Scenario], N
     run(scenario)
 
 
-def test_the_leaders_end_ends_the_others(run: Callable[[Scenario], None]) -> None:
+def test_leaders_end_ends_the_others(run: Callable[[Scenario], None]) -> None:
     async def scenario(rig: AgentRig) -> None:
         leader = mock_task("boss", config={"run_for": "5s"}, leader=True)
         runner = rig.deliver(mock_job(leader, mock_task("web"), type="batch"))
@@ -123,7 +123,7 @@ def test_the_leaders_end_ends_the_others(run: Callable[[Scenario], None]) -> Non
     run(scenario)
 
 
-def test_a_failed_task_ends_its_siblings(run: Callable[[Scenario], None]) -> None:
+def test_failed_task_ends_its_siblings(run: Callable[[Scenario], None]) -> None:
     async def scenario(rig: AgentRig) -> None:
         bad = mock_task("bad", config={"start_error": "no such image"})
         runner = rig.deliver(mock_job(bad, mock_task("web")))
@@ -135,7 +135,7 @@ def test_a_failed_task_ends_its_siblings(run: Callable[[Scenario], None]) -> Non
     run(scenario)
 
 
-def test_a_restart_by_request_counts_no_attempt(run: Callable[[Scenario], None]) -> None:
+def test_restart_by_request_counts_no_attempt(run: Callable[[Scenario], None]) -> None:
     async def scenario(rig: AgentRig) -> None:
         policy = RestartPolicy(attempts=0, mode="fail")
         runner = rig.deliver(mock_job(mock_task(restart_policy=policy)))
@@ -147,7 +147,7 @@ def test_a_restart_by_request_counts_no_attempt(run: Callable[[Scenario], None])
     run(scenario)
 
 
-def test_a_missing_volume_fails_the_allocation(run: Callable[[Scenario], None]) -> None:
+def test_missing_volume_fails_the_allocation(run: Callable[[Scenario], None]) -> None:
     from orchgit.model.volume import VolumeRequest
 
     async def scenario(rig: AgentRig) -> None:
@@ -187,7 +187,7 @@ def test_allocation_is_unhealthy_when_the_deadline_passes(run: Callable[[Scenari
     run(scenario)
 
 
-def test_a_removed_allocation_is_ended_and_forgotten(run: Callable[[Scenario], None]) -> None:
+def test_removed_allocation_is_ended_and_forgotten(run: Callable[[Scenario], None]) -> None:
     async def scenario(rig: AgentRig) -> None:
         runner = rig.deliver(mock_job())
         await rig.until_status(runner, "running")
@@ -201,7 +201,7 @@ def test_a_removed_allocation_is_ended_and_forgotten(run: Callable[[Scenario], N
     run(scenario)
 
 
-def test_a_stopped_agent_leaves_tasks_and_finds_them_again(tmp_path: Path) -> None:
+def test_stopped_agent_leaves_tasks_and_finds_them_again(tmp_path: Path) -> None:
     async def whole() -> None:
         first = AgentRig(tmp_path)
         runner = first.deliver(mock_job())
@@ -220,7 +220,7 @@ def test_a_stopped_agent_leaves_tasks_and_finds_them_again(tmp_path: Path) -> No
     asyncio.run(whole())
 
 
-def test_a_task_lost_while_the_agent_was_away_is_restarted(tmp_path: Path) -> None:
+def test_task_lost_while_the_agent_was_away_is_restarted(tmp_path: Path) -> None:
     async def whole() -> None:
         first = AgentRig(tmp_path)
         policy = RestartPolicy(attempts=1, delay_ns=10**9)
@@ -240,7 +240,7 @@ def test_a_task_lost_while_the_agent_was_away_is_restarted(tmp_path: Path) -> No
     asyncio.run(whole())
 
 
-def test_a_start_that_takes_long_can_be_ended(run: Callable[[Scenario], None]) -> None:
+def test_start_that_takes_long_can_be_ended(run: Callable[[Scenario], None]) -> None:
     async def scenario(rig: AgentRig) -> None:
         runner = rig.deliver(mock_job(mock_task(config={"start_block_for": "1h"})))
         await rig.until_event(runner, "Task Setup")
@@ -276,7 +276,7 @@ def test_shutdown_delays_pass_unless_the_transition_skips_them(
     run(scenario)
 
 
-def test_a_replacement_waits_for_the_one_before(run: Callable[[Scenario], None]) -> None:
+def test_replacement_waits_for_the_one_before(run: Callable[[Scenario], None]) -> None:
     async def scenario(rig: AgentRig) -> None:
         first = rig.deliver(mock_job(mock_task(config={"kill_after": "3s"})))
         await rig.until_status(first, "running")

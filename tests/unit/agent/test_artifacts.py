@@ -106,7 +106,7 @@ def from_recording(setup: TaskSetup) -> dict[str, dict[str, str]]:
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_a_recorded_case_leaves_the_same_files(
+def test_recorded_case_leaves_the_same_files(
     tmp_path: Path, served: ArtifactServer, name: str
 ) -> None:
     case = CASES[name]

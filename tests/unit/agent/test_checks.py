@@ -147,7 +147,7 @@ def test_http_sends_what_the_job_says() -> None:
     assert {"X-Who: me, you", "Content-Length: 2", "Connection: close"} <= set(lines)
 
 
-def test_a_line_break_in_a_header_is_refused() -> None:
+def test_line_break_in_a_header_is_refused() -> None:
     check = ServiceCheck(type="http", path="/", header={"X": ["a\r\nEvil: 1"]})
     assert "line break" in probed(check, answering("200 OK")).output
 
@@ -226,7 +226,7 @@ def port_of(number: int) -> AllocatedResources:
     return AllocatedResources(shared=shared)
 
 
-def test_a_deployment_waits_for_the_check(tmp_path: Path) -> None:
+def test_deployment_waits_for_the_check(tmp_path: Path) -> None:
     answers = itertools.chain(["500 No"] * 2, itertools.repeat("200 OK"))
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -276,7 +276,7 @@ def test_check_restart_restarts_the_task_by_its_policy(tmp_path: Path) -> None:
     with_rig(tmp_path, scenario)
 
 
-def test_an_update_that_changes_no_service_leaves_the_checks_alone(tmp_path: Path) -> None:
+def test_update_that_changes_no_service_leaves_the_checks_alone(tmp_path: Path) -> None:
     async def scenario(rig: AgentRig) -> None:
         check = ServiceCheck(name="alive", type="script", command="echo", interval_ns=S)
         job = mock_job(mock_task(services=[Service(name="web", checks=[check])]))

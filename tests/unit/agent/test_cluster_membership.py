@@ -51,7 +51,7 @@ def test_server_without_a_cluster_id_is_used_and_changes_nothing() -> None:
         pytest.param(ClusterName("c9", "c1"), id="another's backup, onto its servers"),
     ],
 )
-def test_a_restored_backup_is_followed(restored: ClusterName) -> None:
+def test_restored_backup_is_followed(restored: ClusterName) -> None:
     membership, written = membership_of(OURS)
     membership.admit("a:1", restored)
     assert written == [restored]

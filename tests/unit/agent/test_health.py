@@ -47,7 +47,7 @@ def test_healthy_after_the_whole_time_without_a_break() -> None:
     assert at(13) == HealthDecision(True)
 
 
-def test_a_failed_task_is_unhealthy_at_once() -> None:
+def test_failed_task_is_unhealthy_at_once() -> None:
     dead = task((TaskEventType.STARTED, 1), (TaskEventType.NOT_RESTARTING, 2), fails=True)
     assert at(3, web=dead).healthy is False
 

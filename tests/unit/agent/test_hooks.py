@@ -94,7 +94,7 @@ def test_secrets_belong_to_the_tasks_user(tmp_path: Path) -> None:
     assert paths.secrets.stat().st_uid != 0
 
 
-def test_a_second_attempt_finds_the_directories_as_they_are(tmp_path: Path) -> None:
+def test_second_attempt_finds_the_directories_as_they_are(tmp_path: Path) -> None:
     setup = new_setup(tmp_path)
     setup.paths.local.chmod(0o700)
     asyncio.run(task_dir.prepare(setup))
@@ -146,7 +146,7 @@ def test_pipe_in_the_way_does_not_block_the_agent(tmp_path: Path) -> None:
 # -- payload, templates, volumes ---------------------------------------------------------------
 
 
-def test_the_dispatch_payload(tmp_path: Path) -> None:
+def test_dispatch_payload(tmp_path: Path) -> None:
     payload = base64.b64encode(b"\x00data").decode()
     task = {"dispatch_payload": DispatchPayload(file="in/put")}
     setup = new_setup(tmp_path, payload=payload, **task)
@@ -181,7 +181,7 @@ def test_template_is_written_inside_the_task_directory_only(
     assert mode(file) == 0o600
 
 
-def test_a_template_of_variables_and_one_from_a_file(tmp_path: Path) -> None:
+def test_template_of_variables_and_one_from_a_file(tmp_path: Path) -> None:
     first = Template(embedded_tmpl="A={{ env `NOMAD_DC` }}", dest_path="local/env", envvars=True)
     second = Template(source_path="local/in.tpl", dest_path="local/out")
     setup = new_setup(tmp_path, templates=[first, second])
@@ -239,7 +239,7 @@ def test_volumes_are_found_and_mounted(tmp_path: Path) -> None:
         asyncio.run(volumes.prepare(setup))
 
 
-def test_a_sticky_disk_is_taken_over(tmp_path: Path) -> None:
+def test_sticky_disk_is_taken_over(tmp_path: Path) -> None:
     group = make_group(ephemeral_disk=EphemeralDisk(sticky=True))
     old, new = AllocPaths(tmp_path / "old"), AllocPaths(tmp_path / "new")
     for paths in (old, new):
@@ -285,7 +285,7 @@ def fetch(path: Path, **artifact: Any) -> TaskSetup:
     return setup
 
 
-def test_a_file_is_fetched_and_verified(tmp_path: Path, web: tuple[str, Path]) -> None:
+def test_file_is_fetched_and_verified(tmp_path: Path, web: tuple[str, Path]) -> None:
     address, served = web
     (served / "tool").write_bytes(b"bin")
     checksum = f"sha256:{hashlib.sha256(b'bin').hexdigest()}"
@@ -300,7 +300,7 @@ def test_a_file_is_fetched_and_verified(tmp_path: Path, web: tuple[str, Path]) -
     assert (renamed.paths.local / "x/y").read_bytes() == b"bin"
 
 
-def test_an_archive_is_unpacked_inside_only(tmp_path: Path, web: tuple[str, Path]) -> None:
+def test_archive_is_unpacked_inside_only(tmp_path: Path, web: tuple[str, Path]) -> None:
     address, served = web
     (tmp_path / "inner").write_text("in")
     with tarfile.open(served / "good.tar.gz", "w:gz") as tar:

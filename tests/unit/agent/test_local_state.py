@@ -46,7 +46,7 @@ def test_stored_state_is_read_back_whole(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_removed_allocation_takes_its_unused_job_along(tmp_path: Path) -> None:
+def test_removed_allocation_takes_its_unused_job_along(tmp_path: Path) -> None:
     job = make_job()
     first, second = make_allocation(job), make_allocation(job)
     store = LocalState(tmp_path / "state.db")
@@ -78,7 +78,7 @@ def test_versions_of_a_job_are_kept_apart(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_start_that_is_awaited_is_seen_by_others_at_once(tmp_path: Path) -> None:
+def test_start_that_is_awaited_is_seen_by_others_at_once(tmp_path: Path) -> None:
     async def whole() -> None:
         store = LocalState(tmp_path / "state.db")
         await asyncio.gather(*(store.start_task("a", f"t{n}", TaskRecord()) for n in range(50)))
@@ -106,7 +106,7 @@ def test_failed_write_raises_for_its_caller(tmp_path: Path) -> None:
     asyncio.run(whole())
 
 
-def test_a_newer_format_is_refused(tmp_path: Path) -> None:
+def test_newer_format_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "state.db") as raw:
         raw.execute("PRAGMA user_version = 99")
     raw.close()

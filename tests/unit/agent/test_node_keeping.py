@@ -24,7 +24,7 @@ from tests.support.agent_rig import AgentRig, mock_job, mock_task
 # -- garbage -----------------------------------------------------------------------------------
 
 
-def test_the_oldest_beyond_the_count_are_removed() -> None:
+def test_oldest_beyond_the_count_are_removed() -> None:
     ended = [EndedAlloc("c", 3), EndedAlloc("a", 1), EndedAlloc("b", 2)]
     assert to_remove(ended, GarbageConfig(max_allocs=1), 10) == ["a", "b"]
     assert to_remove(ended, GarbageConfig(max_allocs=3), 10) == []
@@ -137,7 +137,7 @@ def test_node_has_exactly_the_volumes_that_the_servers_name(tmp_path: Path) -> N
         ({"garbage": GarbageConfig(max_allocs=-1)}, "must not be negative"),
     ],
 )
-def test_a_wrong_config_is_refused_at_once(
+def test_wrong_config_is_refused_at_once(
     tmp_path: Path, fields: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidInputError, match=message):

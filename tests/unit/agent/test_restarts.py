@@ -37,7 +37,7 @@ def test_attempts_within_the_interval() -> None:
     assert decisions(policy(), [0, 1, 2]) == [True, True, False]
 
 
-def test_a_new_interval_begins_again() -> None:
+def test_new_interval_begins_again() -> None:
     assert decisions(policy(), [0, 1, 102, 103, 104]) == [True, True, True, True, False]
 
 
@@ -51,7 +51,7 @@ def test_success_ends_a_batch_task_and_restarts_a_service() -> None:
     assert decisions(policy(), [0], good) == [True]
 
 
-def test_a_start_that_can_never_work_is_not_repeated() -> None:
+def test_start_that_can_never_work_is_not_repeated() -> None:
     ended = AttemptEnd(successful=False, start_error="no such image", recoverable=False)
     decision, _ = decide(
         policy(), RestartHistory(), ended, restart_on_success=True, now_ns=0, seed="a"

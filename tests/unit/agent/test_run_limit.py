@@ -46,7 +46,7 @@ def test_allocation_over_its_limit_completes_without_poststop(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("limit_s", [30, 90, None])
-def test_a_limit_that_changes_in_place_counts_from_the_arrival(
+def test_limit_that_changes_in_place_counts_from_the_arrival(
     tmp_path: Path, limit_s: int | None
 ) -> None:
     async def run() -> None:

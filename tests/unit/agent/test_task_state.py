@@ -41,12 +41,12 @@ def test_state_has_times_and_count_of_restarts() -> None:
     assert state.finished_at is None
 
 
-def test_an_unlisted_move_raises_with_the_history() -> None:
+def test_unlisted_move_raises_with_the_history() -> None:
     with pytest.raises(InvariantError, match=r"from 'dead' by 'Started': .*Kill"):
         apply(after(TaskEventType.STARTED, TaskEventType.KILLED), event(TaskEventType.STARTED, 5))
 
 
-def test_a_failing_event_makes_the_task_failed_until_it_is_revived() -> None:
+def test_failing_event_makes_the_task_failed_until_it_is_revived() -> None:
     state = apply(TaskState(), event(TaskEventType.NOT_RESTARTING, 1, fails_task=True))
     assert (state.state, state.failed, state.is_successful) == ("dead", True, False)
     revived = apply(state, event(TaskEventType.RESTART_REQUESTED, 2))

@@ -24,7 +24,7 @@ def tree(root: Path, layout: str) -> Path:
 
 
 @pytest.mark.parametrize("layout", ["v1", "v2", "hybrid", "none"])
-def test_the_layout_is_recognised(tmp_path: Path, layout: str) -> None:
+def test_layout_is_recognised(tmp_path: Path, layout: str) -> None:
     assert cgroups.detect(tree(tmp_path / "cgroup", layout)).mode == layout
 
 

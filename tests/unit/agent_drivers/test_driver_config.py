@@ -25,7 +25,7 @@ from orchgit.errors import DriverError
         ({"command": ["x"]}, r"Expected str.*command"),
     ],
 )
-def test_a_config_that_does_not_fit(config: dict[str, object], reason: str) -> None:
+def test_config_that_does_not_fit(config: dict[str, object], reason: str) -> None:
     with pytest.raises(DriverError, match=reason):
         decode_config("raw_exec", "web", config, RawExecConfig)
 

@@ -23,7 +23,7 @@ def context(directory: Path, **options: dict[str, object]) -> DriverContext:
     )
 
 
-def test_the_built_in_drivers_are_named_as_in_nomad(tmp_path: Path) -> None:
+def test_built_in_drivers_are_named_as_in_nomad(tmp_path: Path) -> None:
     async def body() -> None:
         drivers = load_drivers(context(tmp_path, mock_driver={"enabled": True}))
         assert {"raw_exec", "exec", "docker", "mock_driver"} <= set(drivers)
@@ -100,7 +100,7 @@ def test_loading_drivers_imports_no_docker_sdk() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
-def test_the_supervisors_side_imports_next_to_nothing() -> None:
+def test_supervisors_side_imports_next_to_nothing() -> None:
     """It is one more process on every node: what it imports, every node pays."""
     program = (
         "import sys; sys.path.insert(0, '.')\n"

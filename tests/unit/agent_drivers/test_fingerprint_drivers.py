@@ -62,7 +62,7 @@ def test_only_changes_are_reported_with_their_time() -> None:
     run(scenario)
 
 
-def test_a_driver_that_fails_is_unhealthy_not_fatal() -> None:
+def test_driver_that_fails_is_unhealthy_not_fatal() -> None:
     async def scenario(clock: FakeClock, told: list[dict[str, DriverInfo]]) -> None:
         broken = ScriptedDriver(clock)
         broken.answer.set_exception(RuntimeError("bug"))

@@ -77,12 +77,12 @@ def test_memory_is_in_bytes(tmp_path: Path) -> None:
     assert memory.read(meminfo=tmp_path / "meminfo").total_bytes == 2 << 20
 
 
-def test_the_disk_is_the_one_of_the_data_directory() -> None:
+def test_disk_is_the_one_of_the_data_directory() -> None:
     assert storage.read(Path("/proc/self")).total_bytes == 0
     assert storage.read(Path("/dev/shm/none/yet")).volume in ("tmpfs", "shm")
 
 
-def test_the_default_route_with_the_lowest_metric_names_the_interface(tmp_path: Path) -> None:
+def test_default_route_with_the_lowest_metric_names_the_interface(tmp_path: Path) -> None:
     rows = [
         "Iface\tDestination\tGateway\tFlags\tRefCnt\tUse\tMetric\tMask",
         "wlan0\t00000000\t010200C0\t0003\t0\t0\t600\t00000000",
@@ -94,18 +94,18 @@ def test_the_default_route_with_the_lowest_metric_names_the_interface(tmp_path: 
     assert network.default_route(tmp_path / "none") == ""
 
 
-def test_an_unknown_interface_falls_back_to_loopback() -> None:
+def test_unknown_interface_falls_back_to_loopback() -> None:
     found = network.read("no-such-interface")
     assert found.default is not None
     assert found.default.name == "lo"
 
 
-def test_a_machine_without_addresses_offers_no_network() -> None:
+def test_machine_without_addresses_offers_no_network() -> None:
     nothing = Network(None, [])
     assert (nothing.attributes(), nothing.resources(), nothing.node_networks()) == ({}, [], [])
     six = Interface("eth0", "02:00", 100, [Address("ipv6", "fd00::2", 64)])
     assert Network(six, [six]).resources()[0].cidr == "fd00::2/128"
 
 
-def test_the_version_of_nomad_is_the_one_whose_model_this_is() -> None:
+def test_version_of_nomad_is_the_one_whose_model_this_is() -> None:
     assert attributes()["nomad.version"].startswith("2.")

@@ -40,12 +40,12 @@ def test_cores_distances_and_buses(tmp_path: Path) -> None:
     assert found["BusAssociativity"] == {"00000000:3B:00.0": 1}
 
 
-def test_a_machine_with_one_numa_node_or_none_has_nothing_to_tell(tmp_path: Path) -> None:
+def test_machine_with_one_numa_node_or_none_has_nothing_to_tell(tmp_path: Path) -> None:
     assert topology.read(2500, system=tmp_path) is None
     assert topology.read(2500, system=_system(tmp_path, "0-3")) is None
 
 
-def test_a_numa_node_with_memory_only_has_no_cores(tmp_path: Path) -> None:
+def test_numa_node_with_memory_only_has_no_cores(tmp_path: Path) -> None:
     found = topology.read(2500, system=_system(tmp_path, "0-1,3", ""))
     assert found is not None
     assert [core["ID"] for core in found["Cores"]] == [0, 1, 3]

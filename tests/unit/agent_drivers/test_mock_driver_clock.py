@@ -39,7 +39,7 @@ def test_mock_task_runs_for_run_for(tmp_path: Path) -> None:
     run(scenario)
 
 
-def test_a_start_may_block_and_fail(tmp_path: Path) -> None:
+def test_start_may_block_and_fail(tmp_path: Path) -> None:
     async def scenario(driver: MockDriver, clock: FakeClock) -> None:
         config = {"start_block_for": "5s", "start_error": "no", "start_error_recoverable": True}
         starting = asyncio.create_task(driver.start_task(task_config(tmp_path, config)))

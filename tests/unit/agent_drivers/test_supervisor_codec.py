@@ -78,7 +78,7 @@ def test_frames_may_come_in_any_pieces(values: list[object], piece: int) -> None
     assert not buffer
 
 
-def test_a_huge_frame_is_refused_before_it_is_read() -> None:
+def test_huge_frame_is_refused_before_it_is_read() -> None:
     with pytest.raises(CodecError, match="cannot read a message"):
         take_frame(bytearray(b"\xff\xff\xff\xff"))
     with pytest.raises(CodecError, match="cannot send"):

@@ -33,7 +33,7 @@ def values(opened: SupervisorJournal) -> dict[str, object]:
 
 @settings(max_examples=50, deadline=None)
 @given(_CHANGES, st.booleans())
-def test_the_last_record_of_each_key_counts(
+def test_last_record_of_each_key_counts(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[str, int | None]], compact: bool
 ) -> None:
     directory = str(tmp_path_factory.mktemp("journal"))
@@ -47,7 +47,7 @@ def test_the_last_record_of_each_key_counts(
 
 @settings(max_examples=50, deadline=None)
 @given(_CHANGES.filter(bool), st.integers(1, 40), st.binary(max_size=20))
-def test_a_torn_tail_is_cut_and_never_read(
+def test_torn_tail_is_cut_and_never_read(
     tmp_path_factory: pytest.TempPathFactory,
     changes: list[tuple[str, int | None]],
     cut: int,

@@ -58,7 +58,7 @@ def test_lines_are_not_cut_where_they_fit(tmp_path: Path) -> None:
     assert files_of(tmp_path)[3] + files_of(tmp_path)[4] == b"0123456789abc\n"
 
 
-def test_a_new_writer_goes_on_in_the_newest_file(tmp_path: Path) -> None:
+def test_new_writer_goes_on_in_the_newest_file(tmp_path: Path) -> None:
     for number in range(4):
         log = RotatingFiles(str(tmp_path), "web.stdout", 2, 10)
         log.open()
@@ -79,7 +79,7 @@ def test_other_files_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("plant", ["symlink", "fifo"])
-def test_a_task_cannot_make_the_writer_follow_it_elsewhere(tmp_path: Path, plant: str) -> None:
+def test_task_cannot_make_the_writer_follow_it_elsewhere(tmp_path: Path, plant: str) -> None:
     """The log directory is writable by tasks; the writer may be root."""
     target = tmp_path / "precious"
     target.write_text("precious")
@@ -116,7 +116,7 @@ def test_log_directory_that_became_a_link_is_not_written_to(tmp_path: Path) -> N
     assert log.dropped_bytes == 4
 
 
-def test_a_full_disk_drops_output_and_counts_it(tmp_path: Path) -> None:
+def test_full_disk_drops_output_and_counts_it(tmp_path: Path) -> None:
     def full_disk(fd: int, data: bytes) -> int:
         raise OSError(ENOSPC, "No space left on device")
 

@@ -168,7 +168,7 @@ def test_request_that_was_not_begun_is_sent_whole_to_the_next_leader() -> None:
     run(test)
 
 
-def test_a_large_body_is_not_sent_twice() -> None:
+def test_large_body_is_not_sent_twice() -> None:
     async def test(server: ScriptedServer) -> None:
         server.forwarding = [NotLeaderError("no")]
         assert await server.ask("PUT", "/v1/jobs", body=b"x" * (2 << 20)) == 500
@@ -190,7 +190,7 @@ def test_without_a_leader_a_request_ends_as_in_nomad() -> None:
     run(test)
 
 
-def test_an_unknown_outcome_is_told_and_not_tried_again() -> None:
+def test_unknown_outcome_is_told_and_not_tried_again() -> None:
     async def test(server: ScriptedServer) -> None:
         server.forwarding = [UnavailableError("cannot tell")]
         assert await server.ask("PUT", "/v1/jobs") == 503
@@ -199,7 +199,7 @@ def test_an_unknown_outcome_is_told_and_not_tried_again() -> None:
     run(test)
 
 
-def test_a_leader_that_is_deposed_before_it_wrote_hands_on() -> None:
+def test_leader_that_is_deposed_before_it_wrote_hands_on() -> None:
     async def test(server: ScriptedServer) -> None:
         server.is_leader = True
 
@@ -235,7 +235,7 @@ def test_each_request_that_the_leader_answers_has_its_own_record_of_writes() -> 
     run(test)
 
 
-def test_a_request_for_any_server_has_no_record_of_writes() -> None:
+def test_request_for_any_server_has_no_record_of_writes() -> None:
     async def test(server: ScriptedServer) -> None:
         seen: list[RequestWrites | None] = []
         server.app = seen.append
@@ -245,7 +245,7 @@ def test_a_request_for_any_server_has_no_record_of_writes() -> None:
     run(test)
 
 
-def test_a_blocking_read_moves_on_when_this_server_is_deposed() -> None:
+def test_blocking_read_moves_on_when_this_server_is_deposed() -> None:
     async def test(server: ScriptedServer) -> None:
         server.is_leader = True
         asking = asyncio.ensure_future(server.ask("GET", "/v1/jobs", "index=9"))

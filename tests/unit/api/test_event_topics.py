@@ -43,7 +43,7 @@ def test_events_without_a_namespace_are_for_everybody() -> None:
     assert TopicFilter([], "other").wants(Event("Node", "x", "n1"))
 
 
-def test_the_buffer_keeps_the_newest_and_wakes_readers() -> None:
+def test_buffer_keeps_the_newest_and_wakes_readers() -> None:
     async def run() -> None:
         buffer = EventBuffer()
         waiting = asyncio.create_task(buffer.wait(5))
@@ -63,7 +63,7 @@ def test_the_buffer_keeps_the_newest_and_wakes_readers() -> None:
     asyncio.run(run())
 
 
-def test_a_stream_ends_where_events_were_missed() -> None:
+def test_stream_ends_where_events_were_missed() -> None:
     """A snapshot replaced the state: the subscriber looks at the state, and subscribes again."""
 
     async def run() -> None:

@@ -100,7 +100,7 @@ def test_filter_error_names_line_and_column() -> None:
         parse_filter("ID == x xor y == z")
 
 
-def test_an_unknown_field_is_an_error_only_when_looked_at() -> None:
+def test_unknown_field_is_an_error_only_when_looked_at() -> None:
     predicate = parse_filter('Nope == "x"')
     with pytest.raises(FieldError, match='struct field with name "Nope"'):
         predicate(JOB)
@@ -121,5 +121,5 @@ def test_any_text_is_a_filter_or_an_error_never_a_crash(text: str) -> None:
 
 @settings(max_examples=50)
 @given(st.text(alphabet=st.characters(codec="utf-8", exclude_characters='"\\'), max_size=20))
-def test_a_quoted_value_is_compared_as_it_is(value: str) -> None:
+def test_quoted_value_is_compared_as_it_is(value: str) -> None:
     assert parse_filter(f'ID == "{value}"')(make_job(id=value)) is True

@@ -43,7 +43,7 @@ def test_unreadable_body_is_invalid_input(body: bytes) -> None:
         nomad_json.convert(nomad_json.decode_tree(body), NodePool)
 
 
-def test_a_value_of_the_wrong_type_names_its_place() -> None:
+def test_value_of_the_wrong_type_names_its_place() -> None:
     with pytest.raises(InvalidInputError, match=r"\$\.Prune\.Enabled"):
         nomad_json.decode(b'{"prune":{"enabled":"yes"}}', Source)
 

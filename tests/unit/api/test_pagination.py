@@ -47,7 +47,7 @@ def test_walking_the_pages_sees_every_item_once_in_order(
     assert pages(items, per_page, reverse) == (items[::-1] if reverse else items)
 
 
-def test_an_item_that_is_gone_does_not_end_the_walk() -> None:
+def test_item_that_is_gone_does_not_end_the_walk() -> None:
     items = [Item(name, 1) for name in ("a", "c", "d")]
     request = PageRequest(None, 1, "b", False)
     assert request.apply(items, token)[0] == [items[1]]

@@ -45,7 +45,7 @@ def test_in_place_changes_alone_count_as_no_change() -> None:
     assert count_text({"Place": 2, "Stop": 1, "Ignore": 5}) == "2 create, 1 destroy"
 
 
-def test_a_diff_names_what_changed_and_leaves_out_what_did_not() -> None:
+def test_diff_names_what_changed_and_leaves_out_what_did_not() -> None:
     field = {"Type": "Edited", "Name": "Count", "Old": "1", "New": "2", "Annotations": ["forces"]}
     same = {"Type": "None", "Name": "Same", "Old": "x", "New": "x"}
     task = {"Type": "None", "Name": "t", "Fields": None, "Objects": None}
@@ -82,13 +82,13 @@ def test_long_options_take_one_dash_or_two() -> None:
     assert "/nonexistent" in one.output
 
 
-def test_an_unknown_command_is_told_the_nearest_one() -> None:
+def test_unknown_command_is_told_the_nearest_one() -> None:
     found = CliRunner().invoke(cli, ["rolout", "list"])
     assert found.exit_code == 2
     assert "did you mean `orchgit rollout`?" in found.output
 
 
-def test_a_node_tells_how_its_last_drain_ended_and_why_it_began() -> None:
+def test_node_tells_how_its_last_drain_ended_and_why_it_began() -> None:
     last = {"Status": "canceled", "UpdatedAt": "2027-01-15T08:00:00Z", "Meta": None}
     assert last_drain({"LastDrain": None}) == ""
     assert last_drain({"LastDrain": last}) == "canceled at 2027-01-15T08:00:00Z"

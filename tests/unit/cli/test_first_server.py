@@ -56,7 +56,7 @@ def client(doors: Doors, time_: Time | None = None) -> tuple[httpx.Client, First
     return httpx.Client(base_url="http://server", transport=servers), servers
 
 
-def test_the_first_that_is_there_is_used_and_stays_in_use() -> None:
+def test_first_that_is_there_is_used_and_stays_in_use() -> None:
     doors = Doors(shut={"a"})
     http, servers = client(doors)
     assert http.put("/v1/jobs?x=1", content=b"{}").json() == {"host": "b:2"}

@@ -16,6 +16,6 @@ def _named(path: str) -> str:
     return f"did {path}"
 
 
-def test_what_a_killed_process_had_to_do_is_done_all_the_same() -> None:
+def test_work_of_a_killed_process_is_done_by_another() -> None:
     paths = [str(number) for number in range(MANY)]
     assert list(for_each(_named, paths)) == [f"did {path}" for path in paths]

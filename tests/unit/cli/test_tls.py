@@ -61,7 +61,7 @@ def handshake(server: TlsFiles, client: TlsFiles, host: str) -> Iterator[ssl.SSL
     yield two
 
 
-def test_a_new_authority_and_its_certificates_work_between_members(here: Path) -> None:
+def test_new_authority_and_its_certificates_work_between_members(here: Path) -> None:
     files = make_all("-additional-ipaddress", "10.9.8.7", "-additional-dnsname", "one.example")
     for host in ("10.9.8.7", "one.example", "127.0.0.1", "localhost"):
         with handshake(files, files, host) as side:
@@ -70,14 +70,14 @@ def test_a_new_authority_and_its_certificates_work_between_members(here: Path) -
         assert names_host(shown, host)
 
 
-def test_a_member_at_an_address_that_its_certificate_does_not_name_is_refused(here: Path) -> None:
+def test_member_at_an_address_that_its_certificate_does_not_name_is_refused(here: Path) -> None:
     files = make_all()
     with pytest.raises(ssl.SSLCertVerificationError, match="IP address mismatch"):
         with handshake(files, files, "10.9.8.7"):
             pass
 
 
-def test_a_certificate_of_the_command_line_cannot_be_a_server(here: Path) -> None:
+def test_certificate_of_the_command_line_cannot_be_a_server(here: Path) -> None:
     files = make_all()
     run("tls", "cert", "create", "-cli")
     stem = "global-cli-orchgit"
@@ -102,7 +102,7 @@ def test_keys_are_for_their_owner_only_and_nothing_is_replaced(here: Path) -> No
     assert Path("second-key.pem").exists()
 
 
-def test_the_files_are_named_as_nomad_names_them(here: Path) -> None:
+def test_files_are_named_as_nomad_names_them(here: Path) -> None:
     run("tls", "ca", "create", "-domain", "prod")
     run("tls", "cert", "create", "-client", "-domain", "prod", "-region", "eu")
     assert {path.name for path in here.iterdir()} == {
@@ -134,7 +134,7 @@ def test_info_tells_who_signed_it(here: Path) -> None:
     assert "IsCA         = True" in shown
 
 
-def test_a_constrained_authority_cannot_vouch_for_other_names(here: Path) -> None:
+def test_constrained_authority_cannot_vouch_for_other_names(here: Path) -> None:
     run("tls", "ca", "create", "-name-constraint", "-additional-domain", "example")
     run("tls", "cert", "create", "-server", "-additional-dnsname", "one.example")
     run("tls", "cert", "create", "-server", "-additional-dnsname", "one.else", "-out", "bad")
@@ -161,7 +161,7 @@ def test_a_constrained_authority_cannot_vouch_for_other_names(here: Path) -> Non
         (("-server", "-ca", "leaf.pem", "-key", "leaf-key.pem"), "not the certificate of an auth"),
     ],
 )
-def test_what_cannot_be_signed_is_told_and_leaves_nothing(
+def test_certificate_that_cannot_be_signed_is_refused_and_leaves_no_file(
     here: Path, words: tuple[str, ...], told: str
 ) -> None:
     run("tls", "ca", "create")

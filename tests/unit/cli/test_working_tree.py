@@ -49,7 +49,7 @@ def test_committed_files_are_those_of_the_commit(tree: Path) -> None:
         committed_files(tree, "no-such")
 
 
-def test_the_source_is_told_from_the_remote(tree: Path) -> None:
+def test_source_is_told_from_the_remote(tree: Path) -> None:
     assert remote_source_name(tree) is None
     git(tree, "remote", "add", "origin", "http://127.0.0.1:4646/git/demo.git")
     assert remote_source_name(tree) == "demo"

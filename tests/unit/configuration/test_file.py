@@ -189,7 +189,7 @@ def test_settings_of_task_environment_and_artifacts_are_read(tmp_path: Path) -> 
         )
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"cannot read the configuration .*nowhere"):
         read_config(tmp_path / "nowhere")
 
@@ -239,7 +239,7 @@ def test_settings_of_joining_are_read(tmp_path: Path) -> None:
     assert known_servers(read.file.client) == wanted
 
 
-def test_the_older_place_of_retry_join_works_but_not_both(tmp_path: Path) -> None:
+def test_older_place_of_retry_join_works_but_not_both(tmp_path: Path) -> None:
     path = tmp_path / "agent.hcl"
     path.write_text('server {\n retry_join = ["a"]\n retry_max = 2\n}\n')
     assert read_config(path).server["join"].retry_join == ("a",)
@@ -255,7 +255,7 @@ def test_options_take_the_place_of_the_file_s_joining(tmp_path: Path) -> None:
     assert with_join_options(config, None, (), ()) is config
 
 
-def test_what_is_no_address_to_join_is_refused(tmp_path: Path) -> None:
+def test_join_address_of_wrong_form_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="provider=aws"):
         ServerConfig(data_dir=tmp_path, join=JoinConfig(retry_join=("provider=aws",)))
     with pytest.raises(InvalidInputError, match="either these or server_join"):

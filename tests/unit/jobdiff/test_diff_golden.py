@@ -37,7 +37,7 @@ def names(diff: JobDiff) -> dict[str, str]:
     return {field.name: field.new for field in diff.fields or ()}
 
 
-def test_a_new_job_shows_what_it_sets() -> None:
+def test_new_job_shows_what_it_sets() -> None:
     diff = diff_jobs(None, make_job(id="web", meta={"owner": "me"}))
     assert (diff.type, diff.id) == ("Added", "web")
     fields = names(diff)
@@ -46,7 +46,7 @@ def test_a_new_job_shows_what_it_sets() -> None:
     assert not {"ID", "Version", "CreateIndex", "SubmitTime", "Status"} & fields.keys()
 
 
-def test_a_removed_job_is_the_mirror_of_a_new_one() -> None:
+def test_removed_job_is_the_mirror_of_a_new_one() -> None:
     job = make_job(id="web")
     added, deleted = diff_jobs(None, job), diff_jobs(job, None)
     assert deleted.type == "Deleted"
@@ -141,7 +141,7 @@ JOBS = st.builds(
 
 @settings(max_examples=60)
 @given(JOBS, JOBS)
-def test_a_report_is_empty_only_for_equal_jobs_and_can_be_sent(old: Job, new: Job) -> None:
+def test_report_is_empty_only_for_equal_jobs_and_can_be_sent(old: Job, new: Job) -> None:
     diff = diff_jobs(old, new)
     assert msgspec.json.decode(msgspec.json.encode(diff), type=JobDiff) == diff
     assert diff_jobs(old, old).type == "None"

@@ -37,7 +37,7 @@ def test_names_are_taken_in_any_case_and_unknown_ones_dropped() -> None:
     assert (job.id, job.name, job.task_groups[0].count) == ("j", "j", 3)
 
 
-def test_the_server_fills_what_a_client_left_out() -> None:
+def test_server_fills_what_a_client_left_out() -> None:
     job = to_job(SMALL)
     assert (job.datacenters, job.node_pool, job.type, job.priority) == (
         ["*"],
@@ -54,7 +54,7 @@ def test_the_server_fills_what_a_client_left_out() -> None:
     assert group.tasks[0].resources.memory_mb == 300
 
 
-def test_a_batch_job_has_no_update_or_migrate_block() -> None:
+def test_batch_job_has_no_update_or_migrate_block() -> None:
     group = to_job({**SMALL, "Type": "batch"}).task_groups[0]
     assert group.update is None
     assert group.migrate is None
@@ -82,7 +82,7 @@ def test_older_disconnect_fields_become_the_block(
     ) == expected
 
 
-def test_an_own_disconnect_block_is_kept() -> None:
+def test_own_disconnect_block_is_kept() -> None:
     job = to_job(group_of(Disconnect={"LostAfter": 9}, MaxClientDisconnect=5))
     assert job.task_groups[0].disconnect is not None
     assert job.task_groups[0].disconnect.lost_after_ns == 9
@@ -102,7 +102,7 @@ def test_an_own_disconnect_block_is_kept() -> None:
         ({"Datacenters": [1]}, "Job.Datacenters[0]"),
     ],
 )
-def test_a_wrong_type_names_its_path(spec: Any, path: str) -> None:
+def test_wrong_type_names_its_path(spec: Any, path: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         to_job(spec)
     assert path in str(caught.value)

@@ -144,7 +144,7 @@ def test_any_bytes_are_a_job_or_its_errors(
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from([text for _, text in golden_texts()]), st.data())
-def test_a_piece_of_a_file_with_a_piece_put_in(text: str, data: st.DataObject) -> None:
+def test_piece_of_a_file_with_a_piece_put_in(text: str, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
     piece = data.draw(SNIPPETS)

@@ -48,7 +48,7 @@ def test_decimal_fractions_add_up_as_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " 1", "0x10", "1_0", "one", "--1", "1e999999999"])
-def test_what_is_not_a_number(text: str) -> None:
+def test_text_that_is_no_number_is_refused(text: str) -> None:
     assert numbers.parse(text) is None
 
 
@@ -110,7 +110,7 @@ def test_durations(text: str, value_ns: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["2d", "10", "5 seconds", "", "s", "1h1", "9999999h"])
-def test_what_is_not_a_duration(text: str) -> None:
+def test_text_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(DurationError):
         parse_ns(text)
 

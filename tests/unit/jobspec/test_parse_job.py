@@ -72,7 +72,7 @@ def test_syntax_reading_goes_on_after_a_mistake() -> None:
     ]
 
 
-def test_a_problem_shows_its_line_with_a_caret() -> None:
+def test_problem_shows_its_line_with_a_caret() -> None:
     with pytest.raises(JobFileErrors) as caught:
         parse('job "web" {\n\tname = uper("ü")\n}\n')
     shown = caught.value.details[0].pretty().splitlines()
@@ -81,7 +81,7 @@ def test_a_problem_shows_its_line_with_a_caret() -> None:
     assert shown[2] == "      | \t       ^^^^"
 
 
-def test_a_long_line_is_shown_around_the_place() -> None:
+def test_long_line_is_shown_around_the_place() -> None:
     with pytest.raises(JobFileErrors) as caught:
         parse('job "web" {\n  name = "' + "x" * 5000 + '${1 +}"\n}\n')
     problem = caught.value.details[0]
@@ -95,7 +95,7 @@ def test_columns_count_what_a_reader_sees() -> None:
     )
 
 
-def test_a_mistake_in_a_variable_is_not_repeated_where_it_is_used() -> None:
+def test_mistake_in_a_variable_is_not_repeated_where_it_is_used() -> None:
     text = (
         'variable "n" {\n  type = number\n}\n'
         'job "web" {\n  priority = var.n\n  name = "${var.n}"\n}\n'
@@ -120,11 +120,11 @@ def test_deep_nesting_is_an_error(text: str, where: str) -> None:
     assert "nest" in found[0].lower()
 
 
-def test_a_huge_file_is_refused_with_the_limit() -> None:
+def test_huge_file_is_refused_with_the_limit() -> None:
     assert str(MAX_FILE_BYTES) in problems("#" * (MAX_FILE_BYTES + 1))[0]
 
 
-def test_what_is_not_utf8_is_refused_at_its_place() -> None:
+def test_file_that_is_not_utf8_is_refused_at_its_place() -> None:
     with pytest.raises(JobFileErrors) as caught:
         parse_job(b'job "x" {\n  name = "a\xff"\n}\n', filename="x.hcl")
     assert caught.value.problems[0].startswith("x.hcl:2:12: ")

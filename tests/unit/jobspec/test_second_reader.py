@@ -154,7 +154,7 @@ def test_many_mutated_files_read_the_same_with_both_readers(request: pytest.Fixt
     _mutated(20_000, seed=7)
 
 
-def test_an_unlisted_difference_would_be_seen() -> None:
+def test_unlisted_difference_would_be_seen() -> None:
     assert disagreement('a = "x"\n') is None
     assert disagreement("job {\n  b c {\n  }\n}\n") is None
     assert disagreement("a = 5 -10\n") is None

@@ -135,7 +135,7 @@ def test_target_chooses_job_group_and_task() -> None:
         ("null", "by hand"),
     ],
 )
-def test_a_computed_image_is_left_alone_and_its_variable_named(image: str, says: str) -> None:
+def test_computed_image_is_left_alone_and_its_variable_named(image: str, says: str) -> None:
     text = job(image)
     result = edit(text, "server=acme/web:2.0")
     assert result.content.decode() == text

@@ -182,7 +182,7 @@ def stored(job: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("type_", ["service", "batch", "system", "sysbatch"])
-def test_what_servers_add_is_not_written(type_: str) -> None:
+def test_fields_that_servers_add_are_not_written(type_: str) -> None:
     job = {**minimal(), "Type": type_}
     text = write_job(stored(job), exact=False)
     assert text == (

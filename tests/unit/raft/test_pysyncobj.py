@@ -267,7 +267,7 @@ def test_ours_nothing_unpickles() -> None:
 # -- what is used --------------------------------------------------------------------------------
 
 
-def test_the_version_is_the_pinned_one() -> None:
+def test_version_is_the_pinned_one() -> None:
     assert version("pysyncobj") == "0.3.17"
     pyproject = Path(orchgit.__path__[0]).parent / "pyproject.toml"
     assert '"pysyncobj==0.3.17"' in pyproject.read_text()

@@ -203,7 +203,7 @@ def test_reset_lets_a_snapshot_replace_the_log(tmp_path: Path) -> None:
     again.close()
 
 
-def test_the_vote_is_durable_and_checked(tmp_path: Path) -> None:
+def test_vote_is_durable_and_checked(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     assert journal.vote == Vote(0, None)
     journal.store_vote(Vote(4, "server-2"))
@@ -354,7 +354,7 @@ class JournalModel(RuleBasedStateMachine):
         self.journal.close()
 
 
-def test_the_journal_behaves_like_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_behaves_like_a_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOURNAL_MODEL_DIR", str(tmp_path))
     run_state_machine_as_test(
         JournalModel, settings=settings(max_examples=30, stateful_step_count=25, deadline=None)

@@ -44,7 +44,7 @@ def rollout(commit: str, *jobs: str, id_: str = "r1") -> Rollout:
     )
 
 
-def test_a_commit_moves_jobs_evaluations_and_source_together(cluster: Cluster) -> None:
+def test_commit_moves_jobs_evaluations_and_source_together(cluster: Cluster) -> None:
     cluster.register(make_job(id="old", origin=ORIGIN))
     jobs = [make_job(id="a", origin=ORIGIN), make_job(id="b", origin=ORIGIN)]
     evaluation = make_evaluation(jobs[0])
@@ -70,7 +70,7 @@ def test_a_commit_moves_jobs_evaluations_and_source_together(cluster: Cluster) -
     assert found.job_modify_index == 3
 
 
-def test_a_rollout_planned_on_another_commit_changes_nothing(cluster: Cluster) -> None:
+def test_rollout_planned_on_another_commit_changes_nothing(cluster: Cluster) -> None:
     job = make_job(id="a", origin=ORIGIN)
     cluster.do(ApplyRollout(rollout=rollout("c1"), upserts=[]))
     with pytest.raises(ConflictError, match="planned on no commit, but commit c1"):

@@ -31,7 +31,7 @@ def stop(cluster: Cluster, job_id: str, purge: bool = False) -> None:
     cluster.do(DeregisterJob(deletion=JobDeletion("default", job_id, purge=purge)))
 
 
-def test_a_new_job_is_pending_at_version_0(cluster: Cluster) -> None:
+def test_new_job_is_pending_at_version_0(cluster: Cluster) -> None:
     job = make_job()
     evaluation = make_evaluation(job)
     result = cluster.do(RegisterJob(upsert=JobUpsert(job=job), evaluation=evaluation))
@@ -45,7 +45,7 @@ def test_a_new_job_is_pending_at_version_0(cluster: Cluster) -> None:
     assert cluster.noted() == ["Job:JobRegistered", "Evaluation:JobRegistered"]
 
 
-def test_the_same_spec_makes_no_version(cluster: Cluster) -> None:
+def test_same_spec_makes_no_version(cluster: Cluster) -> None:
     job = make_job()
     cluster.register(job)
     again = msgspec.structs.replace(job, submit_time_ns=9, status="running", version=7)
@@ -54,7 +54,7 @@ def test_the_same_spec_makes_no_version(cluster: Cluster) -> None:
     assert cluster.job(job).job_modify_index == 1
 
 
-def test_a_change_makes_the_next_version_and_keeps_the_create_index(cluster: Cluster) -> None:
+def test_change_makes_the_next_version_and_keeps_the_create_index(cluster: Cluster) -> None:
     job = make_job()
     cluster.register(job)
     cluster.register(msgspec.structs.replace(job, priority=70))
@@ -83,12 +83,12 @@ def test_compare_and_set_refuses_a_job_that_is_gone(cluster: Cluster) -> None:
         cluster.register(make_job(), expected_modify_index=3)
 
 
-def test_a_namespace_must_exist(cluster: Cluster) -> None:
+def test_namespace_must_exist(cluster: Cluster) -> None:
     with pytest.raises(NotFoundError, match="namespace 'elsewhere'"):
         cluster.register(make_job(namespace="elsewhere"))
 
 
-def test_a_stop_is_a_version_and_starting_again_is_another(cluster: Cluster) -> None:
+def test_stop_is_a_version_and_starting_again_is_another(cluster: Cluster) -> None:
     job = make_job()
     cluster.register(job)
     stop(cluster, job.id)
@@ -103,7 +103,7 @@ def test_stop_of_an_unregistered_job_is_refused(cluster: Cluster) -> None:
         stop(cluster, "nobody")
 
 
-def test_a_purge_stops_allocations_and_drops_claims_and_versions(cluster: Cluster) -> None:
+def test_purge_stops_allocations_and_drops_claims_and_versions(cluster: Cluster) -> None:
     job, node = make_job(), cluster.node()
     cluster.register(job)
     (alloc_id,) = cluster.place(job, node)
@@ -157,7 +157,7 @@ def test_six_versions_are_kept_with_the_stable_and_tagged_ones(cluster: Cluster)
     assert kept == [10, 9, 8, 7, 6, 1, 0]
 
 
-def test_a_dropped_version_stays_readable_while_allocations_run_it(cluster: Cluster) -> None:
+def test_dropped_version_stays_readable_while_allocations_run_it(cluster: Cluster) -> None:
     job, node = make_job(), cluster.node()
     cluster.register(job)
     (alloc_id,) = cluster.place(job, node)
@@ -172,7 +172,7 @@ def test_a_dropped_version_stays_readable_while_allocations_run_it(cluster: Clus
         assert snapshot.job_versions.get("default", job.id, 0) is None
 
 
-def test_the_submission_is_kept_with_its_version(cluster: Cluster) -> None:
+def test_submission_is_kept_with_its_version(cluster: Cluster) -> None:
     job = make_job()
     cluster.register(job, submission=JobSubmission(source='job "x" {}'))
     with cluster.see() as snapshot:
@@ -188,7 +188,7 @@ def status(cluster: Cluster, job_id: str) -> str:
     return job.status
 
 
-def test_the_status_follows_allocations_and_evaluations(cluster: Cluster) -> None:
+def test_status_follows_allocations_and_evaluations(cluster: Cluster) -> None:
     job, node = make_job(), cluster.node()
     evaluation = make_evaluation(job)
     cluster.do(RegisterJob(upsert=JobUpsert(job=job), evaluation=evaluation))

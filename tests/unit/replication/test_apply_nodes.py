@@ -50,7 +50,7 @@ def test_another_secret_is_refused(cluster: Cluster) -> None:
         cluster.do(RegisterNode(node=msgspec.structs.replace(node, secret_id="guess")))
 
 
-def test_a_node_makes_its_pool(cluster: Cluster) -> None:
+def test_node_makes_its_pool(cluster: Cluster) -> None:
     cluster.node(node_pool="gpu")
     with cluster.see() as snapshot:
         assert snapshot.node_pools.get("gpu") is not None
@@ -71,14 +71,14 @@ def test_node_is_ready_only_after_it_reported_its_allocations(cluster: Cluster) 
     assert stored.last_missed_heartbeat_index < stored.last_alloc_update_index
 
 
-def test_a_report_does_not_change_the_node_for_its_watchers(cluster: Cluster) -> None:
+def test_report_does_not_change_the_node_for_its_watchers(cluster: Cluster) -> None:
     node = cluster.node()
     before = cluster.store.watch.index(["nodes"])
     cluster.report(node)
     assert cluster.store.watch.index(["nodes"]) == before
 
 
-def test_the_last_ten_events_are_kept(cluster: Cluster) -> None:
+def test_last_ten_events_are_kept(cluster: Cluster) -> None:
     node = cluster.node()
     for number in range(12):
         event = NodeEvent(message=f"event {number}", subsystem="Cluster")
@@ -106,7 +106,7 @@ def test_draining_node_is_ineligible_until_the_drain_is_cancelled(cluster: Clust
     assert (back.last_drain or {})["Status"] == "canceled"
 
 
-def test_a_purged_node_is_gone(cluster: Cluster) -> None:
+def test_purged_node_is_gone(cluster: Cluster) -> None:
     node = cluster.node()
     evaluation = make_evaluation(make_job())
     cluster.do(DeleteNodes(node_ids=[node.id], evaluations=[evaluation]))
@@ -163,13 +163,13 @@ def test_scheduler_settings_are_compared_and_set(cluster: Cluster) -> None:
     assert (stored.scheduler_algorithm, stored.modify_index) == ("spread", 1)
 
 
-def test_a_cluster_keeps_its_first_id(cluster: Cluster) -> None:
+def test_cluster_keeps_its_first_id(cluster: Cluster) -> None:
     cluster.do(SetClusterId(cluster_id="one"), SetClusterId(cluster_id="two"))
     with cluster.see() as snapshot:
         assert snapshot.meta.cluster_id() == "one"
 
 
-def test_a_claimed_volume_is_not_deleted(cluster: Cluster) -> None:
+def test_claimed_volume_is_not_deleted(cluster: Cluster) -> None:
     job = make_job()
     cluster.register(job)
     cluster.do(UpsertHostVolume(volume=HostVolume(id="v", name="data", node_id="n")))

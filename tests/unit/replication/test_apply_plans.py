@@ -91,7 +91,7 @@ def test_placements_count_as_starting_and_the_job_runs(
     assert cluster.job(job).status == "running"
 
 
-def test_what_a_plan_leaves_queued_is_counted_with_what_it_places(
+def test_queued_allocations_of_a_plan_are_counted_with_its_placements(
     cluster: Cluster, job: Job, node: Node
 ) -> None:
     closing = make_evaluation(job, status="complete", queued_allocations={"web": 2})
@@ -141,7 +141,7 @@ def test_report_on_an_allocation_of_another_node_is_skipped(
     assert cluster.alloc(alloc_id).client_status == "pending"
 
 
-def test_a_report_of_an_unknown_node_is_refused(cluster: Cluster, node: Node) -> None:
+def test_report_of_an_unknown_node_is_refused(cluster: Cluster, node: Node) -> None:
     stranger = msgspec.structs.replace(node, id="stranger")
     with pytest.raises(NotFoundError, match="stranger"):
         cluster.report(stranger)
@@ -161,7 +161,7 @@ def test_stop_sets_the_statuses_that_the_plan_names(cluster: Cluster, job: Job, 
         assert len(snapshot.allocations.of_node(node.id, terminal=True)) == 1
 
 
-def test_a_replacement_is_linked_both_ways(cluster: Cluster, job: Job, node: Node) -> None:
+def test_replacement_is_linked_both_ways(cluster: Cluster, job: Job, node: Node) -> None:
     (old,) = cluster.place(job, node)
     placements = make_placements(job, [node], 1, previous_of={0: old})
     cluster.plan(job, placements=[placements], stops=[AllocStop(old, node.id)])
@@ -227,7 +227,7 @@ def test_nothing_is_placed_for_a_job_that_was_purged_meanwhile(
     assert cluster.alloc(old).client_status == "lost"
 
 
-def test_the_evaluation_moves_with_its_plan(cluster: Cluster, job: Job, node: Node) -> None:
+def test_evaluation_moves_with_its_plan(cluster: Cluster, job: Job, node: Node) -> None:
     evaluation = make_evaluation(job)
     cluster.do(UpsertEvaluations(evaluations=[evaluation]))
     before = evaluation.id
@@ -332,7 +332,7 @@ def test_later_placements_do_not_move_the_deadline(cluster: Cluster, job: Job, n
     assert state.require_progress_by == datetime_of_ns(NOW_NS) + DEADLINE
 
 
-def test_a_deployment_that_a_later_plan_changes_keeps_its_counts(
+def test_deployment_that_a_later_plan_changes_keeps_its_counts(
     cluster: Cluster, job: Job, node: Node
 ) -> None:
     deployment = deploy(cluster, job, node, 2)
@@ -444,9 +444,7 @@ def claim(job: Job, alloc_id: str, claim_id: str) -> VolumeClaimRequest:
     return VolumeClaimRequest(claim_id, "default", job.id, "web", alloc_id, "volume", "data", "c1")
 
 
-def test_the_first_committed_allocation_makes_the_claim(
-    cluster: Cluster, job: Job, node: Node
-) -> None:
+def test_first_committed_allocation_makes_the_claim(cluster: Cluster, job: Job, node: Node) -> None:
     placements = make_placements(job, [node], 1)
     (alloc_id,) = placements.alloc_ids
     cluster.plan(job, placements=[placements], claims=[claim(job, alloc_id, "first")])
@@ -482,7 +480,7 @@ def test_transitions_are_merged(cluster: Cluster, job: Job, node: Node) -> None:
         cluster.do(UpdateAllocTransitions(transitions={"nobody": DesiredTransition()}))
 
 
-def test_an_evaluation_that_placed_all_cancels_the_blocked_ones(cluster: Cluster, job: Job) -> None:
+def test_evaluation_that_placed_all_cancels_the_blocked_ones(cluster: Cluster, job: Job) -> None:
     blocked = make_evaluation(job, status="blocked")
     other = make_evaluation(make_job(), status="blocked")
     done = make_evaluation(job, status="complete", queued_allocations={"web": 2})

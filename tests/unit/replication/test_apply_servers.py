@@ -25,7 +25,7 @@ def servers(store: Store) -> list[ServerRecord]:
         return snapshot.servers.all()
 
 
-def test_a_record_is_replaced_by_its_address_and_deleted(store: Store) -> None:
+def test_record_is_replaced_by_its_address_and_deleted(store: Store) -> None:
     apply(store, PutServer(server=ONE))
     apply(store, PutServer(server=ServerRecord(address=ONE.address, name="renamed")))
     [stored] = servers(store)

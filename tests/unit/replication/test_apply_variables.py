@@ -135,7 +135,7 @@ def test_after_a_lock_ran_out_its_delay_passes_first(cluster: Cluster) -> None:
     assert acquire(cluster, "L2", now_ns=NOW_NS + 5 * SECOND_NS).lock_id == "L2"
 
 
-def test_a_lock_that_was_renewed_does_not_run_out(cluster: Cluster) -> None:
+def test_lock_that_was_renewed_does_not_run_out(cluster: Cluster) -> None:
     held = acquire(cluster)
     renewed = cluster.do(RenewVariableLock(**PLACE, lock_id="L1"))
     assert renewed.modify_index == held.modify_index
@@ -148,7 +148,7 @@ def test_a_lock_that_was_renewed_does_not_run_out(cluster: Cluster) -> None:
     assert found.lock_id == "L1"
 
 
-def test_a_lock_is_renewed_and_released_by_its_holder(cluster: Cluster) -> None:
+def test_lock_is_renewed_and_released_by_its_holder(cluster: Cluster) -> None:
     for command in (RenewVariableLock, ReleaseVariableLock):
         with pytest.raises(NotFoundError):
             cluster.do(command(**PLACE, lock_id="L1"))
@@ -158,7 +158,7 @@ def test_a_lock_is_renewed_and_released_by_its_holder(cluster: Cluster) -> None:
             cluster.do(command(**PLACE, lock_id="L2"))
 
 
-def test_a_renewal_moves_no_index_that_readers_wait_for(cluster: Cluster) -> None:
+def test_renewal_moves_no_index_that_readers_wait_for(cluster: Cluster) -> None:
     acquire(cluster)
     with cluster.see() as snapshot:
         before = snapshot.table_indexes.newest("variables")
@@ -167,7 +167,7 @@ def test_a_renewal_moves_no_index_that_readers_wait_for(cluster: Cluster) -> Non
         assert snapshot.table_indexes.newest("variables") == before
 
 
-def test_a_namespace_must_be_there_and_is_not_deleted_with_variables(cluster: Cluster) -> None:
+def test_namespace_must_be_there_and_is_not_deleted_with_variables(cluster: Cluster) -> None:
     there = sealed(namespace="apps")
     with pytest.raises(RefusedError, match="nonexistent namespace"):
         cluster.do(UpsertVariable(variable=there))
@@ -177,7 +177,7 @@ def test_a_namespace_must_be_there_and_is_not_deleted_with_variables(cluster: Cl
         cluster.do(DeleteNamespaces(names=["apps"]))
 
 
-def test_the_first_root_key_is_made_once(cluster: Cluster) -> None:
+def test_first_root_key_is_made_once(cluster: Cluster) -> None:
     kept = cluster.do(PutRootKey(key=RootKey(key_id="k2"), only_first=True))
     assert kept.key_id == "k1"
     rotated = cluster.do(PutRootKey(key=RootKey(key_id="k3")))

@@ -96,7 +96,7 @@ def packed(parts: dict[str, bytes], sums: bool = True) -> bytes:
     return out.getvalue()
 
 
-def test_what_goes_in_comes_out(tmp_path: Path) -> None:
+def test_archive_returns_what_was_written(tmp_path: Path) -> None:
     data = make_archive(tmp_path)
     state = tmp_path / "out.db"
     meta = read_archive(io.BytesIO(data), state)
@@ -116,13 +116,13 @@ def test_its_form_is_that_of_nomad_s_snapshots(archive: bytes) -> None:
 
 @settings(max_examples=60)
 @given(cut=st.floats(0, 1, exclude_max=True))
-def test_an_archive_that_ends_too_early_is_refused(archive: bytes, cut: float) -> None:
+def test_archive_that_ends_too_early_is_refused(archive: bytes, cut: float) -> None:
     assert "take another one" in refusal(archive[: int(len(archive) * cut)])
 
 
 @settings(max_examples=100)
 @given(place=st.floats(0, 1, exclude_max=True), change=st.integers(1, 255))
-def test_a_changed_byte_changes_nothing_or_is_refused(
+def test_changed_byte_changes_nothing_or_is_refused(
     archive: bytes, place: float, change: int
 ) -> None:
     """Some bytes of gzip's and tar's heads (times, the name of the system) say nothing."""
@@ -161,7 +161,7 @@ def with_meta(**changes: object) -> Callable[[dict[str, bytes]], dict[str, bytes
         (with_meta(Orchgit={"SchemaVersion": VERSION - 1}), "not what its meta.json says"),
     ],
 )
-def test_what_is_wrong_is_told(
+def test_archive_of_another_or_newer_program_is_refused_with_the_reason(
     archive: bytes, change: Callable[[dict[str, bytes]], dict[str, bytes]], told: str
 ) -> None:
     parts = members(archive)

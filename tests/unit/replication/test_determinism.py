@@ -173,7 +173,7 @@ def _reachable() -> dict[str, Path]:
 APPLY_CODE = {name: file for name, file in sorted(_reachable().items()) if name not in BESIDE}
 
 
-def test_the_whole_apply_path_is_looked_at() -> None:
+def test_whole_apply_path_is_looked_at() -> None:
     for package in (apply_package, tables_package):
         for file in Path(package.__path__[0]).glob("[a-z]*.py"):
             assert file in APPLY_CODE.values(), file
@@ -622,7 +622,7 @@ def test_every_command_is_generated() -> None:
 
 
 @pytest.mark.parametrize("kind", GENERATED, ids=lambda kind: kind.__name__)
-def test_what_is_generated_is_what_it_says(kind: type[Entry]) -> None:
+def test_generated_commands_have_the_type_of_their_strategy(kind: type[Entry]) -> None:
     @settings(max_examples=3, deadline=None, database=None)
     @given(GENERATED[kind])
     def check(command: Entry) -> None:

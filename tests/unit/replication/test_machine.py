@@ -46,13 +46,13 @@ def test_numbers_that_the_database_cannot_hold_are_refused(cluster: Cluster) -> 
         assert snapshot.jobs.all() == []
 
 
-def test_an_unknown_kind_ends_applying(cluster: Cluster) -> None:
+def test_unknown_kind_ends_applying(cluster: Cluster) -> None:
     newer = msgspec.msgpack.encode({"Kind": "from-the-future", "NowNs": 1})
     with pytest.raises(InvariantError, match="does not know 'from-the-future'; upgrade"):
         one_entry(cluster, newer)
 
 
-def test_a_noop_changes_nothing_but_the_index(cluster: Cluster) -> None:
+def test_noop_changes_nothing_but_the_index(cluster: Cluster) -> None:
     assert one_entry(cluster, encode(Noop())) is None
     with cluster.see() as snapshot:
         assert snapshot.index == 1
@@ -65,7 +65,7 @@ def refused_late() -> RegisterJob:
     return RegisterJob(upsert=JobUpsert(job=job), evaluation=evaluation)
 
 
-def test_what_is_refused_after_it_wrote_leaves_nothing_of_it_and_all_of_the_others(
+def test_entry_refused_after_a_write_leaves_nothing_and_the_other_entries_stay(
     cluster: Cluster,
 ) -> None:
     before, after = (RegisterJob(upsert=JobUpsert(job=make_job(id=one))) for one in "ac")

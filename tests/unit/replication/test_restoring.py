@@ -81,7 +81,7 @@ def fresh(tmp_path: Path) -> Store:
     return store
 
 
-def test_the_state_is_the_restored_one_and_its_index_is_later_than_all_in_it(
+def test_state_is_the_restored_one_and_its_index_is_later_than_all_in_it(
     old: bytes, fresh: Store
 ) -> None:
     apply(fresh, *sent(old))
@@ -96,7 +96,7 @@ def test_the_state_is_the_restored_one_and_its_index_is_later_than_all_in_it(
     assert not list(fresh.path.parent.glob("restoring*"))
 
 
-def test_the_next_entry_has_the_next_index(old: bytes, fresh: Store) -> None:
+def test_next_entry_has_the_next_index(old: bytes, fresh: Store) -> None:
     apply(fresh, *sent(old))
     apply(fresh, RegisterJob(upsert=Upsert(job=make_job(id="later"))))
     with fresh.snapshot() as snapshot:
@@ -105,7 +105,7 @@ def test_the_next_entry_has_the_next_index(old: bytes, fresh: Store) -> None:
         assert later.modify_index == snapshot.index == snapshot.meta.restored_index() + 1
 
 
-def test_an_older_state_never_takes_the_index_back(tmp_path: Path, old: bytes) -> None:
+def test_older_state_never_takes_the_index_back(tmp_path: Path, old: bytes) -> None:
     store = open_store(tmp_path / "ahead")
     apply(store, *(UpsertNamespaces(namespaces=[Namespace("a")]) for _ in range(500)))
     apply(store, *sent(old))
@@ -162,7 +162,7 @@ def _apply_log(store: Store, entries: list[tuple[int, bytes]]) -> None:
     txn.commit(entries[-1][0] + txn.offset)
 
 
-def test_a_damaged_snapshot_changes_nothing(old: bytes, fresh: Store) -> None:
+def test_damaged_snapshot_changes_nothing(old: bytes, fresh: Store) -> None:
     before = dump(fresh)
     *pieces, commit = sent(old[:-200])
     apply(fresh, *pieces)

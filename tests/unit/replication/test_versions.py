@@ -39,7 +39,7 @@ def test_version_1_is_not_changed_any_more() -> None:
     assert sum(version == 1 for version in VERSION_OF.values()) == 46
 
 
-def test_a_command_waits_for_the_last_member() -> None:
+def test_command_waits_for_the_last_member() -> None:
     servers = [record("a:1", 2), record("b:1", 1)]
     with pytest.raises(RefusedError, match=r"server server-b:1 \(b:1, orchgit 0.9\)"):
         check_understood(NEW, MEMBERS, servers)
@@ -47,7 +47,7 @@ def test_a_command_waits_for_the_last_member() -> None:
     check_understood(NEW, MEMBERS, [record("a:1", 2), record("b:1", 3)])
 
 
-def test_a_member_that_has_not_told_its_version_counts_as_old() -> None:
+def test_member_that_has_not_told_its_version_counts_as_old() -> None:
     with pytest.raises(RefusedError, match="b:1, which has not told its version"):
         check_understood(NEW, MEMBERS, [record("a:1", 2)])
 

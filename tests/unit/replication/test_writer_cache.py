@@ -204,7 +204,7 @@ def registered(job: Job) -> RegisterJob:
     return RegisterJob(upsert=JobUpsert(job=job), evaluation=evaluation(job, 0))
 
 
-def test_a_deleted_namespace_is_not_found_in_the_cache(store: Store) -> None:
+def test_deleted_namespace_is_not_found_in_the_cache(store: Store) -> None:
     job = make_job(namespace="team")
     apply(store, UpsertNamespaces(namespaces=[Namespace("team")]), registered(job))
     apply(store, DeregisterJob(deletion=JobDeletion("team", job.id, purge=True)))
@@ -213,7 +213,7 @@ def test_a_deleted_namespace_is_not_found_in_the_cache(store: Store) -> None:
         apply(store, registered(job))
 
 
-def test_an_evaluation_of_a_purged_job_changes_no_job(store: Store) -> None:
+def test_evaluation_of_a_purged_job_changes_no_job(store: Store) -> None:
     job = make_job()
     apply(store, registered(job))
     apply(store, DeregisterJob(deletion=JobDeletion(job.namespace, job.id, purge=True)))
@@ -224,7 +224,7 @@ def test_an_evaluation_of_a_purged_job_changes_no_job(store: Store) -> None:
         assert snapshot.table_indexes.newest("jobs") == purged_at
 
 
-def test_a_second_registration_reads_no_table(store: Store) -> None:
+def test_second_registration_reads_no_table(store: Store) -> None:
     """The first one fills the cache."""
     apply(store, registered(make_job()))
     job = make_job()
@@ -246,7 +246,7 @@ def selects(store: Store, command: Command) -> list[str]:
     return [re.findall(r"FROM (\w+)", one)[0] for one in said if one.startswith("SELECT")]
 
 
-def test_a_cache_holds_no_more_than_its_limit() -> None:
+def test_cache_holds_no_more_than_its_limit() -> None:
     cache: Cache[int, int] = Cache()
     for number in range(10_000):
         cache.put(number, number)
@@ -254,6 +254,6 @@ def test_a_cache_holds_no_more_than_its_limit() -> None:
     assert len(cache) <= LIMIT
 
 
-def test_a_cached_value_is_read_once() -> None:
+def test_cached_value_is_read_once() -> None:
     cache: Cache[str, int] = Cache()
     assert cache.load("one", lambda: 1) == cache.load("one", lambda: 2) == 1

@@ -20,7 +20,7 @@ def reverted(kept: list[Job], wanted: bool = True) -> AutoRevert:
     return auto_revert(make_deployment(kept[0]), "Failed", wanted, kept)
 
 
-def test_the_newest_stable_version_runs_again() -> None:
+def test_newest_stable_version_runs_again() -> None:
     kept = versions(0, 1)
     assert reverted(kept) == AutoRevert("Failed - rolling back to job version 1", kept[2])
 
@@ -34,7 +34,7 @@ def test_without_a_stable_version_the_description_says_so() -> None:
 
 
 @pytest.mark.parametrize("itself", [True, False])
-def test_a_stable_version_that_asks_for_the_same_is_not_run_again(itself: bool) -> None:
+def test_stable_version_that_asks_for_the_same_is_not_run_again(itself: bool) -> None:
     kept = versions(3) if itself else versions(2)
     if not itself:
         kept[1].priority = kept[0].priority
@@ -45,7 +45,7 @@ def test_a_stable_version_that_asks_for_the_same_is_not_run_again(itself: bool) 
     )
 
 
-def test_a_job_that_was_changed_since_is_left_as_it_is() -> None:
+def test_job_that_was_changed_since_is_left_as_it_is() -> None:
     kept = versions(0)
     failing = make_deployment(kept[1])
     assert auto_revert(failing, "Failed", True, kept) == AutoRevert("Failed")

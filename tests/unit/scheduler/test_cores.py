@@ -51,17 +51,17 @@ def test_without_a_wish_the_lowest_free_ones_are_given() -> None:
     assert ids(node_of(0, 1, 0, 1), used(0), 2, "none") == [1, 2]
 
 
-def test_a_preference_keeps_them_together_where_that_is_possible() -> None:
+def test_preference_keeps_them_together_where_that_is_possible() -> None:
     assert ids(node_of(0, 1, 0, 1), [], 2, PREFER) == [0, 2]
     assert ids(node_of(0, 1, 0, 1), used(0), 2, PREFER) == [1, 3]
     assert ids(node_of(0, 1, 0, 1), used(0, 1), 2, PREFER) == [2, 3], "or else anywhere"
 
 
-def test_the_smallest_numa_node_that_has_enough_is_used() -> None:
+def test_smallest_numa_node_that_has_enough_is_used() -> None:
     assert ids(node_of(0, 0, 0, 1, 1), [], 2, PREFER) == [3, 4]
 
 
-def test_a_requirement_is_met_or_nothing_is_given() -> None:
+def test_requirement_is_met_or_nothing_is_given() -> None:
     assert ids(node_of(0, 1, 0, 1), used(0, 1), 2, REQUIRE) is None
     assert ids(node_of(0, 1, 0, 1), [], 3, REQUIRE) is None
 
@@ -113,7 +113,7 @@ def _placed(config: SchedulerConfig) -> tuple[list[int] | None, str]:
     return next(iter(own.tasks.values())).cpu.reserved_cores, lacks
 
 
-def test_a_cluster_heeds_numa_blocks_when_it_is_told_to() -> None:
+def test_cluster_heeds_numa_blocks_when_it_is_told_to() -> None:
     assert _placed(SchedulerConfig()) == ([0, 1, 2], "")
     assert _placed(SchedulerConfig(numa_enabled=True)) == (None, "numa")
 
@@ -168,7 +168,7 @@ def test_cores_are_given_where_the_device_is() -> None:
         )
 
 
-def test_what_cannot_be_together_is_only_given_where_that_is_not_required() -> None:
+def test_devices_of_two_numa_nodes_are_given_unless_one_node_is_required() -> None:
     far_apart = gpu_node("01", "0a")
     assert given_on(far_apart, gpu_task(REQUIRE, gpus=2)) == "numa"
     assert given_on(far_apart, gpu_task(PREFER, gpus=2)) == ([0, 1], ["g-01", "g-0a"])
@@ -179,7 +179,7 @@ def test_what_cannot_be_together_is_only_given_where_that_is_not_required() -> N
     )
 
 
-def test_a_preference_that_needs_several_numa_nodes_takes_near_ones() -> None:
+def test_preference_that_needs_several_numa_nodes_takes_near_ones() -> None:
     node = node_of(0, 0, 1, 1, 2, 2)
     assert node.node_resources.processors is not None
     topology = node.node_resources.processors["Topology"]
@@ -188,6 +188,6 @@ def test_a_preference_that_needs_several_numa_nodes_takes_near_ones() -> None:
     assert ids(node, [], 4, PREFER) == [0, 1, 4, 5]
 
 
-def test_a_task_without_a_wish_takes_what_is_left_of_nearly_full_numa_nodes() -> None:
+def test_task_without_a_wish_takes_what_is_left_of_nearly_full_numa_nodes() -> None:
     assert ids(node_of(0, 0, 0, 1, 1), used(3), 1, "none") == [4]
     assert ids(node_of(0, 0, 0, 1, 1), used(3), 2, "") == [0, 1], "where numa is not heeded"

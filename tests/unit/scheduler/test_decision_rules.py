@@ -134,7 +134,7 @@ def _is_of_version(allocation: Allocation, version: int) -> bool:
     return allocation.job_id == JOB_ID and allocation.job_version == version
 
 
-def test_a_new_deployment_of_a_system_job_ends_when_all_of_it_is_healthy() -> None:
+def test_new_deployment_of_a_system_job_ends_when_all_of_it_is_healthy() -> None:
     ended = 0
     for seed in range(_CASES):
         case = random_case(seed)

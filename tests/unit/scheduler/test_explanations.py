@@ -55,7 +55,7 @@ def _metric(outcome: SchedulingOutcome, row: int = 0) -> AllocMetric:
     return metric
 
 
-def test_a_placement_tells_what_was_filtered_and_what_was_full() -> None:
+def test_placement_tells_what_was_filtered_and_what_was_full() -> None:
     nodes = _nodes(4)
     nodes[0].meta, nodes[0].computed_class = {"disk": "hdd"}, "c-hdd"
     nodes[1].node_resources.cpu.cpu_shares = 10
@@ -91,7 +91,7 @@ def test_nodes_that_are_taken_already_are_no_candidates_with_a_score() -> None:
         assert (metric.constraint_filtered or {}).get("distinct_hosts", 0) == row
 
 
-def test_the_best_five_are_told_with_all_their_scores() -> None:
+def test_best_five_are_told_with_all_their_scores() -> None:
     nodes = _nodes(8)
     metric = _metric(_schedule(_group(), nodes))
     scores = [score.norm_score for score in metric.score_meta_data or ()]
@@ -102,7 +102,7 @@ def test_the_best_five_are_told_with_all_their_scores() -> None:
         assert {"binpack", "job-anti-affinity", "node-affinity"} <= score.scores.keys()
 
 
-def test_what_no_node_has_room_for_is_told_by_task() -> None:
+def test_explanation_names_the_task_that_no_node_has_room_for() -> None:
     nodes = _nodes(2)
     held = [
         Allocation(

@@ -31,13 +31,13 @@ def _node_of(case: Case, allocation: Case) -> Case:
 # --- F01: a lower count
 
 
-def test_a_failed_one_of_the_lowest_name_keeps_it_when_the_count_goes_down() -> None:
+def test_failed_one_of_the_lowest_name_keeps_it_when_the_count_goes_down() -> None:
     case = recorded("F01")
     _allocation(case, "[0]")["Name"] = "api.web[2]"
     assert decide(case).stopped() == [("api.web[2]", NOT_NEEDED)]
 
 
-def test_a_failed_one_that_may_not_be_rescheduled_goes_by_its_name_too() -> None:
+def test_failed_one_that_may_not_be_rescheduled_goes_by_its_name_too() -> None:
     case = recorded("F01")
     only_group(case)["ReschedulePolicy"] = {"Attempts": 0, "Unlimited": False}
     decided = decide(case)
@@ -55,7 +55,7 @@ def test_nothing_goes_while_the_count_is_not_exceeded() -> None:
 
 
 @pytest.mark.parametrize("status", ["running", "paused", "failed", "cancelled", "successful"])
-def test_an_update_in_place_joins_the_latest_deployment_whatever_its_status(status: str) -> None:
+def test_update_in_place_joins_the_latest_deployment_whatever_its_status(status: str) -> None:
     case = recorded("F10")
     case["deployments"][0]["Status"] = status
     (update,) = decide(case).plan["updates"]
@@ -80,14 +80,14 @@ def test_without_update_block_a_system_job_is_updated_without_deployment() -> No
 
 
 @pytest.mark.parametrize("status", ["failed", "complete", "running", "pending"])
-def test_a_count_of_zero_stops_what_the_servers_did_not_stop(status: str) -> None:
+def test_count_of_zero_stops_what_the_servers_did_not_stop(status: str) -> None:
     case = recorded("F03-count")
     for allocation in case["allocs"]:
         allocation["ClientStatus"] = status
     assert [name for name, _ in decide(case).stopped()] == ["api.web[1]", "api.web[1]"]
 
 
-def test_a_count_of_zero_leaves_what_the_servers_stopped() -> None:
+def test_count_of_zero_leaves_what_the_servers_stopped() -> None:
     case = recorded("F03-count")
     for allocation in case["allocs"]:
         allocation["DesiredStatus"] = "stop"
@@ -96,7 +96,7 @@ def test_a_count_of_zero_leaves_what_the_servers_stopped() -> None:
     assert not decided.placed()
 
 
-def test_what_a_removed_group_has_on_a_node_that_is_down_is_lost() -> None:
+def test_allocation_of_a_removed_group_on_a_down_node_is_lost() -> None:
     case = recorded("F03-removed")
     case["allocs"][0]["ClientStatus"] = "running"
     _node_of(case, case["allocs"][0])["Status"] = "down"
@@ -110,13 +110,13 @@ def test_what_a_removed_group_has_on_a_node_that_is_down_is_lost() -> None:
     ("desired", "client"),
     [("stop", "complete"), ("evict", "complete"), ("run", "lost"), ("run", "failed")],
 )
-def test_a_sysbatch_run_that_ended_is_not_repeated(desired: str, client: str) -> None:
+def test_sysbatch_run_that_ended_is_not_repeated(desired: str, client: str) -> None:
     case = recorded("F04")
     case["allocs"][1] |= {"DesiredStatus": desired, "ClientStatus": client}
     assert not decide(case).placed()
 
 
-def test_a_changed_sysbatch_job_runs_again_where_it_was_stopped() -> None:
+def test_changed_sysbatch_job_runs_again_where_it_was_stopped() -> None:
     case = recorded("F04")
     changed = deepcopy(current_job(case))
     changed |= {"Version": 1, "JobModifyIndex": changed["JobModifyIndex"] + 10}
@@ -128,7 +128,7 @@ def test_a_changed_sysbatch_job_runs_again_where_it_was_stopped() -> None:
 # --- F05: what the servers ended
 
 
-def test_one_that_runs_beside_ended_ones_is_no_new_beginning() -> None:
+def test_group_with_a_running_allocation_beside_an_ended_one_starts_no_deployment() -> None:
     case = recorded("F05")
     running = deepcopy(case["allocs"][0])
     running |= {"ID": "a110c000-0000-4000-8000-000000000099", "DesiredStatus": "run"}
@@ -140,7 +140,7 @@ def test_one_that_runs_beside_ended_ones_is_no_new_beginning() -> None:
     assert "deployment" not in decided.plan
 
 
-def test_a_stopped_failed_one_is_missing_and_not_rescheduled() -> None:
+def test_stopped_failed_one_is_missing_and_not_rescheduled() -> None:
     case = recorded("F05")
     case["allocs"][0] |= {
         "ClientStatus": "failed",
@@ -153,13 +153,13 @@ def test_a_stopped_failed_one_is_missing_and_not_rescheduled() -> None:
 # --- F06, F07: out of touch
 
 
-def test_one_that_is_not_heard_of_on_a_node_that_is_down_is_lost_at_once() -> None:
+def test_unknown_allocation_on_a_down_node_is_lost_at_once() -> None:
     case = recorded("rec-still-unknown")
     _node_of(case, case["allocs"][0])["Status"] = "down"
     assert decide(case).stopped() == [("api.web[0]", LOST)]
 
 
-def test_one_that_is_not_to_be_replaced_waits_for_a_node_that_is_down() -> None:
+def test_allocation_without_replace_waits_for_its_down_node() -> None:
     case = recorded("rec-still-unknown")
     only_group(case)["Disconnect"]["Replace"] = False
     _node_of(case, case["allocs"][0])["Status"] = "down"
@@ -181,7 +181,7 @@ def test_without_a_wait_a_look_is_taken_at_once_at_what_is_not_to_be_replaced() 
 
 
 @pytest.mark.parametrize("status", ["running", "unknown"])
-def test_a_better_node_counts_only_for_what_runs_there(status: str) -> None:
+def test_better_node_counts_only_for_what_runs_there(status: str) -> None:
     case = recorded("rec-best-score-replacement")
     original, replacement = case["allocs"]
     original["ClientStatus"] = status
@@ -190,14 +190,14 @@ def test_a_better_node_counts_only_for_what_runs_there(status: str) -> None:
     assert [stop["alloc"] for stop in decide(case).plan["stops"]] == [goes["ID"]]
 
 
-def test_a_failed_replacement_is_stopped_with_the_others() -> None:
+def test_failed_replacement_is_stopped_with_the_others() -> None:
     case = recorded("rec-keep-original")
     replacement = next(each for each in case["allocs"] if each.get("PreviousAllocation"))
     replacement["ClientStatus"] = "failed"
     assert [stop["alloc"] for stop in decide(case).plan["stops"]] == [replacement["ID"]]
 
 
-def test_a_system_allocation_that_may_wait_is_left_unknown() -> None:
+def test_system_allocation_that_may_wait_is_left_unknown() -> None:
     case = recorded("F07")
     only_group(case)["Disconnect"] = {"LostAfter": 5 * _MINUTE_NS, "Replace": True}
     assert not decide(case).stopped()
@@ -207,7 +207,7 @@ def test_a_system_allocation_that_may_wait_is_left_unknown() -> None:
 
 
 @pytest.mark.parametrize("state", ["ineligible", "draining", "initializing"])
-def test_an_old_version_stops_on_a_node_that_is_not_ready(state: str) -> None:
+def test_old_version_stops_on_a_node_that_is_not_ready(state: str) -> None:
     case = recorded("F08")
     (node,) = case["nodes"]
     node["SchedulingEligibility"] = "ineligible" if state == "ineligible" else "eligible"
@@ -218,19 +218,19 @@ def test_an_old_version_stops_on_a_node_that_is_not_ready(state: str) -> None:
     assert decide(case).stopped() == [("api.web[0]", NOT_NEEDED)]
 
 
-def test_the_current_version_is_left_on_a_node_that_is_not_ready() -> None:
+def test_current_version_is_left_on_a_node_that_is_not_ready() -> None:
     case = recorded("F08")
     case["allocs"][0]["JobVersion"] = 2
     assert not decide(case).stopped()
 
 
-def test_a_ready_node_outside_the_datacenters_is_left() -> None:
+def test_ready_node_outside_the_datacenters_is_left() -> None:
     case = recorded("F15")
     _node_of(case, case["allocs"][0])["SchedulingEligibility"] = "eligible"
     assert decide(case).stopped() == [("api.web[0]", NOT_NEEDED)]
 
 
-def test_a_node_that_left_the_pool_is_left_though_it_is_not_ready() -> None:
+def test_node_that_left_the_pool_is_left_though_it_is_not_ready() -> None:
     case = recorded("F15")
     _node_of(case, case["allocs"][0])["NodePool"] = "gpu"
     assert decide(case).stopped() == [("api.web[0]", NOT_NEEDED)]
@@ -239,7 +239,7 @@ def test_a_node_that_left_the_pool_is_left_though_it_is_not_ready() -> None:
 # --- F09: what one node's checks refuse
 
 
-def test_a_node_with_the_property_is_used_and_the_other_is_not_told() -> None:
+def test_node_with_the_property_is_used_and_the_other_is_not_told() -> None:
     case = recorded("F09-system-per-node-filter-is")
     other = deepcopy(case["nodes"][0])
     other |= {"ID": "0de00000-0000-4000-8000-000000000077", "Name": "node-77"}
@@ -251,7 +251,7 @@ def test_a_node_with_the_property_is_used_and_the_other_is_not_told() -> None:
     assert decided.evaluation["queued_allocations"] == {"web": 0}
 
 
-def test_a_property_that_is_used_up_meanwhile_is_no_failure_either() -> None:
+def test_property_that_is_used_up_meanwhile_is_no_failure_either() -> None:
     case = recorded("F09-system-per-node-filter-is")
     for number in (77, 78):
         other = deepcopy(case["nodes"][0])
@@ -263,7 +263,7 @@ def test_a_property_that_is_used_up_meanwhile_is_no_failure_either() -> None:
     assert decided.evaluation["blocked_evals"] == []
 
 
-def test_a_missing_host_volume_is_no_failure() -> None:
+def test_missing_host_volume_is_no_failure() -> None:
     case = recorded("F09-system-per-node-filter-is")
     group = only_group(case)
     group["Constraints"] = []
@@ -282,7 +282,7 @@ def test_two_that_migrate_by_one_name_get_two_names() -> None:
     assert sorted(name for name, _ in decide(case).placed()) == ["api.web[0]", "api.web[2]"]
 
 
-def test_a_name_of_its_own_is_kept_above_the_count() -> None:
+def test_name_of_its_own_is_kept_above_the_count() -> None:
     case = recorded("F11")
     case["allocs"][1]["Name"] = "api.web[1]"
     assert [name for name, _ in decide(case).placed()] == ["api.web[2]"]
@@ -311,13 +311,13 @@ def _in_place(change: Case, *, of_group: bool = False, of_task: bool = False) ->
     return [update["kind"] for update in plan["updates"]] == ["inplace"] and not plan["places"]
 
 
-def test_what_does_not_change_what_runs_is_updated_in_place() -> None:
+def test_change_of_run_duration_payload_or_pool_updates_in_place() -> None:
     assert _in_place({"MaxRunDuration": _MINUTE_NS}, of_group=True)
     assert _in_place({"DispatchPayload": {"File": "x"}}, of_task=True)
     assert _in_place({"NodePool": "all"})
 
 
-def test_a_pool_without_the_node_replaces() -> None:
+def test_pool_without_the_node_replaces() -> None:
     assert not _in_place({"NodePool": "gpu"})
 
 
@@ -332,7 +332,7 @@ def test_meta_of_the_job_counts_unless_a_level_below_overrides_it(level: str) ->
     assert bool(decide(case).plan["places"]) == (not level)
 
 
-def test_a_system_allocation_that_comes_back_in_an_old_version_is_updated_in_place() -> None:
+def test_system_allocation_that_comes_back_in_an_old_version_is_updated_in_place() -> None:
     case = recorded("F12")
     old, new = sorted(case["jobs"], key=lambda job: job["Version"])
     new["TaskGroups"] = deepcopy(old["TaskGroups"])
@@ -344,13 +344,13 @@ def test_a_system_allocation_that_comes_back_in_an_old_version_is_updated_in_pla
 # --- F13: migrations
 
 
-def test_a_batch_allocation_that_was_stopped_counts_as_rescheduled() -> None:
+def test_batch_allocation_that_was_stopped_counts_as_rescheduled() -> None:
     case = recorded("batch-alloc-stop")
     (place,) = [each for each in decide(case).plan["places"] if each["previous_alloc"]]
     assert place["reschedule_tracker"]["last_reschedule"] == "ok"
 
 
-def test_a_service_allocation_that_was_stopped_keeps_its_tracker_out() -> None:
+def test_service_allocation_that_was_stopped_keeps_its_tracker_out() -> None:
     case = recorded("F13")
     case["nodes"][0]["SchedulingEligibility"] = "eligible"
     decided = decide(case)
@@ -390,7 +390,7 @@ def test_data_that_stays_or_moves_prefers_the_old_node(wanted: Case) -> None:
     assert (placed[1] == "node-01") == bool(wanted)
 
 
-def test_a_node_that_is_not_ready_is_not_preferred() -> None:
+def test_node_that_is_not_ready_is_not_preferred() -> None:
     case = recorded("F16")
     case["nodes"][0]["SchedulingEligibility"] = "ineligible"
     assert decide(case).placed() == [("api.web[1]", "node-02")]
@@ -399,7 +399,7 @@ def test_a_node_that_is_not_ready_is_not_preferred() -> None:
 # --- also seen
 
 
-def test_a_failed_one_on_a_node_that_is_down_keeps_its_delay() -> None:
+def test_failed_one_on_a_node_that_is_down_keeps_its_delay() -> None:
     case = recorded("F14")
     case["nodes"][0]["Status"] = "down"
     decided = decide(case)
@@ -414,7 +414,7 @@ def test_each_node_has_count_allocations_of_a_system_group() -> None:
     assert names == ["api.web[0]", "api.web[1]", "api.web[2]"]
 
 
-def test_a_multiregion_deployment_becomes_pending_once_it_is_known() -> None:
+def test_multiregion_deployment_becomes_pending_once_it_is_known() -> None:
     case = recorded("multiregion-complete")
     case["deployments"][0] |= {"Status": "initializing"}
     case["deployments"][0]["TaskGroups"]["web"]["HealthyAllocs"] = 0
@@ -425,7 +425,7 @@ def test_a_multiregion_deployment_becomes_pending_once_it_is_known() -> None:
     )
 
 
-def test_what_goes_out_of_touch_is_replaced_though_the_deployment_is_paused() -> None:
+def test_disconnected_allocation_is_replaced_though_the_deployment_is_paused() -> None:
     case = recorded("disc-replace-now")
     job = current_job(case)
     job["TaskGroups"][0]["Update"] = {"MaxParallel": 1}
@@ -463,7 +463,7 @@ def test_classes_that_were_looked_at_are_not_explained_again() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_class_that_a_placement_before_looked_at_is_told_as_known(count: int) -> None:
+def test_class_that_a_placement_before_looked_at_is_told_as_known(count: int) -> None:
     """The one node with room is taken by the first of them."""
     case = recorded("con-equal")
     os_names = [node["Attributes"]["os.name"] for node in case["nodes"]]

@@ -103,7 +103,7 @@ def _index() -> PortIndex:
     return PortIndex(NodeNetworks(node))
 
 
-def test_a_static_port_is_given_once() -> None:
+def test_static_port_is_given_once() -> None:
     index = _index()
     ask = NetworkResource(reserved_ports=[Port(label="web", value=80)])
     [given] = index.offer_group(ask, random.Random(1))
@@ -113,7 +113,7 @@ def test_a_static_port_is_given_once() -> None:
         index.offer_group(ask, random.Random(1))
 
 
-def test_a_port_the_node_keeps_for_itself_is_not_given() -> None:
+def test_port_the_node_keeps_for_itself_is_not_given() -> None:
     ask = NetworkResource(reserved_ports=[Port(label="ssh", value=22)])
     with pytest.raises(PortUnavailableError, match="ssh=22"):
         _index().offer_group(ask, random.Random(1))
@@ -130,7 +130,7 @@ def test_dynamic_ports_come_from_the_nodes_range_until_it_is_empty() -> None:
         index.offer_group(ask, random.Random(1))
 
 
-def test_an_unknown_host_network_has_no_addresses() -> None:
+def test_unknown_host_network_has_no_addresses() -> None:
     ask = NetworkResource(dynamic_ports=[Port(label="a", host_network="private")])
     with pytest.raises(PortUnavailableError, match='no addresses available for "private" network'):
         _index().offer_group(ask, random.Random(1))

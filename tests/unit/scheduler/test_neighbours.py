@@ -29,25 +29,25 @@ def _out_of_touch(count: int, unknown_name: str) -> Case:
     return case
 
 
-def test_an_evaluation_that_is_not_its_own_does_not_replace_what_is_out_of_touch() -> None:
+def test_evaluation_that_is_not_its_own_does_not_replace_what_is_out_of_touch() -> None:
     decided = decide(_out_of_touch(3, "api.web[0]"))
     assert not decided.placed()
     assert decided.desired == {"Ignore": 3}
 
 
 @pytest.mark.parametrize("unknown", ["api.web[0]", "api.web[2]"])
-def test_what_is_out_of_touch_does_not_count_as_running_when_the_count_is_lowered(
+def test_disconnected_allocation_does_not_count_as_running_when_the_count_is_lowered(
     unknown: str,
 ) -> None:
     assert not decide(_out_of_touch(2, unknown)).stopped()
 
 
-def test_the_highest_name_goes_though_it_is_out_of_touch() -> None:
+def test_highest_name_goes_though_it_is_out_of_touch() -> None:
     assert decide(_out_of_touch(1, "api.web[2]")).stopped() == [("api.web[2]", NOT_NEEDED)]
 
 
 @pytest.mark.parametrize("own_evaluation", [True, False])
-def test_what_is_not_to_be_replaced_stays_unknown_when_its_time_is_up(own_evaluation: bool) -> None:
+def test_allocation_without_replace_stays_unknown_when_its_time_is_up(own_evaluation: bool) -> None:
     case = recorded("disc-expired-exactly")
     only_group(case)["Disconnect"]["Replace"] = False
     if not own_evaluation:
@@ -59,13 +59,13 @@ def test_what_is_not_to_be_replaced_stays_unknown_when_its_time_is_up(own_evalua
     assert decided.desired == {"Ignore": 2}
 
 
-def test_what_is_out_of_touch_and_replaced_is_counted_as_left_alone() -> None:
+def test_disconnected_and_replaced_allocation_is_counted_as_ignored() -> None:
     case = recorded("disc-expired-replaced")
     only_group(case)["Disconnect"]["LostAfter"] = 10**16
     assert decide(case).desired == {"Ignore": 2}
 
 
-def test_an_update_in_place_reaches_what_is_out_of_touch() -> None:
+def test_update_in_place_reaches_what_is_out_of_touch() -> None:
     case = recorded("disc-update")
     old, new = sorted(case["jobs"], key=lambda job: job["Version"])
     new["TaskGroups"][0]["Tasks"] = old["TaskGroups"][0]["Tasks"]
@@ -75,7 +75,7 @@ def test_an_update_in_place_reaches_what_is_out_of_touch() -> None:
 
 
 @pytest.mark.parametrize("coming_back", [True, False])
-def test_a_canary_out_of_touch_takes_nobodys_place(coming_back: bool) -> None:
+def test_canary_out_of_touch_takes_nobodys_place(coming_back: bool) -> None:
     case = recorded("canary-all-healthy-unpromoted")
     for job in case["jobs"]:
         job["TaskGroups"][0]["Disconnect"] = {"LostAfter": 3600 * 10**9, "Replace": True}
@@ -133,7 +133,7 @@ def test_of_several_tasks_the_oldest_says_how_long_an_allocation_runs() -> None:
     assert _come_back(replacement, original) == "replacement"
 
 
-def test_a_leader_says_how_long_an_allocation_runs() -> None:
+def test_leader_says_how_long_an_allocation_runs() -> None:
     original = {"a": _started(10), "b": _started(11, restarted=50)}
     replacement = {"a": _started(20), "b": _started(20)}
     assert _come_back(original, replacement, leader="b") == "replacement"
@@ -164,7 +164,7 @@ def test_two_that_must_be_apart_from_now_on_cannot_stay_together() -> None:
     assert len({place["node"] for place in decided.plan["places"]}) == 2
 
 
-def test_one_that_is_alone_stays_when_it_must_be_apart_from_others() -> None:
+def test_lone_allocation_stays_when_hosts_must_be_distinct() -> None:
     case = recorded("update-priority")
     current_job(case)["Constraints"] = [{"Operand": "distinct_hosts", "RTarget": "true"}]
     assert decide(case).desired == {"InPlaceUpdate": 1}
@@ -180,7 +180,7 @@ def _system_update(**job: object) -> Case:
     return case
 
 
-def test_a_system_job_leaves_a_node_that_its_new_version_does_not_want() -> None:
+def test_system_job_leaves_a_node_that_its_new_version_does_not_want() -> None:
     only_here = {"LTarget": "${node.unique.name}", "Operand": "=", "RTarget": "node-01"}
     decided = decide(_system_update(Constraints=[only_here]))
     assert decided.placed() == [("agent.web[0]", "node-01")]
@@ -190,7 +190,7 @@ def test_a_system_job_leaves_a_node_that_its_new_version_does_not_want() -> None
     assert not decided.evaluation["blocked_evals"]
 
 
-def test_a_node_without_room_does_not_hold_back_a_system_jobs_other_nodes() -> None:
+def test_node_without_room_does_not_hold_back_a_system_jobs_other_nodes() -> None:
     for full in (0, 1):
         case = _system_update()
         case["nodes"][full]["NodeResources"]["Memory"]["MemoryMB"] = 1
@@ -227,12 +227,12 @@ def _interpolated_network(**meta: str) -> Case:
     return case
 
 
-def test_an_interpolated_host_network_is_explained_with_its_value() -> None:
+def test_interpolated_host_network_is_explained_with_its_value() -> None:
     failed = decide(_interpolated_network(net="nowhere")).failed
     assert list(failed["ConstraintFiltered"]) == ['missing host network "nowhere" for port "rpc"']
 
 
-def test_an_interpolated_host_network_without_a_value_is_not_valid() -> None:
+def test_interpolated_host_network_without_a_value_is_not_valid() -> None:
     failed = decide(_interpolated_network()).failed
     reason = 'invalid host network "${meta.net}" template for port "rpc"'
     assert list(failed["ConstraintFiltered"]) == [reason]
@@ -246,7 +246,7 @@ def test_agents_that_cannot_tell_of_bridges_may_have_one(version: str, placed: b
     assert bool(decide(case).placed()) == placed
 
 
-def test_a_port_on_the_default_host_network_needs_one() -> None:
+def test_port_on_the_default_host_network_needs_one() -> None:
     case = recorded("net-static")
     for node in case["nodes"]:
         for network in node["NodeResources"]["NodeNetworks"]:
@@ -263,7 +263,7 @@ def test_a_port_on_the_default_host_network_needs_one() -> None:
     ("value", "apart"),
     [("", True), ("true", True), ("T", True), ("1", True), ("FALSE", False), ("maybe", False)],
 )
-def test_what_counts_as_a_wish_for_distinct_hosts(value: str, apart: bool) -> None:
+def test_forms_of_constraint_that_ask_for_distinct_hosts(value: str, apart: bool) -> None:
     case = recorded("distinct-hosts-false")
     (wish,) = current_job(case)["Constraints"]
     wish["RTarget"] = value
@@ -288,7 +288,7 @@ def test_only_stars_stand_for_other_signs_in_names_of_datacenters(
         assert decided.failed["NodesEvaluated"] == 0
 
 
-def test_a_volume_of_one_writer_may_be_read() -> None:
+def test_volume_of_one_writer_may_be_read() -> None:
     case = recorded("vol-dynamic-single-writer-self")
     for job in case["jobs"]:
         for request in job["TaskGroups"][0]["Volumes"].values():
@@ -297,7 +297,7 @@ def test_a_volume_of_one_writer_may_be_read() -> None:
 
 
 @pytest.mark.parametrize(("word", "placed"), [("T", True), ("TRUE", True), ("yes", False)])
-def test_a_driver_that_only_an_attribute_tells_of(word: str, placed: bool) -> None:
+def test_driver_that_only_an_attribute_tells_of(word: str, placed: bool) -> None:
     case = recorded("con-driver-missing")
     for node in case["nodes"]:
         node["Drivers"] = {}

@@ -76,7 +76,7 @@ def _fewest_nodes(sizes: Sequence[Size]) -> int:
     return best
 
 
-def test_the_optimum_is_found_for_known_cases() -> None:
+def test_optimum_is_found_for_known_cases() -> None:
     """The first is full to the last MHz, and taking the largest that fits misses it."""
     fitting = [(1800, 1), (1700, 1), (1500, 1), (1300, 1), (1000, 1), (700, 1)]
     assert _fewest_nodes(fitting) == 2

@@ -365,7 +365,7 @@ def _changes(outcome: SchedulingOutcome) -> list[object]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(start=worlds(), events=_EVENTS)
-def test_a_plan_for_an_unchanged_world_is_empty(
+def test_plan_for_an_unchanged_world_is_empty(
     start: tuple[World, list[Job]], events: list[tuple[str, int]]
 ) -> None:
     world, jobs = start

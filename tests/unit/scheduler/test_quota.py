@@ -41,7 +41,7 @@ def placed(outcome: SchedulingOutcome) -> int:
     return sum(map(len, outcome.plan.placements)) if outcome.plan is not None else 0
 
 
-def test_what_exceeds_the_quota_waits_for_it() -> None:
+def test_allocation_beyond_the_quota_waits_for_quota() -> None:
     cluster = cluster_of()
     cluster.quotas["default"] = QuotaRoom("team", left_cpu=250)
     outcome = evaluate(cluster, service(4))
@@ -53,7 +53,7 @@ def test_what_exceeds_the_quota_waits_for_it() -> None:
     assert outcome.blocked.quota_limit_reached == "team"
 
 
-def test_a_blocked_one_is_let_go_by_its_quota_and_by_nothing_else() -> None:
+def test_blocked_one_is_let_go_by_its_quota_and_by_nothing_else() -> None:
     cluster = cluster_of()
     cluster.quotas["default"] = QuotaRoom("team", left_memory_mb=63)
     waiting = evaluate(cluster, service(1)).blocked
@@ -63,7 +63,7 @@ def test_a_blocked_one_is_let_go_by_its_quota_and_by_nothing_else() -> None:
     assert blocked.unblock_quota("team", waiting.snapshot_index + 1) == [waiting]
 
 
-def test_what_is_replaced_gives_back_what_it_took() -> None:
+def test_replaced_allocation_gives_its_quota_back() -> None:
     cluster = cluster_of()
     first = evaluate(cluster, service(2))
     cluster.apply(first.plan)  # type: ignore[arg-type]
@@ -73,13 +73,13 @@ def test_what_is_replaced_gives_back_what_it_took() -> None:
     assert outcome.blocked is None
 
 
-def test_a_namespace_without_a_quota_has_no_limit() -> None:
+def test_namespace_without_a_quota_has_no_limit() -> None:
     cluster = cluster_of()
     cluster.quotas["other"] = QuotaRoom("team", left_cpu=0)
     assert placed(evaluate(cluster, service(4))) == 4
 
 
-def test_a_system_job_takes_the_nodes_that_its_quota_allows() -> None:
+def test_system_job_takes_the_nodes_that_its_quota_allows() -> None:
     cluster = cluster_of()
     task = make_task(resources=Resources(cpu=100, memory_mb=64))
     job = make_system_job(id="s", task_groups=[make_group(count=1, tasks=[task])])

@@ -55,7 +55,7 @@ def _run(cluster: ListCluster, job: Job, trigger: str = "job-register") -> Sched
     return outcome
 
 
-def test_a_node_lets_in_no_more_allocations_than_it_says() -> None:
+def test_node_lets_in_no_more_allocations_than_it_says() -> None:
     node = make_network_node(0)
     node.node_max_allocs = 2
     cluster = _cluster(node)
@@ -96,7 +96,7 @@ def _volume_cluster() -> ListCluster:
     return cluster
 
 
-def test_a_sticky_group_stays_with_its_volume_and_the_claim_names_the_commit() -> None:
+def test_sticky_group_stays_with_its_volume_and_the_claim_names_the_commit() -> None:
     cluster = _volume_cluster()
     request = VolumeRequest(name="data", type="host", source="data", sticky=True)
     group = make_group(volumes={"data": request})
@@ -121,7 +121,7 @@ def test_a_sticky_group_stays_with_its_volume_and_the_claim_names_the_commit() -
         assert [c.commit_id for c in plan.claims] == [f"c{version + 1}"]
 
 
-def test_a_sticky_group_waits_for_its_node() -> None:
+def test_sticky_group_waits_for_its_node() -> None:
     cluster = _volume_cluster()
     request = VolumeRequest(name="data", type="host", source="data", sticky=True)
     job = _register(
@@ -148,7 +148,7 @@ def test_agents_too_old_for_deployments_keep_system_jobs_without_one() -> None:
     assert len(plan.placements[0]) == 2
 
 
-def test_a_system_group_of_none_is_stopped_everywhere() -> None:
+def test_system_group_of_none_is_stopped_everywhere() -> None:
     cluster = _cluster(make_network_node(0), make_network_node(1))
     job = _register(cluster, plain_job(type="system"))
     _run(cluster, job)
@@ -159,7 +159,7 @@ def test_a_system_group_of_none_is_stopped_everywhere() -> None:
     assert plan.placements == []
 
 
-def test_an_unknown_allocation_that_was_replaced_is_left_for_its_nodes_return() -> None:
+def test_unknown_allocation_that_was_replaced_is_left_for_its_nodes_return() -> None:
     cluster = _cluster(*[make_network_node(number) for number in range(3)])
     group = make_group(
         disconnect=DisconnectStrategy(lost_after_ns=3_600_000_000_000),
@@ -180,7 +180,7 @@ def test_an_unknown_allocation_that_was_replaced_is_left_for_its_nodes_return() 
     assert sorted(a.client_status for a in live) == ["pending", "unknown"]
 
 
-def test_a_refused_evaluation_is_tried_five_times_then_blocks() -> None:
+def test_refused_evaluation_is_tried_five_times_then_blocks() -> None:
     cluster = _cluster(make_network_node(0))
     job = _register(cluster, plain_job(count=2))
     evaluation = Evaluation(id="e1", type="service", job_id=job.id, triggered_by="job-register")

@@ -46,7 +46,7 @@ def test_values_not_in_use_are_best_and_the_fullest_is_worst() -> None:
     assert boosts(spread) == [-1.0, 1.0, 1.0, -1.0]
 
 
-def test_a_value_that_the_plan_emptied_is_still_in_use() -> None:
+def test_value_that_the_plan_emptied_is_still_in_use() -> None:
     """m = 0: what has more than nothing is refused as far as a score can."""
     spread = even()
     spread.add_all([0, 1])
@@ -65,7 +65,7 @@ def test_targets_and_what_is_left_for_the_rest() -> None:
     assert boosts(spread) == [(4 - 2) / 4, (2 - 1) / 2, (2 - 3) / 2, -1.0]
 
 
-def test_a_target_of_nothing_has_the_lowest_score_seen() -> None:
+def test_target_of_nothing_has_the_lowest_score_seen() -> None:
     targets = [SpreadTarget("r1", 100), SpreadTarget("r2", 0)]
     wanted = Spread(attribute="${meta.rack}", weight=50, spread_target=targets)
     spread = SpreadScore(columns_of(), [wanted], 2)

@@ -147,7 +147,7 @@ def _run(cluster: ListCluster, evaluation: Evaluation) -> SchedulingOutcome:
 
 @settings(max_examples=200, deadline=None)
 @given(clusters())
-def test_the_outcome_is_the_same(
+def test_outcome_is_the_same(
     both: tuple[ListCluster, ListCluster, Evaluation],
 ) -> None:
     apart, whole, evaluation = both
@@ -174,7 +174,7 @@ def _three_steady(job: Job) -> ListCluster:
     return cluster
 
 
-def test_a_lost_allocation_leaves_the_others_unread() -> None:
+def test_lost_allocation_leaves_the_others_unread() -> None:
     job = make_job(id="web", version=1, task_groups=[make_group(count=3, update=None)])
     cluster = _three_steady(job)
     next(iter(cluster.nodes.values())).status = "down"
@@ -206,7 +206,7 @@ def test_where_steady_ones_can_be_touched_all_are_read() -> None:
     assert _are_all_read(job, desired_transition=DesiredTransition(reschedule=True), **ended)
 
 
-def test_what_comes_back_finds_its_replacement_among_steady_ones() -> None:
+def test_reconnected_allocation_finds_its_replacement_among_steady_allocations() -> None:
     """Its place was taken meanwhile, and another one is missing: the count is not exceeded."""
     group = make_group(
         count=3,

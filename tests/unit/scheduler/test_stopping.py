@@ -31,13 +31,13 @@ def stopped(count: int, live: Allocs, canaries: Allocs | None = None) -> list[st
     return sorted(chosen)
 
 
-def test_the_highest_names_go() -> None:
+def test_highest_names_go() -> None:
     live = running(("a", 0, 0), ("b", 3, 0), ("c", 7, 0))
     assert stopped(1, live) == ["b", "c"]
     assert stopped(3, live) == []
 
 
-def test_the_name_decides_and_not_the_version() -> None:
+def test_name_decides_and_not_the_version() -> None:
     live = running(("old-0", 0, 0), ("new-0", 0, 1), ("old-1", 1, 0), ("old-2", 2, 0))
     assert stopped(3, live) == ["old-2"]
     assert stopped(4, live) == []
@@ -49,19 +49,19 @@ def test_two_of_one_name_and_version_go_last() -> None:
     assert len(stopped(1, live)) == 2
 
 
-def test_what_a_promoted_canary_stands_in_for_goes_first() -> None:
+def test_allocation_that_a_promoted_canary_replaces_stops_first() -> None:
     live = running(("canary", 1, 1), ("old-0", 0, 0), ("old-1", 1, 0))
     canaries = {"canary": live["canary"]}
     assert stopped(2, live, canaries) == ["old-1"]
 
 
-def test_what_failed_goes_by_its_name_like_what_runs() -> None:
+def test_failed_allocation_is_stopped_by_name_like_a_running_one() -> None:
     live = running(("runs", 0, 0), ("failed", 1, 0))
     live["failed"].client_status = "failed"
     assert stopped(1, live) == ["failed"]
 
 
-def test_what_the_servers_ended_already_is_not_stopped_again() -> None:
+def test_allocation_that_the_servers_ended_is_not_stopped_again() -> None:
     live = running(("a", 0, 0), ("ended", 1, 0), ("b", 2, 0))
     live["ended"].desired_status = "stop"
     assert stopped(2, live) == ["b"]

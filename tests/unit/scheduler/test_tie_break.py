@@ -16,7 +16,7 @@ def _columns(size: int) -> ClusterColumns:
     return columns
 
 
-def test_the_same_seed_gives_the_same_order_and_no_two_rows_are_tied() -> None:
+def test_same_seed_gives_the_same_order_and_no_two_rows_are_tied() -> None:
     columns = _columns(200)
     ties = TieBreak(columns, seed=7).ties.tolist()
     assert ties == TieBreak(columns, seed=7).ties.tolist()

@@ -43,13 +43,13 @@ def test_only_where_nobody_will_ever_tell(
         {"desired_status": DesiredStatus.EVICT, "client_status": ClientStatus.FAILED},
     ],
 )
-def test_what_has_ended_or_is_to_run_is_left_to_others(fields: dict[str, str]) -> None:
+def test_unconfirmed_stops_leave_out_ended_and_running_allocations(fields: dict[str, str]) -> None:
     plan = Plan()
     lose_unconfirmed_stops(plan, [make_allocation(node_id="n", **fields)], {"n": None})
     assert plan.stops == []
 
 
-def test_what_the_plan_stops_already_is_not_stopped_twice() -> None:
+def test_allocation_that_the_plan_stops_is_not_stopped_twice() -> None:
     held = make_allocation(node_id="n", **STOPPING)
     plan = Plan(stops=[AllocStop(alloc_id=held.id)])
     lose_unconfirmed_stops(plan, [held], {"n": None})

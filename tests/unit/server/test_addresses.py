@@ -35,11 +35,11 @@ def test_advertised_address_that_cannot_be_reached_is_refused(given: str) -> Non
         advertised("rpc", "0.0.0.0:4647", given)
 
 
-def test_the_raft_address_is_that_of_serf(tmp_path: Path) -> None:
+def test_raft_address_is_that_of_serf(tmp_path: Path) -> None:
     config = ServerConfig(data_dir=tmp_path, raft_bind="0.0.0.0:4648", raft_advertise="10.0.0.1")
     assert config.raft_address == "10.0.0.1:4648"
 
 
-def test_a_bad_raft_bind_is_named(tmp_path: Path) -> None:
+def test_bad_raft_bind_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="serf"):
         ServerConfig(data_dir=tmp_path, raft_bind="nowhere")

@@ -52,7 +52,7 @@ def test_head_and_body_are_one_write() -> None:
     assert seen_after(answer) == [b"head and body"]
 
 
-def test_a_head_alone_does_not_wait_for_a_body() -> None:
+def test_head_alone_does_not_wait_for_a_body() -> None:
     assert seen_after(lambda connection: connection.write(b"head")) == [b"head"]
 
 

@@ -43,7 +43,7 @@ def test_too_few_servers_wait_and_say_for_how_many() -> None:
     assert decision == Wait("waiting for 2 more servers, know: nobody yet")
 
 
-def test_the_smallest_id_forms_the_cluster_when_all_know_the_same() -> None:
+def test_smallest_id_forms_the_cluster_when_all_know_the_same() -> None:
     b, c = status("b", sees=ALL), status("c", sees=ALL)
     assert knowing(status("a"), b, c).decide(0.0, True) == Bootstrap(("a", "b", "c"))
     waits = knowing(status("b"), status("a", sees=ALL), c).decide(0.0, True)
@@ -75,7 +75,7 @@ def test_without_bootstrap_expect_a_member_is_waited_for() -> None:
     assert "waiting for a member of the cluster; know: server-b" in str(decision)
 
 
-def test_a_server_that_was_a_member_once_forms_no_other_cluster() -> None:
+def test_server_that_was_a_member_once_forms_no_other_cluster() -> None:
     known = knowing(status("a"), status("b", sees=ALL), status("c", sees=ALL))
     assert isinstance(known.decide(0.0, may_bootstrap=False), Wait)
 
@@ -90,7 +90,7 @@ def test_old_status_does_not_count() -> None:
     assert isinstance(known.decide(FRESH_S + 0.1, True), Wait)
 
 
-def test_a_server_that_began_anew_takes_the_place_of_the_old_one() -> None:
+def test_server_that_began_anew_takes_the_place_of_the_old_one() -> None:
     known = knowing(status("a"), status("old", rpc_address="x:1"), status("new", rpc_address="x:1"))
     assert known.own_status(0.0, False).sees == ["a", "new"]
 

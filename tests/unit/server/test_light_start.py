@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 
-def test_a_server_and_an_agent_start_without_the_libraries_of_others() -> None:
+def test_server_and_an_agent_start_without_the_libraries_of_others() -> None:
     """numpy is the scheduler processes', the docker SDK is for nodes with an engine."""
     program = (
         "import sys, orchgit.server.server, agent.agent, orchgit.cli.agent_process.running\n"

@@ -46,7 +46,7 @@ def insert(store: Store, placements: Placements, index: int = 5) -> None:
     store.publish(txn.commit(index), index)
 
 
-def test_a_plain_placement_has_no_body(store: Store) -> None:
+def test_plain_placement_has_no_body(store: Store) -> None:
     job, node = make_job(version=3), make_node()
     placements = make_placements(job, [node], 2, metrics=AllocMetric(nodes_evaluated=9))
     placements.commit_id, placements.rollout_id = "c0ffee", "r1"

@@ -127,13 +127,13 @@ def test_opening_without_a_migration_imports_no_sqlite_utils() -> None:
     ],
     ids=lambda table: table.name,
 )
-def test_a_table_has_exactly_the_columns_of_its_struct(
+def test_table_has_exactly_the_columns_of_its_struct(
     database: sqlite3.Connection, table: BodyTable[object]
 ) -> None:
     assert columns(database, table.name) == {*table.columns, "body"}
 
 
-def test_a_newer_schema_is_refused(database: sqlite3.Connection) -> None:
+def test_newer_schema_is_refused(database: sqlite3.Connection) -> None:
     database.execute("PRAGMA user_version = 99")
     with pytest.raises(InvariantError, match="version 99"):
         migrate(database)

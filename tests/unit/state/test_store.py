@@ -23,7 +23,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
     store.close()
 
 
-def test_a_snapshot_does_not_see_what_is_applied_after_it(store: Store) -> None:
+def test_snapshot_does_not_see_what_is_applied_after_it(store: Store) -> None:
     with store.snapshot() as before:
         apply(store, RegisterJob(upsert=JobUpsert(job=make_job(id="later"))))
         assert before.jobs.get("default", "later") is None
@@ -33,12 +33,12 @@ def test_a_snapshot_does_not_see_what_is_applied_after_it(store: Store) -> None:
         assert after.index == 1
 
 
-def test_a_snapshot_cannot_write(store: Store) -> None:
+def test_snapshot_cannot_write(store: Store) -> None:
     with store.snapshot() as snapshot, pytest.raises(sqlite3.OperationalError, match="readonly"):
         snapshot.connection.execute("DELETE FROM jobs")
 
 
-def test_a_new_store_has_the_built_in_namespace_and_pools(store: Store) -> None:
+def test_new_store_has_the_built_in_namespace_and_pools(store: Store) -> None:
     with store.snapshot() as snapshot:
         assert [one.name for one in snapshot.namespaces.all()] == ["default"]
         assert [one.name for one in snapshot.node_pools.all()] == ["all", "default"]

@@ -72,7 +72,7 @@ def test_snapshots_and_transactions_have_the_same_tables() -> None:
         assert name == "connection" or isinstance(getattr(txn, name), type(table)), name
 
 
-def test_an_inserted_job_is_not_replaced_by_another_insert(
+def test_inserted_job_is_not_replaced_by_another_insert(
     entry: EntryContext, jobs: JobWrites
 ) -> None:
     first, second = make_job(id="web", priority=50), make_job(id="web", priority=60)
@@ -86,7 +86,7 @@ def test_an_inserted_job_is_not_replaced_by_another_insert(
     assert [job.priority for job in jobs.all()] == [60]
 
 
-def test_a_deleted_job_leaves_no_row_of_its_own_tables(
+def test_deleted_job_leaves_no_row_of_its_own_tables(
     entry: EntryContext, jobs: JobWrites, summaries: JobSummaryWrites
 ) -> None:
     job = make_job(id="web")
@@ -100,7 +100,7 @@ def test_a_deleted_job_leaves_no_row_of_its_own_tables(
     assert JobVersionWrites(entry).stored_of_job(job.namespace, "web") == []
 
 
-def test_a_dropped_version_stays_while_an_allocation_refers_to_it(
+def test_dropped_version_stays_while_an_allocation_refers_to_it(
     entry: EntryContext, jobs: JobWrites, summaries: JobSummaryWrites
 ) -> None:
     versions, allocations = JobVersionWrites(entry), AllocationWrites(entry, summaries)
@@ -134,7 +134,7 @@ def test_counts_of_a_summary_are_written_by_flush(summaries: JobSummaryWrites) -
     assert (counts.starting, counts.running, counts.queued) == (2, 1, 4)
 
 
-def test_a_deleted_allocation_stays_counted_under_its_client_status(
+def test_deleted_allocation_stays_counted_under_its_client_status(
     summaries: JobSummaryWrites,
 ) -> None:
     summaries.add_groups("default", "web", ["api"])
@@ -148,7 +148,7 @@ def test_a_deleted_allocation_stays_counted_under_its_client_status(
     assert summaries.count_live("default", "web") == 0
 
 
-def test_a_stored_evaluation_keeps_its_create_index(entry: EntryContext) -> None:
+def test_stored_evaluation_keeps_its_create_index(entry: EntryContext) -> None:
     evaluations, evaluation = EvaluationWrites(entry), make_evaluation(make_job())
     evaluations.put_all([evaluation])
     for cached in (True, False):
@@ -163,7 +163,7 @@ def test_a_stored_evaluation_keeps_its_create_index(entry: EntryContext) -> None
 @pytest.mark.parametrize(
     ("status", "implied"), [("pending", "pending"), ("blocked", "pending"), ("complete", "dead")]
 )
-def test_the_status_of_a_job_without_allocations_follows_its_evaluations(
+def test_status_of_a_job_without_allocations_follows_its_evaluations(
     entry: EntryContext, jobs: JobWrites, status: str, implied: str
 ) -> None:
     evaluations, job = EvaluationWrites(entry), make_job(id="web", status="running")
@@ -177,7 +177,7 @@ def test_the_status_of_a_job_without_allocations_follows_its_evaluations(
     assert stored.status == implied
 
 
-def test_a_job_whose_evaluations_were_purged_is_dead(entry: EntryContext, jobs: JobWrites) -> None:
+def test_job_whose_evaluations_were_purged_is_dead(entry: EntryContext, jobs: JobWrites) -> None:
     statuses, job = JobStatusUpdates(entry, jobs, EvaluationWrites(entry)), make_job(id="web")
     jobs.put(job)
     statuses.touch(job.namespace, job.id, evaluations_purged=True)
@@ -187,7 +187,7 @@ def test_a_job_whose_evaluations_were_purged_is_dead(entry: EntryContext, jobs: 
     assert stored.status == "dead"
 
 
-def test_a_deleted_namespace_leaves_the_cache(entry: EntryContext) -> None:
+def test_deleted_namespace_leaves_the_cache(entry: EntryContext) -> None:
     namespaces = NamespaceWrites(entry)
     namespaces.put_all([Namespace("team")])
     assert namespaces.has("team")
@@ -195,7 +195,7 @@ def test_a_deleted_namespace_leaves_the_cache(entry: EntryContext) -> None:
     assert not namespaces.has("team")
 
 
-def test_a_renewed_lock_wakes_no_reader_of_the_variable(entry: EntryContext) -> None:
+def test_renewed_lock_wakes_no_reader_of_the_variable(entry: EntryContext) -> None:
     variables = VariableWrites(entry)
     variable = StoredVariable(namespace="default", path="a/b", key_id="k")
     variables.put(variable, lock_changes=False)

@@ -26,7 +26,7 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_change_of_the_table_wakes_its_waiters_only() -> None:
+def test_change_of_the_table_wakes_its_waiters_only() -> None:
     async def scenario() -> None:
         watch = Watch({}, 0)
         jobs, nodes = await waiter(watch, ["jobs"], 4), await waiter(watch, ["nodes"], 4)
@@ -40,7 +40,7 @@ def test_a_change_of_the_table_wakes_its_waiters_only() -> None:
     asyncio.run(scenario())
 
 
-def test_a_change_of_another_key_does_not_wake() -> None:
+def test_change_of_another_key_does_not_wake() -> None:
     async def scenario() -> None:
         watch = Watch({}, 0)
         one = await waiter(watch, [target("evaluations", "one")], 1)
@@ -53,7 +53,7 @@ def test_a_change_of_another_key_does_not_wake() -> None:
     asyncio.run(scenario())
 
 
-def test_an_older_index_returns_at_once() -> None:
+def test_older_index_returns_at_once() -> None:
     async def scenario() -> None:
         watch = Watch({"jobs": 9}, 9)
         assert await watch.wait(["jobs"], 8, 30.0) == 9
@@ -62,7 +62,7 @@ def test_an_older_index_returns_at_once() -> None:
     asyncio.run(scenario())
 
 
-def test_a_derived_name_has_the_index_of_its_table() -> None:
+def test_derived_name_has_the_index_of_its_table() -> None:
     async def scenario() -> None:
         watch = Watch({"allocations": 7}, 7)
         assert watch.index([target("allocations_by_node", "n")]) == 7

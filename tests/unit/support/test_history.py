@@ -72,7 +72,7 @@ def test_one_index_of_two_values() -> None:
     assert "index 10 was" in str(history.problem())
 
 
-def test_what_happened_inside_of_another() -> None:
+def test_operation_within_another_is_linearizable() -> None:
     """Values 1 and 3 were there for long; 2 came and went at once, which only fits between."""
     history = History()
     first = write(history, 1, 2, expected=0, index=10)

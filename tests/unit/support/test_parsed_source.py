@@ -35,7 +35,7 @@ def eager_collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("eager_collector")
-def test_what_a_collection_reports_does_not_break_parsing() -> None:
+def test_report_of_a_collection_does_not_break_parsing() -> None:
     """Pytest formats the traceback of what fails in a `__del__`, which parses as this one does."""
     text = Path(traceback.__file__).read_text()
     gc.disable()
