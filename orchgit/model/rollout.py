@@ -18,6 +18,7 @@ class RolloutStatus(StrEnum):
     PROGRESSING = "progressing"
     HEALTHY = "healthy"
     DEGRADED = "degraded"
+    SUPERSEDED = "superseded"
     REVERTED = "reverted"
     FAILED = "failed"
     REJECTED = "rejected"
@@ -28,6 +29,7 @@ TERMINAL_ROLLOUT_STATUSES = frozenset(
     (
         RolloutStatus.HEALTHY,
         RolloutStatus.DEGRADED,
+        RolloutStatus.SUPERSEDED,
         RolloutStatus.REVERTED,
         RolloutStatus.FAILED,
         RolloutStatus.REJECTED,
@@ -57,7 +59,7 @@ class JobAction(StrEnum):
 class RolloutJob(Model):
     """What a commit does to one job, and the result.
 
-    `status` is applied, progressing, healthy, failed or reverted.
+    `status` is applied, progressing, healthy, failed, reverted, superseded or overridden.
     """
 
     namespace: str = "default"

@@ -28,7 +28,7 @@ from orchgit.cli.printing.output import (
 )
 from orchgit.cli.printing.output_format import OutputFormat
 
-TERMINAL = frozenset(("healthy", "degraded", "reverted", "failed"))
+TERMINAL = frozenset(("healthy", "degraded", "superseded", "reverted", "failed"))
 
 
 @click.group("rollout")

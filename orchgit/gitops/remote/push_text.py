@@ -13,6 +13,7 @@ from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.job import Job
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 
+_MARKS: dict[str, str] = {JobProgress.HEALTHY: "ok", JobProgress.SUPERSEDED: ">>"}
 _SIGNS = {JobAction.CREATE: "+", JobAction.UPDATE: "~", JobAction.DELETE: "-"}
 _MAX_LISTED = 50
 _MAX_EXPLAINED = 10
@@ -104,7 +105,7 @@ class RolloutText:
             if self._said.get(key) != state and len(self._said) <= 10 * _MAX_LISTED:
                 self._said[key] = state
                 mark = "." if job.status not in ENDED else "!!"
-                mark = "ok" if job.status == JobProgress.HEALTHY else mark
+                mark = _MARKS.get(job.status, mark)
                 if job.status != JobProgress.APPLIED:
                     yield f"  {mark} {job.job_id}: {job.description or job.status}"
 

@@ -28,22 +28,33 @@ class JobProgress(StrEnum):
     FAILED = "failed"
     REVERTED = "reverted"
     SUPERSEDED = "superseded"
+    """A newer commit of the source changed the job before it was healthy."""
+    OVERRIDDEN = "overridden"
+    """The job was changed or stopped by hand before it was healthy."""
 
 
 ENDED = frozenset(
-    (JobProgress.HEALTHY, JobProgress.FAILED, JobProgress.REVERTED, JobProgress.SUPERSEDED)
+    (
+        JobProgress.HEALTHY,
+        JobProgress.FAILED,
+        JobProgress.REVERTED,
+        JobProgress.SUPERSEDED,
+        JobProgress.OVERRIDDEN,
+    )
 )
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
     """What the state says of one job of a rollout. `job` is its current version; `deployment` is
-    that of the version that the rollout registered."""
+    that of the version that the rollout registered. `replaced_by` is the newest later commit of the
+    source that changed the job, or ''."""
 
     job: Job | None
     evaluations: Sequence[Evaluation]
     deployment: Deployment | None
     allocations: Sequence[Allocation]
+    replaced_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +112,12 @@ def judge_job(
         return _judge_deletion(view, deadline.is_past(since_ns, now_ns))
     job = view.job
     if job is None or (job.stop and job.version == change.job_version):
-        return JobVerdict(JobProgress.SUPERSEDED, "the job was stopped meanwhile")
+        return _judge_changed(view, "stopped by hand")
     if view.deployment is not None and not view.deployment.is_active:
-        return _judge_ended(view.deployment, job, change)
+        return _judge_ended(view.deployment, view, change)
     if job.version != change.job_version:
-        return JobVerdict(JobProgress.SUPERSEDED, f"replaced by version {job.version}")
+        by_hand = "stopped by hand" if job.stop else f"changed by hand to version {job.version}"
+        return _judge_changed(view, by_hand)
     if job.is_periodic or job.is_parameterized:
         return JobVerdict(JobProgress.HEALTHY, "registered; it runs when it is launched")
     if view.deployment is not None:
@@ -115,10 +127,19 @@ def judge_job(
     return _judge_without_deployment(change, job, view, late)
 
 
+def _judge_changed(view: JobView, by_hand: str, deployment_id: str = "") -> JobVerdict:
+    """Judges a job that does not run as the rollout registered it. `by_hand` describes the change
+    if no later commit made it."""
+    if view.replaced_by:
+        description = f"replaced by commit {view.replaced_by[:8]}"
+        return JobVerdict(JobProgress.SUPERSEDED, description, deployment_id)
+    return JobVerdict(JobProgress.OVERRIDDEN, by_hand, deployment_id)
+
+
 def _judge_deletion(view: JobView, late: bool) -> JobVerdict:
     left = [alloc for alloc in view.allocations if not _is_over(alloc)]
     if view.job is not None and not view.job.stop:
-        return JobVerdict(JobProgress.SUPERSEDED, "the job was registered again")
+        return _judge_changed(view, "registered again by hand")
     if left:
         status = JobProgress.FAILED if late else JobProgress.PROGRESSING
         return JobVerdict(status, f"stopping {len(left)} allocation{'s' * (len(left) != 1)}...")
@@ -132,14 +153,14 @@ def _is_over(alloc: Allocation) -> bool:
     return alloc.is_server_terminal and alloc.client_status == ClientStatus.UNKNOWN
 
 
-def _judge_ended(deployment: Deployment, job: Job, change: RolloutJob) -> JobVerdict:
+def _judge_ended(deployment: Deployment, view: JobView, change: RolloutJob) -> JobVerdict:
     description = deployment.status_description
     if deployment.status == DeploymentStatus.SUCCESSFUL:
         healthy = sum(state.healthy_allocs for state in deployment.task_groups.values())
         return JobVerdict(JobProgress.HEALTHY, f"{healthy} healthy", deployment.id)
     if deployment.status == DeploymentStatus.CANCELLED:
-        return JobVerdict(JobProgress.SUPERSEDED, description, deployment.id)
-    rolled_back = job.version != change.job_version
+        return _judge_changed(view, f"changed by hand: {description}", deployment.id)
+    rolled_back = view.job is not None and view.job.version != change.job_version
     status = JobProgress.REVERTED if rolled_back else JobProgress.FAILED
     return JobVerdict(status, description, deployment.id)
 
@@ -274,11 +295,15 @@ def judge_rollout(jobs: Iterable[RolloutJob]) -> tuple[RolloutStatus, str]:
         back = by_status.get(JobProgress.REVERTED)
         suffix = f"; back on the stable version: {_names(back)}" if back else ""
         return RolloutStatus.FAILED, f"failed: {_reasons(bad)}{suffix}"
-    superseded = by_status.get(JobProgress.SUPERSEDED)
-    if superseded:
+    if overridden := by_status.get(JobProgress.OVERRIDDEN):
         return (
             RolloutStatus.DEGRADED,
-            f"changed again before they were healthy: {_names(superseded)}",
+            f"changed by hand before they were healthy: {_names(overridden)}",
+        )
+    if superseded := by_status.get(JobProgress.SUPERSEDED):
+        return (
+            RolloutStatus.SUPERSEDED,
+            f"changed by a newer commit before they were healthy: {_names(superseded)}",
         )
     return RolloutStatus.HEALTHY, "every job is healthy"
 

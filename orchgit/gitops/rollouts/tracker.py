@@ -7,7 +7,7 @@ its status changed. All input is in the state, so a new leader goes on where the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.gitops.rollouts.health import ENDED, Deadline, JobView, judge_job, judge_rollout
-from orchgit.model.rollout import Rollout, RolloutJob
+from orchgit.model.rollout import JobAction, Rollout, RolloutJob
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.rollouts import record_rollout
 from orchgit.state.snapshot import Snapshot
@@ -141,14 +141,32 @@ def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -
     """Returns the rollout as this snapshot shows it. Jobs that have ended keep their status."""
     source = snapshot.sources.get(rollout.source)
     deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
-    jobs = [_judged_job(snapshot, rollout, job, now_ns, deadline) for job in rollout.jobs]
+    replaced_by = _replaced_by(snapshot, rollout)
+    jobs = [
+        _judged_job(snapshot, rollout, job, now_ns, deadline, replaced_by) for job in rollout.jobs
+    ]
     status, description = judge_rollout(jobs)
     after = replace(rollout, jobs=jobs, status=status, status_description=description)
     return replace(after, finished_time_ns=now_ns) if after.is_terminal else after
 
 
+def _replaced_by(snapshot: Snapshot, rollout: Rollout) -> dict[tuple[str, str], str]:
+    """Returns the newest later commit of the source that changed a job, by (namespace, job id)."""
+    return {
+        (job.namespace, job.job_id): later.commit.id
+        for later in snapshot.rollouts.applied_after(rollout)
+        for job in later.jobs
+        if job.action != JobAction.UNCHANGED
+    }
+
+
 def _judged_job(
-    snapshot: Snapshot, rollout: Rollout, job: RolloutJob, now_ns: int, deadline: Deadline
+    snapshot: Snapshot,
+    rollout: Rollout,
+    job: RolloutJob,
+    now_ns: int,
+    deadline: Deadline,
+    replaced_by: Mapping[tuple[str, str], str],
 ) -> RolloutJob:
     if job.status in ENDED:
         return job
@@ -162,6 +180,7 @@ def _judged_job(
         evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
         deployment=max(of_version, key=lambda each: each.create_index, default=None),
         allocations=snapshot.allocations.of_job(job.namespace, job.job_id),
+        replaced_by=replaced_by.get((job.namespace, job.job_id), ""),
     )
     verdict = judge_job(job, view, rollout.applied_time_ns, now_ns, deadline)
     return replace(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchgit.errors import NotFoundError, NotUnderstoodError
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
-from orchgit.model.rollout import Rollout
+from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import AppliedJob
 from orchgit.replication.commands import (
     ApplyCommit,
@@ -92,8 +92,13 @@ async def _apply_for_earlier_versions(
 
 
 def _for_version_3(rollout: Rollout) -> Rollout:
+    """Returns the rollout as a server of version 3 understands it: that server would take one with
+    the status `superseded` for one that has not ended."""
     jobs = [without_new_fields(job) for job in rollout.jobs]
-    return replace(without_new_fields(rollout), jobs=jobs)
+    status = rollout.status
+    if status == RolloutStatus.SUPERSEDED:
+        status = RolloutStatus.DEGRADED
+    return replace(without_new_fields(rollout), jobs=jobs, status=status)
 
 
 async def record_rollout(context: UseCaseContext, rollout: Rollout) -> int:

@@ -36,6 +36,12 @@ class RolloutReads(TableReads):
         where = f"status NOT IN ({', '.join('?' * len(_TERMINAL))})"
         return ROLLOUTS.find(self._connection, where, _TERMINAL, "create_index, id")
 
+    def applied_after(self, rollout: Rollout) -> list[Rollout]:
+        """Returns the applied rollouts of the same source that came later, oldest first."""
+        where = "source = ? AND was_applied AND create_index > ?"
+        values = (rollout.source, rollout.create_index)
+        return ROLLOUTS.find(self._connection, where, values, "create_index, id")
+
     def applied_commits(self, source: str, since_index: int = 0) -> set[str]:
         """Returns the ids of the commits of the source that were applied, as far as their rollouts
         are still stored."""

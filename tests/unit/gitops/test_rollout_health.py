@@ -27,9 +27,9 @@ def alloc(client: str, version: int = 2, **fields: object) -> Allocation:
     return Allocation(id=client, client_status=client, job_version=version, **fields)  # type: ignore[arg-type]
 
 
-def view(job=None, evaluations=(DONE,), deployment=None, allocations=()):  # type: ignore[no-untyped-def]
+def view(job=None, evaluations=(DONE,), deployment=None, allocations=(), replaced_by=""):  # type: ignore[no-untyped-def]
     job = job if job is not None else make_batch_job(id="web", version=2)
-    return JobView(job, evaluations, deployment, allocations)
+    return JobView(job, evaluations, deployment, allocations, replaced_by)
 
 
 def judge(seen: JobView, change: RolloutJob = CHANGE, after_ns: int = 0, limit_ns: int = 0):  # type: ignore[no-untyped-def]
@@ -99,7 +99,7 @@ def test_a_failed_evaluation_fails_the_job() -> None:
 
 @pytest.mark.parametrize(
     ("status", "wanted"),
-    [("successful", "healthy"), ("failed", "failed"), ("cancelled", "superseded")],
+    [("successful", "healthy"), ("failed", "failed"), ("cancelled", "overridden")],
 )
 def test_ended_deployment_decides_the_status_of_its_job(status: str, wanted: str) -> None:
     job = make_job(id="web", version=2)
@@ -121,10 +121,29 @@ def test_auto_revert_is_told_from_failure_by_the_version_that_runs() -> None:
     assert verdict.status is JobProgress.REVERTED
 
 
-def test_job_with_a_newer_version_is_superseded() -> None:
-    assert judge(view(make_batch_job(id="web", version=3))).status == "superseded"
-    stopped = replace(make_batch_job(id="web", version=3), stop=True)
-    assert judge(view(stopped)).status == "superseded"
+@pytest.mark.parametrize("stop", [False, True])
+def test_job_that_a_newer_commit_changed_is_superseded(stop: bool) -> None:
+    newer = replace(make_batch_job(id="web", version=3), stop=stop)
+    verdict = judge(view(newer, replaced_by="0123456789abcdef"))
+    assert (verdict.status, verdict.description) == ("superseded", "replaced by commit 01234567")
+
+
+@pytest.mark.parametrize(
+    ("newer", "why"),
+    [
+        (make_batch_job(id="web", version=3), "changed by hand to version 3"),
+        (replace(make_batch_job(id="web", version=3), stop=True), "stopped by hand"),
+        (replace(make_batch_job(id="web", version=2), stop=True), "stopped by hand"),
+    ],
+)
+def test_job_that_was_changed_by_hand_is_overridden(newer: Job, why: str) -> None:
+    verdict = judge(view(newer))
+    assert (verdict.status, verdict.description) == ("overridden", why)
+
+
+def test_cancelled_deployment_of_a_job_that_a_newer_commit_changed_is_superseded() -> None:
+    seen = view(deployment=deployment("cancelled"), replaced_by="0123456789abcdef")
+    assert judge(seen).status == "superseded"
 
 
 def test_parents_are_healthy_at_once() -> None:
@@ -145,7 +164,9 @@ def test_deleted_job_is_healthy_when_its_allocations_have_ended() -> None:
     lost = alloc("unknown", desired_status="stop")
     assert judge(view(stopped, allocations=[lost]), change).status == "healthy"
     assert judge(JobView(None, (), None, ()), change).status == "healthy"
-    assert judge(view(make_job(id="web", version=4)), change).status == "superseded"
+    assert judge(view(make_job(id="web", version=4)), change).status == "overridden"
+    again = view(make_job(id="web", version=4), replaced_by="0123456789abcdef")
+    assert judge(again, change).status == "superseded"
 
 
 @pytest.mark.parametrize(
@@ -156,7 +177,10 @@ def test_deleted_job_is_healthy_when_its_allocations_have_ended() -> None:
         (["applied"], "progressing"),
         (["healthy", "failed"], "failed"),
         (["healthy", "reverted"], "failed"),
-        (["healthy", "superseded"], "degraded"),
+        (["healthy", "superseded"], "superseded"),
+        (["healthy", "overridden"], "degraded"),
+        (["superseded", "overridden"], "degraded"),
+        (["superseded", "failed"], "failed"),
         ([], "healthy"),
     ],
 )
