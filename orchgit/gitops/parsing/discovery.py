@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import msgspec
@@ -21,17 +21,19 @@ from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.file_functions import TreeFiles, read_file, seen_at
 from orchgit.gitops.parsing.port import Inputs, JobFile, JobParser, ParsedFile, VarFile
 from orchgit.gitops.parsing.trees import FileTree, blob_id_of, confined_path
+from orchgit.model.repository_policy import POLICY_PATH, RepositoryPolicy
 from orchgit.model.source import Source
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """The jobs of a tree. With `problems`, nothing of it may be applied. `parsed_count` of its
-    job files were not in the cache."""
+    """The jobs of a tree, and the policy of its `orchgit.hcl`. With `problems`, nothing of it may
+    be applied. `parsed_count` of its job files were not in the cache."""
 
     jobs: dict[JobKey, DesiredJob]
     problems: tuple[str, ...]
     parsed_count: int
+    policy: RepositoryPolicy = field(default_factory=RepositoryPolicy)
 
 
 class Discoverer:
@@ -40,6 +42,7 @@ class Discoverer:
     def __init__(self, parser: JobParser, cache: ParseCache | None = None) -> None:
         self._parser = parser
         self._cache = cache or ParseCache()
+        self._policy = ("", RepositoryPolicy())
 
     def discover(self, tree: FileTree, source: Source) -> Discovery:
         """Returns the jobs of all files that match the source's paths. Problems of files are in the
@@ -73,7 +76,28 @@ class Discoverer:
         problems += [problem for outcome in outcomes for problem in outcome.problems]
         found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
         jobs, duplicates = _by_key(found)
-        return Discovery(jobs, tuple(problems + duplicates), len(fresh))
+        policy, policy_problems = self.policy(tree)
+        problems = [*policy_problems, *problems, *duplicates]
+        return Discovery(jobs, tuple(problems), len(fresh), policy)
+
+    def policy(self, tree: FileTree) -> tuple[RepositoryPolicy, list[str]]:
+        """Returns the policy of the tree's `orchgit.hcl`, empty without one, and its problems. The
+        last policy is cached."""
+        entry = tree.entry(POLICY_PATH)
+        if entry is None:
+            return RepositoryPolicy(), []
+        blob_id, policy = self._policy
+        if entry.blob_id == blob_id:
+            return policy, []
+        file = JobFile(POLICY_PATH, partial(read_file, tree, entry), TreeFiles(tree, entry.path))
+        try:
+            policy = self._parser.parse_policy(file)
+        except JobFileError as error:
+            return RepositoryPolicy(), list(error.problems or (_at_start(POLICY_PATH, str(error)),))
+        except OrchgitError as error:
+            return RepositoryPolicy(), [_at_start(POLICY_PATH, str(error))]
+        self._policy = (entry.blob_id, policy)
+        return policy, []
 
 
 @dataclass(slots=True)
@@ -126,7 +150,7 @@ class _Reading:
 
 
 def _job_files(tree: FileTree, source: Source) -> list[TreeEntry]:
-    skipped = set(source.var_files)
+    skipped = {*source.var_files, POLICY_PATH}
     return [
         entry
         for entry in tree.matching(source.paths)

@@ -16,8 +16,10 @@ from jobspec.errors import JobFileErrors
 from jobspec.parse import parse_job
 from jobspec.validate import validate_job
 from orchgit.errors import JobFileError, OrchgitError
+from orchgit.gitops.parsing.policy_parser import parse_policy
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile, parse_each
 from orchgit.model.job import Job
+from orchgit.model.repository_policy import RepositoryPolicy
 
 if TYPE_CHECKING:
     from orchgit.gitops.parsing.pool import ParsePool
@@ -62,6 +64,9 @@ class JobspecParser:
         if self._pool is None:
             return parse_each(self, files, inputs)
         return self._pool.parse(files, inputs)
+
+    def parse_policy(self, file: JobFile) -> RepositoryPolicy:
+        return parse_policy(file.read()) if self._pool is None else self._pool.policy(file)
 
     def warm_up(self) -> None:
         if self._pool is not None:

@@ -9,17 +9,20 @@ import msgspec
 
 from orchgit.length_frames import frame
 from orchgit.model.job import Job
+from orchgit.model.repository_policy import RepositoryPolicy
 
 MAX_FRAME_BYTES = 1 << 30
 _ENCODER = msgspec.msgpack.Encoder()
 
 
 class Form(IntEnum):
-    """What a file is parsed to: a checked job, or the JSON that the API's clients get."""
+    """What a file is parsed to: a checked job, the JSON that the API's clients get, or the policy
+    of an `orchgit.hcl`."""
 
     JOB = 0
     SPEC = 1
     SPEC_WITH_DEFAULTS = 2
+    POLICY = 3
 
 
 class ParseRequest(msgspec.Struct, array_like=True, tag="chunk"):
@@ -61,6 +64,12 @@ class JobSpecJson(msgspec.Struct, array_like=True, tag="spec", gc=False):
     body: bytes
 
 
+class PolicyFound(msgspec.Struct, array_like=True, tag="policy", gc=False):
+    """The policy of an `orchgit.hcl`."""
+
+    policy: RepositoryPolicy
+
+
 class ParseFailure(msgspec.Struct, array_like=True, tag="wrong"):
     """Why a file has no job; `problems` may be empty."""
 
@@ -79,7 +88,7 @@ class FileLookup(msgspec.Struct, array_like=True, tag="ask"):
 
 
 ServerMessage = ParseRequest | LookupResult
-WorkerMessage = WorkerReady | ParseSuccess | JobSpecJson | ParseFailure | FileLookup
+WorkerMessage = WorkerReady | ParseSuccess | JobSpecJson | PolicyFound | ParseFailure | FileLookup
 
 
 def framed(message: msgspec.Struct) -> bytes:

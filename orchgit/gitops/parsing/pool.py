@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from orchgit.errors import OrchgitError
-from orchgit.gitops.parsing.messages import Form, JobSpecJson
+from orchgit.gitops.parsing.messages import Form, JobSpecJson, PolicyFound
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile
 from orchgit.gitops.parsing.process import ParseLimits, ParseProcess
 from orchgit.gitops.parsing.run import ParseResult, ParseRun
+from orchgit.model.repository_policy import RepositoryPolicy
 
 
 class ParsePool:
@@ -31,7 +32,7 @@ class ParsePool:
         """Returns an answer for each file, in order. Raises UnavailableError if no process
         starts."""
         results = self._run(files, inputs, Form.JOB)
-        return [result for result in results if not isinstance(result, JobSpecJson)]
+        return [result for result in results if not isinstance(result, (JobSpecJson, PolicyFound))]
 
     def spec(self, file: JobFile, inputs: Inputs, form: Form) -> bytes:
         """Returns the job of one file as the API's JSON. Raises JobFileError for a bad file, and
@@ -41,6 +42,15 @@ class ParsePool:
             raise result
         assert isinstance(result, JobSpecJson)
         return result.body
+
+    def policy(self, file: JobFile) -> RepositoryPolicy:
+        """Returns the policy of an `orchgit.hcl`. Raises JobFileError for a bad file, and
+        TimedOutError for one that takes too long."""
+        (result,) = self._run([file], Inputs(), Form.POLICY)
+        if isinstance(result, OrchgitError):
+            raise result
+        assert isinstance(result, PolicyFound)
+        return result.policy
 
     def _run(self, files: Sequence[JobFile], inputs: Inputs, form: Form) -> list[ParseResult]:
         with self._lock:

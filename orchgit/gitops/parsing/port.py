@@ -9,6 +9,7 @@ from typing import Protocol
 from jobspec.files import FileAccess
 from orchgit.errors import JobFileError, OrchgitError
 from orchgit.model.job import Job
+from orchgit.model.repository_policy import RepositoryPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,11 @@ class JobParser(Protocol):
         self, files: Sequence[JobFile], inputs: Inputs
     ) -> Sequence[ParsedFile | OrchgitError]:
         """Returns one answer for each file, in order; a file's error is its answer."""
+        ...
+
+    def parse_policy(self, file: JobFile) -> RepositoryPolicy:
+        """Parses an `orchgit.hcl`. Raises JobFileError with every problem as `file:line:column:
+        message`."""
         ...
 
     def warm_up(self) -> None:

@@ -25,6 +25,7 @@ from orchgit.gitops.parsing.messages import (
     ParseFailure,
     ParseRequest,
     ParseSuccess,
+    PolicyFound,
     WorkerMessage,
     WorkerReady,
 )
@@ -35,7 +36,7 @@ _CHUNK_FILES = 16
 _END_GRACE_S = 1.0
 """How long a process whose pipe is closed may take to end by itself."""
 
-ParseResult = ParsedFile | JobSpecJson | OrchgitError
+ParseResult = ParsedFile | JobSpecJson | PolicyFound | OrchgitError
 
 
 class ParseRun:
@@ -184,7 +185,7 @@ class ParseRun:
             case ParseSuccess(job, line, steps):
                 self._set_result(process.pending.popleft(), ParsedFile(job, line, steps))
                 self._count_steps(steps)
-            case JobSpecJson():
+            case JobSpecJson() | PolicyFound():
                 self._set_result(process.pending.popleft(), answer)
             case ParseFailure(message, problems, steps):
                 self._set_result(process.pending.popleft(), JobFileError(message, problems))

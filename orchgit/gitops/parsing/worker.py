@@ -25,11 +25,13 @@ from orchgit.gitops.parsing.messages import (
     ParseFailure,
     ParseRequest,
     ParseSuccess,
+    PolicyFound,
     ServerMessage,
     WorkerMessage,
     WorkerReady,
     framed,
 )
+from orchgit.gitops.parsing.policy_parser import parse_policy
 from orchgit.gitops.parsing.port import Inputs, JobFile, VarFile
 from orchgit.length_frames import read_frame
 
@@ -74,7 +76,11 @@ class ParseWorker:
         try:
             if form is Form.JOB:
                 return self._parsed(path, content, inputs)
+            if form is Form.POLICY:
+                return PolicyFound(parse_policy(content))
             return _spec(path, content, inputs, form)
+        except JobFileError as error:
+            return ParseFailure(str(error), list(error.problems))
         except MemoryError:
             return ParseFailure(
                 "cannot parse this file: it needs more memory than the limit "
@@ -135,12 +141,7 @@ class ParseWorker:
 
 def _spec(path: str, content: bytes, inputs: Inputs, form: Form) -> WorkerMessage:
     var_files = [(each.name, each.content) for each in inputs.var_files]
-    try:
-        spec = parse_job(
-            content, filename=path, variables=inputs.variables, var_files=var_files
-        ).spec
-    except JobFileError as error:
-        return ParseFailure(str(error), list(error.problems))
+    spec = parse_job(content, filename=path, variables=inputs.variables, var_files=var_files).spec
     return JobSpecJson(
         msgspec.json.encode(canonicalize(spec) if form is Form.SPEC_WITH_DEFAULTS else spec)
     )
