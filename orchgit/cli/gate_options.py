@@ -33,7 +33,7 @@ class GateOptions:
     )
     no_require_fit: bool = option_field("no-require-fit", is_flag=True, help="Not -require-fit.")
     health_gate: str | None = option_field(
-        "health-gate", help="What happens to a commit that fails: revert (as a whole), or none."
+        "health-gate", help="What happens to a commit that fails: revert (as a whole), or report."
     )
     health_deadline: str | None = option_field(
         "health-deadline", help="How long a commit may take to become healthy; 0: no limit."

@@ -134,7 +134,7 @@ class GatesSection(Section):
     approvals: int = 0
     pusher_may_approve: bool = False
     require_fit: bool = False
-    health: str = "none"
+    health: str = "report"
     health_deadline: str = ""
 
 

@@ -12,7 +12,9 @@ import structlog
 from starlette.routing import Route
 
 from orchgit.gitops.commits.applier import CommitApplier
+from orchgit.gitops.commits.approve import Approver
 from orchgit.gitops.commits.forecast import Forecaster
+from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.preview import Preview, Previewer
 from orchgit.gitops.commits.rerun import Rerunner
 from orchgit.gitops.commits.revert import Reverter
@@ -34,8 +36,10 @@ from orchgit.gitops.remote.push import PushReceiver
 from orchgit.gitops.remote.push_progress import NoLogs, PushProgress, TaskLogs
 from orchgit.gitops.remote.routes import GitRemote
 from orchgit.gitops.rollouts.tracker import RolloutTracker
+from orchgit.gitops.sources.gate_loop import GATE_TRIGGER, GateLoop
 from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.webhooks.routes import WebhookRoutes
+from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.proposal import RequestWrites
@@ -99,11 +103,13 @@ class Gitops:
         )
         self.tracker = RolloutTracker(context, config.tracker)
         self._previewer = Previewer(self._services, ports.forecaster)
-        self._seeder = Seeder(self._services)
+        self._gatekeeper = Gatekeeper(self._services, ports.forecaster)
+        self._seeder = Seeder(self._services, self._gatekeeper)
 
         # the ways in: loops on the leader, pushes, webhooks
-        self._loops = SourceLoops(self._services, config, ports.random)
-        receiver = PushReceiver(self._services, ports.forecaster)
+        self._loops = SourceLoops(self._services, config, ports.random, self._gatekeeper)
+        self._gate_loop = GateLoop(context, self._look_at_gates)
+        receiver = PushReceiver(self._services, self._gatekeeper)
         progress = PushProgress(context, self.tracker, ports.logs)
         remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
 
@@ -139,10 +145,11 @@ class Gitops:
         await self._ports.peer_client.close()
 
     async def start(self) -> None:
-        """Starts the leader's loops: one for each source, and one for the active rollouts."""
+        """Starts the leader's loops: one for each source, one for the active rollouts, and one for
+        those that wait at their gates."""
         if self._leader_tasks:
             return
-        loops = (self._loops.run(), self.tracker.run())
+        loops = (self._loops.run(), self.tracker.run(), self._gate_loop.run())
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._leader_tasks:
             task.add_done_callback(_log_failure)
@@ -161,17 +168,20 @@ class Gitops:
         commit again."""
         self._loops.wake(source, trigger, force)
 
+    def _look_at_gates(self, source: str) -> None:
+        self._loops.wake(source, GATE_TRIGGER, force=False)
+
     def last_checked_ns(self, source: str) -> int:
         """Returns when this server last checked the source, in Unix nanoseconds; 0 if it did not
         since it leads."""
         return self._loops.last_checked_ns(source)
 
-    async def sync(self, source: str) -> None:
-        """Checks the source for new commits, and returns when that is done. Raises NotFoundError
-        if there is no such source."""
+    async def sync(self, source: str, override: WindowOverride | None = None) -> None:
+        """Checks the source for new commits, and returns when that is done. With `override` a
+        commit is applied outside its windows. Raises NotFoundError if there is no such source."""
         self._services.applier.source(source)
         reconciler = await self._loops.reconciler(source)
-        await reconciler.round_after_now()
+        await reconciler.round_after_now(override)
 
     async def rerun(
         self,
@@ -199,6 +209,20 @@ class Gitops:
     ) -> Rollout:
         """Reverts a rollout; see `Reverter.revert`."""
         return await Reverter(self._services.noting(writes)).revert(rollout_id, pusher)
+
+    async def approve(
+        self, rollout_id: str, plan_hash: str, by: str, writes: RequestWrites | None = None
+    ) -> Rollout:
+        """Approves the plan of a rollout that waits; see `Approver.approve`."""
+        context = self._services.context.noting(writes)
+        return await Approver(context).approve(rollout_id, plan_hash, by)
+
+    async def reject(
+        self, rollout_id: str, reason: str, by: str, writes: RequestWrites | None = None
+    ) -> Rollout:
+        """Ends a rollout that waits; see `Approver.reject`."""
+        context = self._services.context.noting(writes)
+        return await Approver(context).reject(rollout_id, reason, by)
 
     def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
         """Yields the rollout as it changes, up to and including its last status."""

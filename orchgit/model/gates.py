@@ -13,9 +13,9 @@ class WindowAction(StrEnum):
 
 
 class HealthAction(StrEnum):
-    """What happens when a commit does not become healthy."""
+    """What happens to a commit that is not healthy in time."""
 
-    NONE = "none"
+    REPORT = "report"
     REVERT = "revert"
 
 
@@ -42,7 +42,7 @@ class GatePolicy(Model):
     approvals: int = 0
     pusher_may_approve: bool = False
     require_fit: bool = False
-    health: str = HealthAction.NONE
+    health: str = HealthAction.REPORT
     health_deadline_ns: int = 0
 
 
@@ -87,8 +87,9 @@ class RolloutGates(Model):
     decisions: list[GateDecision] = []
     opens_time_ns: int = 0
     approvals_needed: int = 0
+    pusher_may_approve: bool = False
     approvals: list[Approval] = []
     override: WindowOverride | None = None
-    health: str = HealthAction.NONE
+    health: str = HealthAction.REPORT
     health_deadline_ns: int = 0
     health_outcome: str = ""

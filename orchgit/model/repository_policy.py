@@ -43,18 +43,6 @@ class HookRun(StrEnum):
     EACH_COMMIT = "each_commit"
 
 
-class WindowAction(StrEnum):
-    ALLOW = "allow"
-    DENY = "deny"
-
-
-class HealthAction(StrEnum):
-    """What happens to a commit that is not healthy in time."""
-
-    REPORT = "report"
-    REVERT = "revert"
-
-
 class JobDependency(Model):
     """A job to wait for: its id, or `namespace/id`. `condition` '' stands for `complete` if it is a
     batch job that runs once, for `healthy` otherwise."""

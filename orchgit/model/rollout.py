@@ -22,7 +22,6 @@ class RolloutStatus(StrEnum):
     REVERTED = "reverted"
     FAILED = "failed"
     REJECTED = "rejected"
-    SUPERSEDED = "superseded"
 
 
 TERMINAL_ROLLOUT_STATUSES = frozenset(
@@ -33,11 +32,8 @@ TERMINAL_ROLLOUT_STATUSES = frozenset(
         RolloutStatus.REVERTED,
         RolloutStatus.FAILED,
         RolloutStatus.REJECTED,
-        RolloutStatus.SUPERSEDED,
     )
 )
-
-
 WAITING_ROLLOUT_STATUSES = frozenset((RolloutStatus.PENDING, RolloutStatus.AWAITING_APPROVAL))
 
 

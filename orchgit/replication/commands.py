@@ -111,7 +111,9 @@ class ApplyCommit(Entry, tag="apply-commit", kw_only=True):
 class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     """One stage of a commit, whole or not at all (invariant 9); most commits have one stage.
 
-    As `ApplyCommit`, with every field that a rollout has since version 4.
+    As `ApplyCommit`, with every field that a rollout has since version 4. `expected_rollout_index`
+    is the modify index of the rollout's record if the rollout waited at its gates. When the applied
+    commit moves, other rollouts of the source that wait are superseded.
     """
 
     rollout: Rollout
@@ -122,6 +124,21 @@ class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     ref_moves: list[RefMove] = []
     remember: list[AppliedJob] = []
     forget: list[tuple[str, str]] = []
+    expected_rollout_index: int | None = None
+
+
+class RecordGates(Entry, tag="record-gates", kw_only=True):
+    """Record a rollout that waits at its gates, or that was rejected there.
+
+    `expected_modify_index` is that of the rollout's record, 0 for a new one, and `expected_commit`
+    the source's applied commit. Other rollouts of the source that wait are superseded, and the
+    source does not apply the commit of a rejected one by itself.
+    """
+
+    rollout: Rollout
+    expected_modify_index: int = 0
+    expected_commit: str = ""
+    ref_moves: list[RefMove] = []
 
 
 class RecordProgress(Entry, tag="record-progress", kw_only=True):
@@ -546,6 +563,7 @@ Command = (
     | SetSourceStatus
     | ApplyStage
     | RecordProgress
+    | RecordGates
     | RemoveSource
     | SetJobOwner
     | UpdateSourceStatus

@@ -100,6 +100,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.SetSourceStatus,
         commands.ApplyStage,
         commands.RecordProgress,
+        commands.RecordGates,
     ),
 }
 

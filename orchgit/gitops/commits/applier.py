@@ -10,6 +10,7 @@ from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitEr
 from orchgit.gitops.commits.actions import delete_trailers
 from orchgit.gitops.commits.log_entry import (
     deletions_of,
+    plan_hash,
     refused_rollout,
     rollout_of,
     upserts_of,
@@ -22,6 +23,7 @@ from orchgit.gitops.commits.plan import (
     plan_commit,
 )
 from orchgit.gitops.commits.source_cache import SourceCache
+from orchgit.gitops.gates.permit import FREE, Permit
 from orchgit.gitops.git.repository import CommitInfo, Repository
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
@@ -144,17 +146,20 @@ class CommitApplier:
         trigger: Trigger,
         cache: SourceCache,
         ref_moves: Sequence[RefMove] = (),
+        permit: Permit = FREE,
     ) -> Rollout:
         """Commits the plan as one log entry, in which refs of a built-in repository move too.
 
         The plan is made again, without reading git again, when a job changed since it was made.
-        Raises JobFileError if the new plan has problems, and ConflictError if the source's applied
-        commit moved or the jobs keep changing.
+        Raises JobFileError if the new plan has problems, PlanChangedError if it needs another
+        permit, and ConflictError if the source's applied commit moved or the jobs keep changing.
         """
         texts = await asyncio.to_thread(_job_file_texts, read, plan)
         for _ in range(MAX_ATTEMPTS):
             now_ns = self._context.now_ns()
-            wanted = rollout_of(plan, read.info.commit, trigger, self._context.ids.new(), now_ns)
+            wanted = permit.stamped(
+                rollout_of(plan, read.info.commit, trigger, self._context.ids.new(), now_ns)
+            )
             try:
                 index, rollout = await apply_rollout(
                     self._context,
@@ -168,6 +173,7 @@ class CommitApplier:
                 )
             except ConflictError:
                 plan = await self._replan(read, plan, cache)
+                permit.check(plan_hash(plan), self._latest(permit))
                 continue
             with self._context.snapshot() as snapshot:
                 indexes = snapshot.jobs.modify_indexes_of_source(plan.source.name)
@@ -178,6 +184,13 @@ class CommitApplier:
             f"cannot apply commit {read.info.commit.id[:12]}: its jobs were changed by others "
             f"{MAX_ATTEMPTS} times meanwhile; try again"
         )
+
+    def _latest(self, permit: Permit) -> Rollout | None:
+        """Returns the record of the rollout that waited for this permit."""
+        if permit.waiting is None:
+            return None
+        with self._context.snapshot() as snapshot:
+            return snapshot.rollouts.get(permit.waiting.id)
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, cache: SourceCache) -> CommitPlan:
         again = await self.plan(read, plan.source.name, cache, plan.rerun)

@@ -53,8 +53,8 @@ class MirrorPlan:
 
 def wanted_of(snapshot: StateReads, name: str) -> Wanted:
     """Returns what the mirror of a source must have: its refs, and the commits that a revert, a
-    comparison or a push may ask for. These are the applied one, those of stored rollouts, and those
-    that were reverted."""
+    comparison or a push may ask for. These are the applied one, those of stored rollouts, those
+    that wait at their gates, and those that were reverted."""
     source = snapshot.sources.get(name)
     refs: dict[str, str] | None = snapshot.git_refs.of_source(name)
     if source is None:
@@ -63,6 +63,7 @@ def wanted_of(snapshot: StateReads, name: str) -> Wanted:
     since_index = 0 if source.kind == SourceKind.BUILTIN else source.create_index
     commits = snapshot.rollouts.applied_commits(name, since_index)
     commits |= {source.status.applied_commit, *source.status.quarantined}
+    commits |= {rollout.commit.id for rollout in snapshot.rollouts.waiting(name)}
     commits.discard("")
     if source.kind != SourceKind.BUILTIN:
         # A fetched repository goes with its source; a built-in one stays.

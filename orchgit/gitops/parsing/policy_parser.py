@@ -22,10 +22,10 @@ from jobspec.hcl.parser import parse_body
 from jobspec.rules.cron import cron_problem
 from orchgit.errors import JobFileError
 from orchgit.model.base import NS_PER_S
+from orchgit.model.gates import HealthAction, WindowAction
 from orchgit.model.repository_policy import (
     POLICY_PATH,
     GateRule,
-    HealthAction,
     Hook,
     HookRun,
     HookStage,
@@ -36,7 +36,6 @@ from orchgit.model.repository_policy import (
     SourceDependency,
     WaitCondition,
     Window,
-    WindowAction,
 )
 from orchgit.model.source import is_source_name
 

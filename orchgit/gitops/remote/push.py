@@ -6,14 +6,15 @@ moves the branch and registers the jobs, and the refs of every server's mirror f
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
 
 from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.gitops.commits.applier import ReadCommit
-from orchgit.gitops.commits.forecast import Forecaster
+from orchgit.gitops.commits.forecast import Forecast
+from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.git.quarantine import Quarantine
@@ -21,14 +22,16 @@ from orchgit.gitops.git.repository import Repository
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.quorum import Say
 from orchgit.gitops.mirrors.rules import full_ref, shown_refs
-from orchgit.gitops.remote.push_options import read_push_options
-from orchgit.gitops.remote.push_text import plan_lines, problem_lines
+from orchgit.gitops.parsing.desired import JobKey
+from orchgit.gitops.remote.push_options import PushOptions, read_push_options
+from orchgit.gitops.remote.push_text import gate_lines, plan_lines, problem_lines
 from orchgit.gitops.remote.receive_protocol import (
     PushRequest,
     RefCommand,
     check_command,
     check_room,
 )
+from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
@@ -60,7 +63,7 @@ class PushReceiver:
     """Receives the pushes of one server, one at a time for each repository."""
 
     services: CommitServices
-    forecaster: Forecaster
+    gatekeeper: Gatekeeper
 
     async def receive(
         self, mirror: Mirror, request: PushRequest, pack: AsyncIterator[bytes], pusher: Pusher
@@ -80,7 +83,7 @@ class PushReceiver:
                 if request.has_pack:
                     await quarantine.receive(pack)
                 objects = _PushedObjects(self.services, mirror, quarantine, request, pusher)
-                push = _Push(self.services, self.forecaster, objects, pusher, options.dry_run)
+                push = _Push(self.services, self.gatekeeper, objects, pusher, options)
                 return await push.run(request)
             except OrchgitError as error:
                 refusals = [(command.ref, "not received") for command in request.commands]
@@ -145,17 +148,18 @@ class _Push:
     def __init__(
         self,
         services: CommitServices,
-        forecaster: Forecaster,
+        gatekeeper: Gatekeeper,
         objects: _PushedObjects,
         pusher: Pusher,
-        dry_run: bool,
+        options: PushOptions,
     ) -> None:
         self._services = services
-        self._forecaster = forecaster
+        self._gatekeeper = gatekeeper
         self._objects = objects
         self._trigger = Trigger("push", pusher.name)
         self._say = pusher.say
-        self._dry_run = dry_run
+        self._dry_run = options.dry_run
+        self._override = self._override_of(options.override_window)
         self._rollout: Rollout | None = None
         self._refs: dict[str, str] = {}
         self._moves: list[RefMove] = []
@@ -208,7 +212,7 @@ class _Push:
             return "the branch must point at a commit"
         applied = source.status.applied_commit
         if command.new in source.status.quarantined:
-            return "this commit was reverted: push a new commit on top of it"
+            return "this commit was reverted or rejected: push a new commit on top of it"
         is_rewind = applied and not repository.is_descendant(command.new, applied)
         if is_rewind and not source.allow_rewind:
             return (
@@ -232,8 +236,9 @@ class _Push:
         plan = await applier.plan(read, source.name, cache)
         if plan.problems:
             return await self._refuse(source, read, plan)
-        forecasts = await self._forecaster.forecast(plan)
+        forecasts = await self._gatekeeper.forecaster.forecast(plan)
         await self._say("\n".join(plan_lines(plan, read.info.commit, forecasts)))
+        await self._say_gates(read, plan, forecasts)
         if self._dry_run:
             return _DRY_RUN
         if command.new == source.status.applied_commit:
@@ -242,11 +247,28 @@ class _Push:
         try:
             await self._objects.accept()
             moves = [self._moved(command)]
-            self._rollout = await applier.apply(read, plan, self._trigger, cache, moves)
+            self._rollout = await self._gatekeeper.carry_out(
+                read, plan, self._trigger, cache, moves, self._override
+            )
         except OrchgitError as error:
             await self._say(str(error))
             return "the commit could not be applied"
         return ""
+
+    async def _say_gates(
+        self, read: ReadCommit, plan: CommitPlan, forecasts: Mapping[JobKey, Forecast]
+    ) -> None:
+        """Says what each gate of the commit decides."""
+        waiting = self._gatekeeper.waiting(plan.source.name, read.info.commit.id)
+        verdict = await self._gatekeeper.verdict(read, plan, forecasts, waiting, self._override)
+        if lines := list(gate_lines(verdict.record)):
+            await self._say("\n".join(lines))
+
+    def _override_of(self, reason: str) -> WindowOverride | None:
+        if not reason:
+            return None
+        now_ns = self._services.context.now_ns()
+        return WindowOverride(self._trigger.pusher, reason, now_ns)
 
     async def _refuse(self, source: Source, read: ReadCommit, plan: CommitPlan) -> str:
         """Shows the commit's problems, and records a rollout that says why it was refused."""

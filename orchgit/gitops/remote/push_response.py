@@ -16,7 +16,9 @@ from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.remote.push import Pusher, PushReceiver, PushResult
 from orchgit.gitops.remote.push_options import DETACH
 from orchgit.gitops.remote.push_progress import PushProgress
+from orchgit.gitops.remote.push_text import waiting_lines
 from orchgit.gitops.remote.receive_protocol import PushRequest, report
+from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.printable import printable
 
 RESULT_TYPE = "application/x-git-receive-pack-result"
@@ -45,15 +47,23 @@ class PushResponse:
         result = await self._receive(stream)
         await stream.start()
         await stream.write(report(result.unpack_error, result.refusals))
-        if result.rollout is not None and DETACH in self.push.options:
-            await stream.say(
-                "The rollout continues in the background: "
-                f"orchgit rollout watch {result.rollout.id[:8]}"
-            )
-        elif result.rollout is not None:
-            following = self.progress.follow(result.rollout, stream.say)
-            await _until_done_or_disconnected(following, stream, receive)
+        if result.rollout is not None:
+            await self._follow(result.rollout, stream, receive)
         await stream.end()
+
+    async def _follow(self, rollout: Rollout, stream: _BandStream, receive: Receive) -> None:
+        """Shows how the rollout goes on, unless the client asked not to wait, or the rollout waits
+        for something that may take days."""
+        if rollout.is_waiting:
+            await stream.say("\n".join(waiting_lines(rollout)))
+        elif DETACH in self.push.options:
+            await stream.say(
+                f"The rollout continues in the background: orchgit rollout watch {rollout.id[:8]}"
+            )
+        if DETACH in self.push.options or rollout.status == RolloutStatus.PENDING:
+            return
+        following = self.progress.follow(rollout, stream.say)
+        await _until_done_or_disconnected(following, stream, receive)
 
     async def _receive(self, stream: _BandStream) -> PushResult:
         """Carries the push out, to its end even if the client leaves: it may be committed."""

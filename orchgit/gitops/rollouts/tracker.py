@@ -66,7 +66,7 @@ class RolloutTracker:
                     _log.warning("cannot judge rollouts", error=str(error))
                     await self._context.clock.sleep(1.0)
                     continue
-                active = any(not after.is_terminal for _, after in judged)
+                active = any(after.was_applied and not after.is_terminal for _, after in judged)
                 spent_s = self._context.clock.monotonic_s() - started_s
                 await self._wait_for_change(index, active, max(self._config.pause_s, 4 * spent_s))
         finally:
@@ -90,14 +90,20 @@ class RolloutTracker:
         with self._context.snapshot() as snapshot:
             active = snapshot.rollouts.active()
             judged = [(r, judge(snapshot, r, now_ns, patience_ns)) for r in active]
+            known = {rollout.id for rollout in active}
+            for rollout_id, latest in list(self._latest.items()):
+                # Somebody else ended it: it was reverted, rejected or superseded.
+                if not latest.is_terminal and rollout_id not in known:
+                    ended = snapshot.rollouts.get(rollout_id)
+                    judged += [(ended, ended)] if ended is not None else []
             return snapshot.index, judged
 
     async def _publish(self, before: Rollout, after: Rollout) -> None:
         """Records a change that is due in the log, and tells those who follow the rollout."""
         known = self._latest.get(after.id)
-        if known is not None and known.jobs == after.jobs and known.status == after.status:
+        if known is not None and _shows(known) == _shows(after):
             return
-        if self._is_due(before, after):
+        if after.was_applied and not before.is_terminal and self._is_due(before, after):
             await record_rollout(self._context, after)
             self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
         async with self._news:
@@ -137,8 +143,16 @@ class RolloutTracker:
             yield now
 
 
+def _shows(rollout: Rollout) -> tuple[object, ...]:
+    """Returns what those who follow a rollout see of it."""
+    waits_for = "" if rollout.was_applied else rollout.status_description
+    return rollout.status, waits_for, rollout.jobs
+
+
 def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -> Rollout:
     """Returns the rollout as this snapshot shows it. Jobs that have ended keep their status."""
+    if not rollout.was_applied:
+        return rollout  # it waits at its gates
     source = snapshot.sources.get(rollout.source)
     deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
     replaced_by = _replaced_by(snapshot, rollout)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from orchgit.backoff import backoff_s
 from orchgit.errors import JobFileError, OrchgitError, SourceError
+from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.config import GitopsConfig
@@ -22,8 +23,10 @@ from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, full_ref
 from orchgit.gitops.sources.access import credential_of, opened_url
 from orchgit.gitops.sources.fetch import FETCHED_REF, update_mirror
+from orchgit.gitops.sources.gate_loop import GATE_TRIGGER
 from orchgit.gitops.sources.wakeups import Wake, Wakeups
 from orchgit.model.base import NS_PER_S
+from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
@@ -32,6 +35,7 @@ from orchgit.services.gitops.sources import move_refs, record_source_status
 _JITTER_SHARE = 0.2
 _MAX_BACKOFF_S = 300.0
 _MAX_ERROR_TEXT = 1000
+_TABLES_OF_GATES = ("jobs", "rollouts", "sources")
 _LAST_ROUND = 1 << 62
 """The number of a round after which nobody waits for another."""
 
@@ -52,6 +56,7 @@ class SourceReconciler:
         services: CommitServices,
         config: GitopsConfig,
         random: Random,
+        gatekeeper: Gatekeeper,
     ) -> None:
         self.name = name
         self.last_checked_ns = 0
@@ -59,6 +64,8 @@ class SourceReconciler:
         self._services = services
         self._config = config
         self._random = random
+        self._gatekeeper = gatekeeper
+        self._gates_seen: tuple[str, int] = ("", 0)
         self._wakeups = Wakeups(services.context.clock)
         self._failures = 0
         self._finished_round = 0
@@ -99,9 +106,10 @@ class SourceReconciler:
             self._finished_round = number
             self._round_done.notify_all()
 
-    async def round_after_now(self) -> None:
-        """Causes a round, and returns when one that started after this call has ended."""
-        self.wake("api", force=True)
+    async def round_after_now(self, override: WindowOverride | None = None) -> None:
+        """Causes a round, and returns when one that started after this call has ended. With
+        `override` that round applies a commit outside its windows."""
+        self._wakeups.request(Wake("api", True, override))
         asked = self._wakeups.requested
         async with self._round_done:
             await self._round_done.wait_for(lambda: self._finished_round >= asked)
@@ -130,6 +138,7 @@ class SourceReconciler:
                 commit_id = await self._fetched_commit(source)
             if commit_id is not None and commit_id == source.status.applied_commit:
                 await self._record_error("")
+                await self._gatekeeper.withdraw(self.name, "its commit is not wanted any more")
                 return None
             if commit_id is None or not self._is_due(source, commit_id, wake):
                 return None
@@ -197,6 +206,9 @@ class SourceReconciler:
         only when forced. Raises SourceError where history was rewritten."""
         if commit_id in source.status.quarantined:
             return False
+        waiting = self._gatekeeper.waiting(self.name, commit_id)
+        if waiting is not None:
+            return self._may_go_on(waiting, wake)
         if commit_id == source.status.seen_commit and not wake.force:
             return False
         applied = source.status.applied_commit
@@ -209,6 +221,16 @@ class SourceReconciler:
             )
         return True
 
+    def _may_go_on(self, waiting: Rollout, wake: Wake) -> bool:
+        """Returns whether to look at a waiting rollout again: when somebody asks for it, and when
+        what it depends on changed since the last look."""
+        context = self._services.context
+        tables = context.state.store.watch.index(_TABLES_OF_GATES)
+        seen, self._gates_seen = self._gates_seen, (waiting.id, tables)
+        if wake.force or wake.override is not None or wake.trigger == GATE_TRIGGER:
+            return True
+        return seen != self._gates_seen
+
     async def _apply(self, source: Source, commit_id: str, wake: Wake) -> Rollout:
         applier, cache = self._services.applier, self._services.caches.of(self.name)
         read = await applier.read(self._mirror.open(), commit_id, source, cache)
@@ -219,8 +241,19 @@ class SourceReconciler:
             await self._note_refused(source, commit_id, plan.problems)
             raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
         await self._services.quorum.hold(self.name, [commit_id])
-        rollout = await applier.apply(read, plan, trigger, cache)
+        rollout = await self._gatekeeper.carry_out(
+            read, plan, trigger, cache, override=wake.override
+        )
         await self._services.synchronizer.sync_refs_locked(self._mirror)
+        if rollout.is_waiting:
+            _log.info(
+                "commit waits",
+                source=self.name,
+                commit=commit_id,
+                rollout=rollout.id,
+                why=rollout.status_description,
+            )
+            return None
         _log.info(
             "commit applied",
             source=self.name,

@@ -6,15 +6,18 @@ import asyncio
 from dataclasses import dataclass
 
 from orchgit.clock import Clock
+from orchgit.model.gates import WindowOverride
 from orchgit.wait_first import wait_first
 
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Why a round runs. With `force` it tries a refused commit again."""
+    """Why a round runs. With `force` it tries a refused commit again; with `override` it applies a
+    commit outside its windows."""
 
     trigger: str
     force: bool = False
+    override: WindowOverride | None = None
 
 
 class Wakeups:
@@ -50,4 +53,9 @@ class Wakeups:
         reasons, self._reasons = self._reasons, []
         if not reasons:
             return Wake("poll")
-        return Wake(reasons[0].trigger, any(wake.force for wake in reasons))
+        overrides = [wake.override for wake in reasons if wake.override is not None]
+        return Wake(
+            reasons[0].trigger,
+            any(wake.force for wake in reasons),
+            overrides[-1] if overrides else None,
+        )

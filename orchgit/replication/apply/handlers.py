@@ -48,6 +48,7 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.SetSourceStatus: gitops.update_source_status,
     commands.ApplyStage: gitops.apply_commit,
     commands.RecordProgress: gitops.record_rollout,
+    commands.RecordGates: gitops.record_gates,
     commands.RemoveSource: gitops.remove_source,
     commands.SetJobOwner: gitops.set_job_owner,
     commands.UpdateSourceStatus: gitops.update_source_status,

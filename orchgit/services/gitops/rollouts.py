@@ -19,6 +19,7 @@ from orchgit.replication.commands import (
     DeleteRollouts,
     JobDeletion,
     JobUpsert,
+    RecordGates,
     RecordProgress,
     RecordRollout,
     RefMove,
@@ -43,7 +44,8 @@ async def apply_rollout(
 
     `upserts` hold admitted jobs; `remember` and `forget` change the source's memory of jobs that
     run once. While a server of an earlier version is a member, nothing is remembered. Each job that
-    runs by itself gets an evaluation, which `rollout.jobs` names.
+    runs by itself gets an evaluation, which `rollout.jobs` names. `rollout.modify_index` is that of
+    its record if it waited at its gates, else 0.
 
     Raises ConflictError when the source or a job changed meanwhile: nothing has been changed then,
     and the caller computes the rollout again.
@@ -70,6 +72,7 @@ async def apply_rollout(
         ref_moves=list(ref_moves),
         remember=list(remember),
         forget=list(forget),
+        expected_rollout_index=rollout.modify_index or None,
     )
     try:
         return (await context.propose(stage)).index, stored
@@ -83,6 +86,7 @@ async def _apply_for_earlier_versions(
     """Applies a commit while a server of an earlier version is a member, without what that server
     cannot store."""
     fields = msgspec.structs.asdict(stage)
+    del fields["expected_rollout_index"]  # nothing waits while such a server is a member
     fields["rollout"] = rollout = _for_version_3(stage.rollout)
     try:
         return (await context.propose(ApplyCommit(**fields))).index, rollout
@@ -99,6 +103,28 @@ def _for_version_3(rollout: Rollout) -> Rollout:
     if status == RolloutStatus.SUPERSEDED:
         status = RolloutStatus.DEGRADED
     return replace(without_new_fields(rollout), jobs=jobs, status=status)
+
+
+async def record_gates(
+    context: UseCaseContext,
+    rollout: Rollout,
+    expected_commit: str,
+    ref_moves: Sequence[RefMove] = (),
+) -> int:
+    """Stores a rollout that waits at its gates, or that ended there; refs move in the same entry.
+
+    `rollout.modify_index` is that of the record that was read, 0 for a new rollout, and
+    `expected_commit` the source's applied commit. Raises ConflictError if either is another
+    meanwhile, and NotUnderstoodError while a server of an earlier version is a member.
+    """
+    entry = RecordGates(
+        now_ns=context.now_ns(),
+        rollout=rollout,
+        expected_modify_index=rollout.modify_index,
+        expected_commit=expected_commit,
+        ref_moves=list(ref_moves),
+    )
+    return (await context.propose(entry)).index
 
 
 async def record_rollout(context: UseCaseContext, rollout: Rollout) -> int:
