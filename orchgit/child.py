@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,13 @@ class RunAs:
     user: int
     group: int | None = None
     extra_groups: Sequence[int] | None = None
+
+
+def bare_environment() -> dict[str, str]:
+    """Returns what the same Python needs to start a module, and nothing else of this process's."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+    return {**kept, "PYTHONPATH": path, "LC_ALL": "C.UTF-8"}
 
 
 class ChildInput(asyncio.StreamWriter):
@@ -145,4 +153,13 @@ class _Pipe(asyncio.StreamReaderProtocol):
         return False
 
 
-__all__ = ["DEVNULL", "PIPE", "STDOUT", "Child", "ChildInput", "RunAs", "start_child"]
+__all__ = [
+    "DEVNULL",
+    "PIPE",
+    "STDOUT",
+    "Child",
+    "ChildInput",
+    "RunAs",
+    "bare_environment",
+    "start_child",
+]

@@ -124,6 +124,27 @@ class JobTextsPort(Protocol):
         ...
 
 
+class SqlRows(Protocol):
+    @property
+    def index(self) -> int:
+        """Of the state that was read."""
+        ...
+
+
+class SqlPort(Protocol):
+    """Questions in SQL about the state of this server."""
+
+    async def ask(
+        self, query: str, max_rows: int | None, namespaces: Sequence[str] | None
+    ) -> SqlRows:
+        """Raises InvalidInputError for what is no question, or costs too much."""
+        ...
+
+    def schema(self) -> Sequence[Mapping[str, Any]]:
+        """Returns the tables that a question may name, with their columns."""
+        ...
+
+
 @dataclass(slots=True)
 class ApiContext:
     """The parts that the routes call.
@@ -137,6 +158,7 @@ class ApiContext:
     events: EventBuffer
     cluster: MembershipPort
     job_texts: JobTextsPort
+    sql: SqlPort
     local_node: LocalNode | None = None
     gitops: GitopsPort | None = None
     scrape: Callable[[], Sequence[Gauge | Counter]] = tuple

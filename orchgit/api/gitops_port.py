@@ -45,6 +45,23 @@ class GitopsPort(Protocol):
         """Starts a rollout that reverts another one; returns it."""
         ...
 
+    async def approve(
+        self, rollout_id: str, plan_hash: str, by: str, writes: RequestWrites | None
+    ) -> Any:
+        """Approves the plan of a rollout that waits; returns the rollout."""
+        ...
+
+    async def reject(
+        self, rollout_id: str, reason: str, by: str, writes: RequestWrites | None
+    ) -> Any:
+        """Ends a rollout that waits; returns it."""
+        ...
+
+    async def override_window(self, source: str, reason: str, by: str) -> None:
+        """Applies the source's newest commit outside its windows, as soon as its other gates are
+        open."""
+        ...
+
     async def plan_files(
         self,
         source: str,

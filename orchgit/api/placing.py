@@ -17,7 +17,7 @@ _HERE = (
     "/v1/jobs/parse",
 )
 """Paths about this server, or about nothing but the request itself."""
-_READING_POSTS = ("/v1/search",)
+_READING_POSTS = ("/v1/search", "/v1/operator/sql")
 _SAFE = ("GET", "HEAD")
 _NO = ("false", "0", "f", "False", "FALSE", "F")
 _PUSH = "git-receive-pack"

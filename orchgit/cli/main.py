@@ -33,6 +33,7 @@ COMMANDS = {
     "rollout": ("rollout", "rollout", "Commits going out: list, status, revert"),
     "server": ("server", "server", "The servers of this cluster"),
     "source": ("source", "source", "Git repositories that the cluster follows"),
+    "sql": ("sql", "sql", "Ask a read-only question in SQL about the cluster"),
     "status": ("status", "status", "What runs here; or the status of anything by its id"),
     "system": ("system", "system", "Garbage collection"),
     "tls": ("tls", "tls", "An authority of the cluster's own, and its certificates"),

@@ -22,6 +22,7 @@ from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.gates.approvals import checked_name, checked_reason
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.backup import RepositoryBackup
 from orchgit.gitops.mirrors.maintenance import Maintenance
@@ -102,8 +103,8 @@ class Gitops:
             maintenance=self._maintenance,
         )
         self.tracker = RolloutTracker(context, config.tracker)
-        self._previewer = Previewer(self._services, ports.forecaster)
         self._gatekeeper = Gatekeeper(self._services, ports.forecaster)
+        self._previewer = Previewer(self._services, self._gatekeeper)
         self._seeder = Seeder(self._services, self._gatekeeper)
 
         # the ways in: loops on the leader, pushes, webhooks
@@ -209,6 +210,17 @@ class Gitops:
     ) -> Rollout:
         """Reverts a rollout; see `Reverter.revert`."""
         return await Reverter(self._services.noting(writes)).revert(rollout_id, pusher)
+
+    async def override_window(self, source: str, reason: str, by: str) -> None:
+        """Applies the source's newest commit outside its windows, once its other gates are open;
+        returns when that was tried. Raises InvalidInputError without a name or a reason."""
+        purpose = "override a window"
+        override = WindowOverride(
+            checked_name(by, purpose),
+            checked_reason(reason, purpose),
+            self._services.context.now_ns(),
+        )
+        await self.sync(source, override)
 
     async def approve(
         self, rollout_id: str, plan_hash: str, by: str, writes: RequestWrites | None = None

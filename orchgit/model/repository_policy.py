@@ -73,7 +73,7 @@ class Hook(Model):
     column: int = 0
 
 
-class Window(Model):
+class WindowRule(Model):
     """A `window "NAME"` block: a span of time that begins at each match of `cron`, in `time_zone`.
     `action` says whether commits may be applied within it."""
 
@@ -120,6 +120,6 @@ class RepositoryPolicy(Model):
     jobs: list[JobRule] = []
     depends_on_sources: list[SourceDependency] = []
     hooks: list[Hook] = []
-    windows: list[Window] = []
+    windows: list[WindowRule] = []
     gate: GateRule = field(default_factory=GateRule)
     prune: PruneRule = field(default_factory=PruneRule)

@@ -48,6 +48,18 @@ class PrunePolicy(Model):
     claims: str = ClaimDeletion.NAMED
 
 
+class PauseRecord(Model):
+    """Who last paused or resumed a source, when and why. The name is the one that the client gave.
+
+    A paused source resumes by itself at `until_ns`; 0: it waits for a person.
+    """
+
+    by: str = ""
+    reason: str = ""
+    at_ns: int = 0
+    until_ns: int = 0
+
+
 class SourceStatus(Model):
     """What the reconciler last saw; only log entries about the source change it."""
 
@@ -122,6 +134,8 @@ class Source(Model):
     """Whether the source takes over jobs of removed sources for which it has a file."""
     rollout_deadline_ns: int = 0
     """How long a job of a rollout may make no progress; 0: as the job's own deadlines say."""
+    pause: PauseRecord = field(default_factory=PauseRecord)
+    """Kept by the server: how `paused` came to be what it is."""
     status: SourceStatus = field(default_factory=SourceStatus)
     create_index: int = 0
     modify_index: int = 0

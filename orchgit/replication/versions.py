@@ -8,7 +8,7 @@ gets a new field with an effect is a new command.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -105,7 +105,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
-    Source: ("gates",),
+    Source: ("gates", "pause"),
     SourceStatus: (),
     Rollout: ("gates",),
     RolloutJob: (),
@@ -157,7 +157,7 @@ def without_new_fields(value: T) -> T:
     return msgspec.structs.replace(value, **changed)
 
 
-def _default(field: msgspec.structs.FieldInfo) -> object:
+def _default(field: msgspec.structs.FieldInfo) -> Any:
     if field.default_factory is not msgspec.NODEFAULT:
         return field.default_factory()
     return field.default

@@ -54,6 +54,7 @@ from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.dry_run import DryRun
 from orchgit.services.secrets.keyring import Keyring
 from orchgit.services.services import Services
+from orchgit.sql.runner import SqlRunner
 from orchgit.wire.channel import LeaderChannel
 
 _log = structlog.get_logger(component="server")
@@ -126,6 +127,7 @@ class Server:
             events=self.events,
             cluster=MembershipOperations(self.joining, self.directory, self.control),
             job_texts=self._job_texts,
+            sql=SqlRunner(lambda: self.state.store.path),
             gitops=ApiGitops(self.gitops, config.gitops),
             scrape=self._metrics,
             agents_tls=config.agents_tls,

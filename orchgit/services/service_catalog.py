@@ -22,11 +22,11 @@ from orchgit.model.runtime_variables import (
 from orchgit.model.service import Service
 from orchgit.model.service_names import interpolated_service, registered_tags
 from orchgit.model.task import Task
-from orchgit.state.snapshot import Snapshot
+from orchgit.state.snapshot import StateReads
 from orchgit.whole_number import whole_number
 
 
-def services_of_allocation(snapshot: Snapshot, allocation: Allocation) -> list[dict[str, Any]]:
+def services_of_allocation(snapshot: StateReads, allocation: Allocation) -> list[dict[str, Any]]:
     """Returns the allocation's services in the form of Nomad's service registrations."""
     if allocation.client_status != ClientStatus.RUNNING or allocation.is_server_terminal:
         return []
@@ -41,15 +41,15 @@ def services_of_allocation(snapshot: Snapshot, allocation: Allocation) -> list[d
     ]
 
 
-def services_of_job(snapshot: Snapshot, namespace: str, job_id: str) -> list[dict[str, Any]]:
+def services_of_job(snapshot: StateReads, namespace: str, job_id: str) -> list[dict[str, Any]]:
     return _all_of(snapshot, snapshot.allocations.of_job(namespace, job_id))
 
 
-def all_services(snapshot: Snapshot, namespace: str | None) -> list[dict[str, Any]]:
+def all_services(snapshot: StateReads, namespace: str | None) -> list[dict[str, Any]]:
     return _all_of(snapshot, snapshot.allocations.all(namespace))
 
 
-def _all_of(snapshot: Snapshot, allocations: Iterable[Allocation]) -> list[dict[str, Any]]:
+def _all_of(snapshot: StateReads, allocations: Iterable[Allocation]) -> list[dict[str, Any]]:
     return [
         registration
         for allocation in allocations

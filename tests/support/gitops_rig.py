@@ -14,13 +14,12 @@ import uvicorn
 from msgspec.structs import replace
 from starlette.applications import Starlette
 
-from orchgit.clock import SystemClock
+from orchgit.clock import Clock, SystemClock
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.gitops import Gitops, GitopsPorts
-from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile
@@ -36,10 +35,10 @@ from tests.support.state import running_state
 
 
 class NoForecasts:
-    """A forecaster that has nothing to say, as when there are too many jobs."""
+    """A forecaster that has nothing to say, as for a plan without changes."""
 
-    async def forecast(self, plan: CommitPlan) -> dict[JobKey, Forecast]:
-        return {}
+    async def forecast(self, plan: CommitPlan, budget_s: float | None = None) -> Forecast:
+        return Forecast()
 
 
 class CountingParser(JobspecParser):
@@ -117,13 +116,14 @@ async def gitops_rig(
     evaluate: bool = True,
     start: bool = True,
     parser: CountingParser | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[GitopsRig]:
     config = config or GitopsConfig()
     if not config.local_paths:
         # Tests keep their repositories beside the server's directory.
         config = replace_config(config, local_paths=(str(directory.parent),))
     async with running_state(directory) as state:
-        context = UseCaseContext(state, SystemClock(), RandomIds())
+        context = UseCaseContext(state, clock or SystemClock(), RandomIds())
         parser = parser or CountingParser(ParsePool())
         gitops = Gitops(context, directory, config, GitopsPorts(parser, NoForecasts()))
         async with served(gitops) as http:

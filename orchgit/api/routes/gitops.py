@@ -18,22 +18,22 @@ from orchgit.api.shapes import nomad_json
 from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
 from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout
-from orchgit.model.source import Source, SourceKind
+from orchgit.model.source import PauseRecord, Source, SourceKind
 from orchgit.model.volume import TaskGroupVolumeClaim
+from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.rollouts import delete_rollouts
 from orchgit.services.gitops.sources import (
     change_source,
     check_change,
     create_source,
     give_back_job,
-    pause_source,
     release_job,
     remove_source,
 )
 from orchgit.state.snapshot import Snapshot
 
 MAX_PLAN_BODY_BYTES = 64 * 1024 * 1024
-_KEPT_BY_SERVER = frozenset(("Status", "CreateIndex", "ModifyIndex"))
+_KEPT_BY_SERVER = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
 _MERGED = ("Prune", "Gates")
 """Groups of settings, of which a change names some."""
 
@@ -74,6 +74,7 @@ async def put(call: ApiCall) -> Response:
     if wanted.name not in ("", name):
         raise InvalidInputError("cannot store the source: its name does not match the path")
     wanted.name = name
+    wanted.pause = PauseRecord(at_ns=call.context.now_ns()) if wanted.paused else PauseRecord()
     with call.context.snapshot() as snapshot:
         _check_is_new(snapshot, wanted)
     await _check_settings(call, wanted)
@@ -131,7 +132,10 @@ async def change(call: ApiCall) -> Response:
         settings = nomad_json.tree(source)
         merged = {key: {**settings[key], **named[key]} for key in _MERGED if key in named}
         wanted = nomad_json.convert({**settings, **named, **merged}, Source)
-        return replace(wanted, status=source.status)
+        pause = source.pause
+        if wanted.paused != source.paused:
+            pause = PauseRecord(at_ns=call.context.now_ns())
+        return replace(wanted, status=source.status, pause=pause)
 
     name = call.path["name"]
     with call.context.snapshot() as snapshot:
@@ -171,12 +175,31 @@ async def release(call: ApiCall) -> Response:
 
 
 async def pause(call: ApiCall) -> Response:
-    index = await pause_source(call.context, call.path["name"], True)
+    body = await _sent(call)
+    index = await pause_source(
+        call.context,
+        call.path["name"],
+        nomad_json.get(body, "By", ""),
+        nomad_json.get(body, "Reason", ""),
+        nomad_json.get(body, "For", 0),
+    )
     return call.answer({"Index": index}, index=index)
 
 
+async def _sent(call: ApiCall) -> dict[str, Any]:
+    """Returns the request's body, which may be left out."""
+    body = await call.body()
+    return nomad_json.decode_tree(body) if body.strip() else {}
+
+
 async def resume(call: ApiCall) -> Response:
-    index = await pause_source(call.context, call.path["name"], False)
+    body = await _sent(call)
+    index = await resume_source(
+        call.context,
+        call.path["name"],
+        nomad_json.get(body, "By", ""),
+        nomad_json.get(body, "Reason", ""),
+    )
     call.api.wake_source(call.path["name"])
     return call.answer({"Index": index}, index=index)
 
@@ -187,8 +210,13 @@ async def sync(call: ApiCall) -> Response:
         if snapshot.sources.get(name) is None:
             raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
         index = snapshot.index
-    body = await call.body()
-    rerun = nomad_json.get(nomad_json.decode_tree(body), "Rerun", []) if body.strip() else []
+    body = await _sent(call)
+    rerun, reason = nomad_json.get(body, "Rerun", []), nomad_json.get(body, "OverrideWindow", "")
+    if reason and rerun:
+        raise InvalidInputError("cannot use OverrideWindow with Rerun, which waits for no window")
+    if reason:
+        await _gitops(call).override_window(name, reason, nomad_json.get(body, "By", ""))
+        return call.answer({"Index": call.context.state.store.watch.applied_index})
     if rerun:
         if not (isinstance(rerun, list) and all(isinstance(each, str) for each in rerun)):
             raise InvalidInputError("cannot run jobs again: Rerun is a list of job ids")
@@ -268,11 +296,32 @@ def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
 
 
 async def revert(call: ApiCall) -> Response:
+    found = _found_rollout(call)
+    return call.answer(await _gitops(call).revert(found.id, call.writes))
+
+
+async def approve(call: ApiCall) -> Response:
+    """Approves the plan of a rollout that waits; `PlanHash` names the plan."""
+    body, found = await _sent(call), _found_rollout(call)
+    plan_hash, by = nomad_json.get(body, "PlanHash", ""), nomad_json.get(body, "By", "")
+    return call.answer(await _gitops(call).approve(found.id, plan_hash, by, call.writes))
+
+
+async def reject(call: ApiCall) -> Response:
+    """Ends a rollout that waits, for the given `Reason`."""
+    body, found = await _sent(call), _found_rollout(call)
+    reason, by = nomad_json.get(body, "Reason", ""), nomad_json.get(body, "By", "")
+    return call.answer(await _gitops(call).reject(found.id, reason, by, call.writes))
+
+
+def _found_rollout(call: ApiCall) -> Rollout:
     with call.context.snapshot() as snapshot:
         found = find_rollout(snapshot, call.path["rollout_id"])
     if found is None:
-        raise NotFoundError(f'cannot find rollout "{call.path["rollout_id"]}"')
-    return call.answer(await _gitops(call).revert(found.id, call.writes))
+        raise NotFoundError(
+            f'cannot find rollout "{call.path["rollout_id"]}"; `orchgit rollout list` shows them'
+        )
+    return found
 
 
 async def forget(call: ApiCall) -> Response:
@@ -359,5 +408,7 @@ ENDPOINTS = [
     endpoint("/v1/gitops/rollouts", get=rollouts),
     endpoint("/v1/gitops/rollout/{rollout_id}", get=rollout, delete=forget),
     endpoint("/v1/gitops/rollout/{rollout_id}/revert", put=revert),
+    endpoint("/v1/gitops/rollout/{rollout_id}/approve", put=approve),
+    endpoint("/v1/gitops/rollout/{rollout_id}/reject", put=reject),
     endpoint("/v1/gitops/blame/{id}", get=blame),
 ]

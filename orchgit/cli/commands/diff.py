@@ -100,6 +100,9 @@ def _show(plan: dict[str, Any], verbose: bool) -> None:
     for job in plan["Jobs"]:
         if job["Action"] != "unchanged":
             _show_job(job, verbose)
+    closed = [each["Reason"] for each in plan.get("Gates") or [] if not each["IsOpen"]]
+    if closed:
+        console().print(f"[yellow]would wait for:[/yellow] {plain('; '.join(closed))}")
     counts = plan.get("Summary") or {}
     words = [
         f"{counts[name]} to {name.lower()}"

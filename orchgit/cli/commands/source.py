@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import click
@@ -11,8 +12,10 @@ from orchgit.cli.options import connected, formatted, option, verbose_option, ye
 from orchgit.cli.printing.output import ago, duration, pairs, plain, short, table
 from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.source_options import location, settings_options
+from orchgit.cli.user_name import user_name
+from orchgit.durations import parse_length_ns
 
-_NOT_COPIED = frozenset(("Status", "CreateIndex", "ModifyIndex"))
+_NOT_COPIED = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
 
 
 @click.group("source")
@@ -43,6 +46,18 @@ def add(
         _say_where_to_push(client, name)
     else:
         click.echo(f"Source {name!r} follows {url} at {body.get('Ref', 'refs/heads/main')}.")
+
+
+def _pause_as(client: ApiClient, name: str, known: dict[str, Any]) -> None:
+    """Pauses a source as another one is paused, or resumes it."""
+    if not known["Paused"]:
+        client.post(f"/v1/gitops/source/{name}/resume", {"By": user_name()})
+        return
+    record, left_ns = known["Pause"], 0
+    if record["Until"]:
+        left_ns = max(1_000_000_000, record["Until"] - time.time_ns())
+    body = {"By": record["By"], "Reason": record["Reason"], "For": left_ns}
+    client.post(f"/v1/gitops/source/{name}/pause", body)
 
 
 def _say_where_to_push(client: ApiClient, name: str) -> None:
@@ -103,8 +118,7 @@ def rename(client: ApiClient, name: str, new_name: str) -> None:
     body |= {"Name": new_name, "Adopt": True, "Paused": True}
     client.put(f"/v1/gitops/source/{new_name}", body)
     _remove(client, name, stop=False)
-    if not known["Paused"]:
-        client.post(f"/v1/gitops/source/{new_name}/resume")
+    _pause_as(client, new_name, known)
     click.echo(f"Renamed source {name!r} to {new_name!r}; its next commit takes the jobs over.")
     if known["Kind"] == "builtin":
         _say_where_to_push(client, new_name)
@@ -159,6 +173,7 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
             ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
             ("Rollout deadline", deadline),
             ("State", _state(data)),
+            ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
             ("Applied commit", seen["AppliedCommit"] or "<none yet>"),
             ("Applied rollout", short(seen["AppliedRollout"])),
             ("Seen commit", seen["SeenCommit"]),
@@ -172,13 +187,23 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
 @source.command("sync")
 @click.argument("name")
 @option("rerun", multiple=True, help="A completed job to run again, by its id; repeatable.")
+@option("override-window", help="Why a commit is applied outside the source's windows.")
 @connected
-def sync(client: ApiClient, name: str, rerun: tuple[str, ...]) -> None:
+def sync(client: ApiClient, name: str, rerun: tuple[str, ...], override_window: str | None) -> None:
     """Check a source for new commits now.
 
     With -rerun, run jobs of the applied commit again. Without it, a batch job that has completed
-    runs again only when its file changes.
+    runs again only when its file changes. With -override-window, apply the newest commit outside
+    the source's windows; the rollout records who did so, and the reason.
     """
+    if override_window is not None:
+        body: dict[str, Any] = {"OverrideWindow": override_window, "By": user_name()}
+        client.post(f"/v1/gitops/source/{name}/sync", body | {"Rerun": list(rerun)})
+        click.echo(
+            f"Applied the newest commit of {name!r} outside its windows, or tried to; "
+            "`orchgit rollout list` shows the result."
+        )
+        return
     if not rerun:
         client.post(f"/v1/gitops/source/{name}/sync")
         click.echo(f"Checking {name!r} for new commits; `orchgit rollout list` shows the result.")
@@ -206,22 +231,49 @@ def release(client: ApiClient, job: str, undo: bool) -> None:
         click.echo(f"Released job {job!r}: it keeps running, and no source manages it.")
 
 
-@source.command("pause")
-@click.argument("name")
-@connected
-def pause(client: ApiClient, name: str) -> None:
-    """Pause a source: its commits are not applied until it is resumed."""
-    client.post(f"/v1/gitops/source/{name}/pause")
-    click.echo(f"Paused source {name!r}; `orchgit source resume {name}` applies its commits again.")
+_reason_option = option("reason", default="", help="Why, for others to read in its status.")
 
 
-@source.command("resume")
+@click.command("pause")
 @click.argument("name")
+@_reason_option
+@option("for", dest="pause_length", help="Resume by itself after this time, 2h for example.")
+@formatted
 @connected
-def resume(client: ApiClient, name: str) -> None:
+def pause(
+    client: ApiClient, name: str, reason: str, pause_length: str | None, output: OutputFormat
+) -> None:
+    """Pause a source: its commits are not applied until it is resumed.
+
+    Its status says who paused it (your name on this machine), when and why.
+    """
+    for_ns = parse_length_ns(pause_length) if pause_length is not None else 0
+    if pause_length is not None and not for_ns:
+        raise ApiError("cannot pause for no time: -for is at least 1s")
+    body = {"By": user_name(), "Reason": reason, "For": for_ns}
+    if output.printed(client.post(f"/v1/gitops/source/{name}/pause", body)):
+        return
+    until = f" for {duration(for_ns)}" if for_ns else ""
+    click.echo(
+        f"Paused source {name!r}{until}; `orchgit source resume {name}` applies its commits again."
+    )
+
+
+@click.command("resume")
+@click.argument("name")
+@_reason_option
+@formatted
+@connected
+def resume(client: ApiClient, name: str, reason: str, output: OutputFormat) -> None:
     """Resume a paused source: its newest commit is applied."""
-    client.post(f"/v1/gitops/source/{name}/resume")
-    click.echo(f"Resumed source {name!r}.")
+    body = {"By": user_name(), "Reason": reason}
+    if not output.printed(client.post(f"/v1/gitops/source/{name}/resume", body)):
+        click.echo(f"Resumed source {name!r}.")
+
+
+source.add_command(pause)
+source.add_command(pause, "suspend")
+source.add_command(resume)
 
 
 @source.command("remove")
@@ -247,6 +299,19 @@ def _remove(client: ApiClient, name: str, stop: bool) -> None:
     answer = client.delete(f"/v1/gitops/source/{name}", stop="true" if stop else None)
     for warning in answer["Warnings"]:
         click.echo(f"warning: {warning}", err=True)
+
+
+def _pause_record(record: dict[str, Any]) -> str:
+    """Returns who paused or resumed a source, when, until when and why; '' if nobody did."""
+    if not record["At"]:
+        return ""
+    parts = [ago(record["At"])]
+    if record["By"]:
+        parts.append(f"by {plain(record['By'])}")
+    if record["Until"]:
+        parts.append(f"for another {duration(record['Until'] - time.time_ns())}")
+    why = f": {plain(record['Reason'])}" if record["Reason"] else ""
+    return " ".join(parts) + why
 
 
 def _state(data: dict[str, object]) -> str:

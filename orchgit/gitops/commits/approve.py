@@ -39,8 +39,8 @@ class Approver:
         def change(rollout: Rollout) -> Rollout:
             if not rollout.is_waiting:
                 raise ConflictError(
-                    f"cannot reject rollout {rollout.id[:8]}: it is {rollout.status}, and waits for "
-                    "nothing"
+                    f"cannot reject rollout {rollout.id[:8]}: it is {rollout.status}, and does "
+                    "not wait"
                 )
             return replace(
                 rollout,

@@ -7,13 +7,14 @@ asks the gates again when a person, the time or the cluster may have opened them
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from orchgit.errors import ConflictError, RefusedError
 from orchgit.gitops.commits.applier import MAX_ATTEMPTS, ReadCommit
+from orchgit.gitops.commits.fit_text import blocked_lines, verdict_text
 from orchgit.gitops.commits.forecast import Forecast, Forecaster
 from orchgit.gitops.commits.log_entry import plan_hash, waiting_rollout
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
@@ -22,13 +23,15 @@ from orchgit.gitops.commits.source_cache import SourceCache
 from orchgit.gitops.gates.decide import GateFacts, GateVerdict, decide
 from orchgit.gitops.gates.permit import Permit, PlanChangedError
 from orchgit.gitops.gates.policy import gates_of
-from orchgit.gitops.parsing.desired import JobKey
+from orchgit.model.fit import FitReport
 from orchgit.model.gates import GateKind, RolloutGates, WindowOverride
 from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.replication.commands import RefMove
 from orchgit.services.gitops.rollouts import record_gates
 
 _MAX_MISFITS = 5
+_FIT_BUDGET_S = 30.0
+"""How long the scheduler may plan a commit that has to fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,7 @@ class Gatekeeper:
         self,
         read: ReadCommit,
         plan: CommitPlan,
-        forecasts: Mapping[JobKey, Forecast] | None = None,
+        forecast: Forecast | None = None,
         waiting: Rollout | None = None,
         override: WindowOverride | None = None,
     ) -> GateVerdict:
@@ -89,14 +92,17 @@ class Gatekeeper:
         if not plan.actions.changes:
             return GateVerdict(RolloutGates())
         gates = gates_of(plan.source, read.discovery.policy)
-        if gates.require_fit and forecasts is None:
-            forecasts = await self.forecaster.forecast(plan)
+        misfit = ""
+        if gates.require_fit:
+            if forecast is None or forecast.fit.not_planned:
+                forecast = await self.forecaster.forecast(plan, _FIT_BUDGET_S)
+            misfit = _misfit(forecast.fit)
         facts = GateFacts(
             now_ns=self.services.context.now_ns(),
             plan_hash=plan_hash(plan),
             waiting=waiting,
             override=override,
-            misfit=_misfit(forecasts or {}),
+            misfit=misfit,
         )
         return await asyncio.to_thread(decide, gates, facts)
 
@@ -149,15 +155,13 @@ def _permit(verdict: GateVerdict, plan: CommitPlan, waiting: Rollout | None) -> 
     return Permit(record if record != RolloutGates() else None, waiting, exact)
 
 
-def _misfit(forecasts: Mapping[JobKey, Forecast]) -> str:
+def _misfit(fit: FitReport) -> str:
     """Returns which jobs have no room, in one line; '' if all do."""
-    reasons = [
-        f"{job_id}: {reason}"
-        for (_, job_id), forecast in sorted(forecasts.items())
-        for reason in forecast.unplaced
-    ]
+    if fit.fits:
+        return ""
+    reasons = [f"{job.job_id}: {line}" for job in fit.jobs for line in blocked_lines(job)]
     more = f"; and {len(reasons) - _MAX_MISFITS} more" if len(reasons) > _MAX_MISFITS else ""
-    return "; ".join(reasons[:_MAX_MISFITS]) + more
+    return "; ".join(reasons[:_MAX_MISFITS]) + more if reasons else verdict_text(fit)
 
 
 def _lacks_room(verdict: GateVerdict) -> bool:

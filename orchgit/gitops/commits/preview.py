@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from orchgit.errors import TooLargeError
 from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.applier import ReadCommit
-from orchgit.gitops.commits.forecast import Forecast, Forecaster
+from orchgit.gitops.commits.fit_text import blocked_lines
+from orchgit.gitops.commits.forecast import Forecast
+from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.log_entry import plan_hash
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.git.repository import CommitInfo
-from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.parsing.trees import MemoryTree
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.jobdiff.report import JobDiff
 from orchgit.model.base import Model
 from orchgit.model.evaluation import DesiredUpdates
+from orchgit.model.fit import FitReport, JobFit
+from orchgit.model.gates import GateDecision
 from orchgit.model.rollout import Commit
 from orchgit.model.source import Source
 
+PREVIEW_BUDGET_S = 60.0
+"""How long the scheduler may plan for `orchgit diff`; the jobs left then are counted."""
+
 
 class PreviewJob(Model):
-    """One job that would change. `unplaced` has a line for each group that the scheduler finds no
-    place for."""
+    """One job that would change. `unplaced` has a line for each group with allocations that find
+    no node; `fit` has all numbers."""
 
     namespace: str
     job_id: str
@@ -36,11 +42,13 @@ class PreviewJob(Model):
     diff: JobDiff | None = None
     desired_tg_updates: dict[str, DesiredUpdates] = {}
     unplaced: list[str] = []
+    fit: JobFit | None = None
 
 
 class Preview(Model):
     """What a commit of the files would do. With `problems` it would be refused. `plan_hash` names
-    exactly this plan."""
+    exactly this plan. `fit` is None where the scheduler was not asked; `gates` say what the commit
+    would wait for."""
 
     source: str
     commit: Commit | None = None
@@ -50,6 +58,8 @@ class Preview(Model):
     problems: list[str] = []
     warnings: list[str] = []
     plan_hash: str = ""
+    fit: FitReport | None = None
+    gates: list[GateDecision] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +68,7 @@ class Previewer:
     the limit that one exceeds."""
 
     services: CommitServices
-    forecaster: Forecaster
+    gatekeeper: Gatekeeper
 
     async def of_files(self, source_name: str, files: Mapping[str, bytes]) -> Preview:
         """Returns what a commit of `files` would do now. `files` are a whole work tree, by path
@@ -67,8 +77,13 @@ class Previewer:
         read = await self._read(files, source)
         cache = self.services.caches.of(source_name)
         plan = await self.services.applier.plan(read, source_name, cache)
-        forecasts = {} if plan.problems else await self.forecaster.forecast(plan)
-        return _preview_of(plan, forecasts)
+        if plan.problems:
+            return _preview_of(plan, None)
+        forecast = await self.gatekeeper.forecaster.forecast(plan, PREVIEW_BUDGET_S)
+        preview = _preview_of(plan, forecast)
+        verdict = await self.gatekeeper.verdict(read, plan, forecast)
+        preview.gates = verdict.record.decisions
+        return preview
 
     async def between(
         self, source_name: str, old_files: Mapping[str, bytes], new_files: Mapping[str, bytes]
@@ -79,7 +94,7 @@ class Previewer:
         old = await self._read(old_files, source)
         new = await self._read(new_files, source)
         plan = await self.services.applier.plan_between(source, old.discovery, new.discovery)
-        return _preview_of(plan, {})
+        return _preview_of(plan, None)
 
     async def _read(self, files: Mapping[str, bytes], source: Source) -> ReadCommit:
         limits = self.services.git.limits
@@ -95,19 +110,30 @@ class Previewer:
         return ReadCommit(CommitInfo(Commit(), "", "", ()), tree, discovery)
 
 
-def _preview_of(plan: CommitPlan, forecasts: Mapping[JobKey, Forecast]) -> Preview:
+def _preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
     return Preview(
         source=plan.source.name,
         applied_commit=plan.source.status.applied_commit,
-        jobs=[_job(action, forecasts.get(action.key)) for action in plan.actions.changes],
+        jobs=_jobs(plan.actions.changes, forecast or Forecast()),
         unchanged=len(plan.actions.unchanged),
         problems=list(plan.problems),
         warnings=list(plan.warnings),
         plan_hash=plan_hash(plan),
+        fit=forecast.fit if forecast is not None else None,
     )
 
 
-def _job(action: Action, forecast: Forecast | None) -> PreviewJob:
+def _jobs(actions: Sequence[Action], forecast: Forecast) -> list[PreviewJob]:
+    fits = forecast.fit.by_key
+    return [
+        _job(action, fits.get(action.key), forecast.desired_updates.get(action.key, {}))
+        for action in actions
+    ]
+
+
+def _job(
+    action: Action, fit: JobFit | None, desired_updates: Mapping[str, DesiredUpdates]
+) -> PreviewJob:
     old = action.registered.job if action.registered is not None else None
     new = action.desired.job if action.desired is not None else None
     job = PreviewJob(
@@ -115,10 +141,10 @@ def _job(action: Action, forecast: Forecast | None) -> PreviewJob:
         job_id=action.key[1],
         action=action.kind,
         diff=diff_jobs(old, new),
+        desired_tg_updates=dict(desired_updates),
     )
     if action.desired is not None:
         job.file, job.line = action.desired.path, action.desired.line
-    if forecast is not None:
-        job.desired_tg_updates = dict(forecast.desired_updates)
-        job.unplaced = list(forecast.unplaced)
+    if fit is not None:
+        job.fit, job.unplaced = fit, list(blocked_lines(fit))
     return job

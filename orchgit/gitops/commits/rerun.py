@@ -12,6 +12,7 @@ from orchgit.gitops.parsing.desired import JobKey
 from orchgit.model.job import JobStatus
 from orchgit.model.ownership import owner_of, runs_once
 from orchgit.model.rollout import Rollout
+from orchgit.services.gitops.pauses import pause_text
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 
 
@@ -36,8 +37,8 @@ class Rerunner:
             commit_id = source.status.applied_commit
             if source.paused:
                 raise ConflictError(
-                    f"cannot run jobs of source {source.name!r} again: it is paused; go on with "
-                    f"`orchgit source resume {source.name}`"
+                    f"cannot run jobs of source {source.name!r} again: it is {pause_text(source)}; "
+                    f"go on with `orchgit source resume {source.name}`"
                 )
             if not commit_id:
                 raise ConflictError(

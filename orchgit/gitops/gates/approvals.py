@@ -28,7 +28,7 @@ def approved(rollout: Rollout, by: str, plan_hash: str, now_ns: int) -> Rollout:
     name, gates = checked_name(by, "approve a rollout"), rollout.gates
     which = f"cannot approve rollout {rollout.id[:8]}"
     if gates is None or not rollout.is_waiting:
-        raise ConflictError(f"{which}: it is {rollout.status}, and waits for nothing")
+        raise ConflictError(f"{which}: it is {rollout.status}, and does not wait")
     if not plan_hash:
         raise InvalidInputError(
             f"{which}: name the plan that you approve, PlanHash; `orchgit rollout status "

@@ -114,3 +114,10 @@ def may_go_on(rollout: Rollout, now_ns: int) -> bool:
     else:
         window_is_closed = False
     return approvals >= record.approvals_needed and not window_is_closed
+
+
+def waits_for_room(rollout: Rollout) -> bool:
+    """Returns whether the rollout waits until its work has room."""
+    return rollout.gates is not None and any(
+        each.gate == GateKind.FIT and not each.is_open for each in rollout.gates.decisions
+    )

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from orchgit.model.gates import HealthAction, Window
 from orchgit.model.repository_policy import PruneRule, RepositoryPolicy
-from orchgit.model.repository_policy import Window as RepositoryWindow
 from orchgit.model.source import PrunePolicy, Source
 
 
@@ -35,7 +34,8 @@ def gates_of(source: Source, policy: RepositoryPolicy) -> Gates:
     """Returns the gates of a commit whose `orchgit.hcl` says `policy`. The file adds windows,
     approvals and gates, and takes none away."""
     settings, rule = source.gates, policy.gate
-    windows = [settings.windows, [_window(each) for each in policy.windows]]
+    rules = [Window(e.action, e.cron, e.duration_ns, e.time_zone) for e in policy.windows]
+    windows = [settings.windows, rules]
     deadlines = [settings.health_deadline_ns, rule.deadline_ns or 0]
     reverts = HealthAction.REVERT in (settings.health, rule.health)
     return Gates(
@@ -46,10 +46,6 @@ def gates_of(source: Source, policy: RepositoryPolicy) -> Gates:
         health=HealthAction.REVERT if reverts else HealthAction.REPORT,
         health_deadline_ns=min((each for each in deadlines if each), default=0),
     )
-
-
-def _window(block: RepositoryWindow) -> Window:
-    return Window(block.action, block.cron, block.duration_ns, block.time_zone)
 
 
 def narrowed_prune(prune: PrunePolicy, rule: PruneRule) -> PrunePolicy:

@@ -35,7 +35,7 @@ from orchgit.model.repository_policy import (
     RepositoryPolicy,
     SourceDependency,
     WaitCondition,
-    Window,
+    WindowRule,
 )
 from orchgit.model.source import is_source_name
 
@@ -174,7 +174,7 @@ class _PolicyReader:
                 found = self._attributes(block.body, _PRUNE, block)
                 policy.prune = PruneRule(**found, line=line, column=column)
 
-    def _window(self, block: tree.Block, name: str) -> Window | None:
+    def _window(self, block: tree.Block, name: str) -> WindowRule | None:
         found = self._attributes(block.body, _WINDOW, block, required=("duration",))
         given = [action for action in WindowAction if action in block.body.attributes]
         if len(given) != 1:
@@ -189,7 +189,7 @@ class _PolicyReader:
         if action not in found or "duration" not in found:
             return None
         line, column = self._place(block.start)
-        return Window(
+        return WindowRule(
             name=name,
             action=action,
             cron=found[action],

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from orchgit.child import bare_environment
 from orchgit.gitops.parsing.messages import MAX_FRAME_BYTES, WorkerMessage, framed
 from orchgit.length_frames import take_frames
 
@@ -73,7 +74,7 @@ class ParseProcess:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd="/",
-            env=_environment(),
+            env=bare_environment(),
             bufsize=0,
             start_new_session=True,
         )
@@ -165,10 +166,3 @@ class ParseProcess:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         last = self._stderr_tail.decode(errors="replace").strip().splitlines()[-1:]
         return ": ".join([how, *last]) if ended_by_itself else "killed"
-
-
-def _environment() -> dict[str, str]:
-    """Returns what the same Python needs to start, and nothing else of the server's."""
-    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
-    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
-    return {**kept, "PYTHONPATH": path, "LC_ALL": "C.UTF-8"}

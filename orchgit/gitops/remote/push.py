@@ -6,7 +6,7 @@ moves the branch and registers the jobs, and the refs of every server's mirror f
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -22,7 +22,6 @@ from orchgit.gitops.git.repository import Repository
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.quorum import Say
 from orchgit.gitops.mirrors.rules import full_ref, shown_refs
-from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.remote.push_options import PushOptions, read_push_options
 from orchgit.gitops.remote.push_text import gate_lines, plan_lines, problem_lines
 from orchgit.gitops.remote.receive_protocol import (
@@ -35,6 +34,7 @@ from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
+from orchgit.services.gitops.pauses import pause_text
 
 _log = structlog.get_logger(component="gitops")
 _DRY_RUN = "dry run: nothing was changed"
@@ -221,7 +221,7 @@ class _Push:
             )
         if source.paused:
             await self._say(
-                f"Source {source.name} is paused: its commits are applied after "
+                f"Source {source.name} is {pause_text(source)}. Its commits are applied after "
                 f"`orchgit source resume {source.name}`"
             )
             if not self._dry_run:
@@ -236,9 +236,9 @@ class _Push:
         plan = await applier.plan(read, source.name, cache)
         if plan.problems:
             return await self._refuse(source, read, plan)
-        forecasts = await self._gatekeeper.forecaster.forecast(plan)
-        await self._say("\n".join(plan_lines(plan, read.info.commit, forecasts)))
-        await self._say_gates(read, plan, forecasts)
+        forecast = await self._gatekeeper.forecaster.forecast(plan)
+        await self._say("\n".join(plan_lines(plan, read.info.commit, forecast.fit)))
+        await self._say_gates(read, plan, forecast)
         if self._dry_run:
             return _DRY_RUN
         if command.new == source.status.applied_commit:
@@ -255,12 +255,10 @@ class _Push:
             return "the commit could not be applied"
         return ""
 
-    async def _say_gates(
-        self, read: ReadCommit, plan: CommitPlan, forecasts: Mapping[JobKey, Forecast]
-    ) -> None:
+    async def _say_gates(self, read: ReadCommit, plan: CommitPlan, forecast: Forecast) -> None:
         """Says what each gate of the commit decides."""
         waiting = self._gatekeeper.waiting(plan.source.name, read.info.commit.id)
-        verdict = await self._gatekeeper.verdict(read, plan, forecasts, waiting, self._override)
+        verdict = await self._gatekeeper.verdict(read, plan, forecast, waiting, self._override)
         if lines := list(gate_lines(verdict.record)):
             await self._say("\n".join(lines))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from orchgit.gitops.commits.actions import Action
-from orchgit.gitops.commits.forecast import Forecast
+from orchgit.gitops.commits.fit_text import blocked_lines, counts_text, job_text, verdict_text
 from orchgit.gitops.commits.plan import CommitPlan
-from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.rollouts.health import ENDED, JobProgress
-from orchgit.model.evaluation import DesiredUpdates
+from orchgit.model.fit import FitReport, JobFit
 from orchgit.model.gates import RolloutGates
 from orchgit.model.job import Job
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
@@ -21,16 +20,14 @@ _MAX_EXPLAINED = 10
 _MAX_PROBLEMS = 200
 
 
-def plan_lines(
-    plan: CommitPlan, commit: Commit, forecasts: Mapping[JobKey, Forecast]
-) -> Iterable[str]:
-    """Yields one line for each job that changes, and counts of the others."""
-    changes = plan.actions.changes
+def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str]:
+    """Yields one line for each job that changes, counts of the others, and what does not fit."""
+    changes, fits = plan.actions.changes, fit.by_key
     yield f'Plan for {commit.id[:8]} "{commit.subject}"'
     for action in changes[:_MAX_LISTED]:
-        forecast = forecasts.get(action.key)
-        yield f"  {_SIGNS[action.kind]} {action.key[1]}: {_effect(action, forecast)}"
-        yield from (f"      {reason}" for reason in (forecast.unplaced if forecast else ()))
+        job_fit = fits.get(action.key)
+        yield f"  {_SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}"
+        yield from (f"      {reason}" for reason in (blocked_lines(job_fit) if job_fit else ()))
     if len(changes) > _MAX_LISTED:
         yield f"  ... and {len(changes) - _MAX_LISTED} more"
     if plan.actions.unchanged:
@@ -38,6 +35,8 @@ def plan_lines(
     if plan.actions.kept:
         yield f"  . {len(plan.actions.kept)} without a file, kept because the source does not prune"
     yield from (f"  warning: {warning}" for warning in plan.warnings[:_MAX_LISTED])
+    if not fit.fits:
+        yield f"  {verdict_text(fit)}"
 
 
 def gate_lines(record: RolloutGates) -> Iterable[str]:
@@ -58,14 +57,13 @@ def waiting_lines(rollout: Rollout) -> Iterable[str]:
     yield f"It goes on by itself then; `orchgit rollout watch {short}` follows it."
 
 
-def _effect(action: Action, forecast: Forecast | None) -> str:
-    if forecast is not None and forecast.desired_updates:
-        return _counts(forecast.desired_updates.values()) or "no allocation changes"
-    if action.kind is JobAction.DELETE:
-        return "stop"
-    assert action.desired is not None
-    verb = "place" if action.kind is JobAction.CREATE else "update"
-    return _of_job(verb, action.desired.job)
+def _effect(action: Action, fit: JobFit | None) -> str:
+    if action.desired is None:
+        return (counts_text(fit.groups) if fit is not None else "") or "stop"
+    job = action.desired.job
+    if fit is None or job.is_periodic or job.is_parameterized:
+        return _of_job("place" if action.kind is JobAction.CREATE else "update", job)
+    return job_text(fit)
 
 
 def _of_job(verb: str, job: Job) -> str:
@@ -76,19 +74,6 @@ def _of_job(verb: str, job: Job) -> str:
     if job.type in ("system", "sysbatch"):
         return f"{verb} on every eligible node"
     return f"{verb} {sum(group.count for group in job.task_groups)}"
-
-
-def _counts(updates: Iterable[DesiredUpdates]) -> str:
-    """Returns text like `place 2, update 1, stop 3, keep 4`, without zeros."""
-    totals = {"place": 0, "update": 0, "update in place": 0, "migrate": 0, "stop": 0, "keep": 0}
-    for each in updates:
-        totals["place"] += each.place + each.canary
-        totals["update"] += each.destructive_update
-        totals["update in place"] += each.in_place_update
-        totals["migrate"] += each.migrate
-        totals["stop"] += each.stop
-        totals["keep"] += each.ignore
-    return ", ".join(f"{verb} {count}" for verb, count in totals.items() if count)
 
 
 def problem_lines(problems: Sequence[str]) -> Iterable[str]:

@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from orchgit.errors import OrchgitError
-from orchgit.gitops.gates.decide import may_go_on
+from orchgit.gitops.gates.decide import may_go_on, waits_for_room
 from orchgit.model.base import NS_PER_S
-from orchgit.model.gates import GateKind
 from orchgit.model.rollout import Rollout
 from orchgit.services.context import UseCaseContext
 from orchgit.wait_first import wait_first
@@ -62,7 +61,7 @@ class GateLoop:
         if not may_go_on(rollout, now_ns):
             return
         key = (rollout.id, rollout.modify_index)
-        if key in self._opened and not (capacity_changed and _waits_for_room(rollout)):
+        if key in self._opened and not (capacity_changed and waits_for_room(rollout)):
             return
         self._opened.add(key)
         self._wake(rollout.source)
@@ -74,7 +73,7 @@ class GateLoop:
         next_ns = min((each for each in openings if each > now_ns), default=None)
         tables: tuple[str, ...] = ("rollouts",)
         clock, watch = self._context.clock, self._context.state.store.watch
-        if any(_waits_for_room(each) for each in waiting):
+        if any(waits_for_room(each) for each in waiting):
             await clock.sleep(_CAPACITY_PAUSE_S)
             tables += _CAPACITY_TABLES
         change = watch.wait(tables, index, _IDLE_WAIT_S)
@@ -83,9 +82,3 @@ class GateLoop:
             return
         async with wait_first(change, clock.sleep((next_ns - now_ns) / NS_PER_S)):
             pass
-
-
-def _waits_for_room(rollout: Rollout) -> bool:
-    return rollout.gates is not None and any(
-        each.gate == GateKind.FIT and not each.is_open for each in rollout.gates.decisions
-    )

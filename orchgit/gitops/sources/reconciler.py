@@ -19,6 +19,7 @@ from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.gates.decide import may_go_on, waits_for_room
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, full_ref
 from orchgit.gitops.sources.access import credential_of, opened_url
@@ -30,12 +31,14 @@ from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
+from orchgit.services.gitops.pauses import resume_when_due
 from orchgit.services.gitops.sources import move_refs, record_source_status
 
 _JITTER_SHARE = 0.2
 _MAX_BACKOFF_S = 300.0
 _MAX_ERROR_TEXT = 1000
 _TABLES_OF_GATES = ("jobs", "rollouts", "sources")
+_TABLES_OF_ROOM = ("allocations", "nodes")
 _LAST_ROUND = 1 << 62
 """The number of a round after which nobody waits for another."""
 
@@ -116,19 +119,26 @@ class SourceReconciler:
 
     def _pause_s(self) -> float:
         """Returns the poll interval with jitter; longer after each failure in a row, up to a
-        bound."""
+        bound, and at most until the source resumes by itself."""
         try:
-            interval_s = self._services.applier.source(self.name).poll_interval_ns / NS_PER_S
+            source = self._services.applier.source(self.name)
         except OrchgitError:
             return _MAX_BACKOFF_S
+        interval_s = source.poll_interval_ns / NS_PER_S
         retry_s = backoff_s(min(self._failures, 8), interval_s, _MAX_BACKOFF_S)
-        bounded_s = max(interval_s, retry_s)
-        return bounded_s * (1 + _JITTER_SHARE * self._random.random())
+        bounded_s = max(interval_s, retry_s) * (1 + _JITTER_SHARE * self._random.random())
+        if source.paused and source.pause.until_ns:
+            left_ns = source.pause.until_ns - self._services.context.now_ns()
+            return min(bounded_s, max(0.0, left_ns / NS_PER_S))
+        return bounded_s
 
     async def reconcile(self, wake: Wake) -> Rollout | None:
         """Does one round. Returns the rollout if a commit was applied. Raises what stopped it."""
         async with self._mirror.lock:
             source = self._services.applier.source(self.name)
+            if source.paused and await resume_when_due(self._services.context, source):
+                _log.info("the pause of a source is over", source=self.name)
+                source = self._services.applier.source(self.name)
             if source.paused:
                 return None
             self.last_checked_ns = self._services.context.now_ns()
@@ -147,7 +157,8 @@ class SourceReconciler:
     async def _fetched_commit(self, source: Source) -> str | None:
         """Returns the commit of the remote's ref, fetched if it is new."""
         await self._services.synchronizer.sync_refs_locked(self._mirror)
-        known = source.status.applied_commit
+        waiting = self._gatekeeper.waiting(self.name)
+        known = waiting.commit.id if waiting is not None else source.status.applied_commit
         if not self._mirror.open().has_commit(known):
             known = ""
         server = self._services.synchronizer.own_name
@@ -158,6 +169,13 @@ class SourceReconciler:
                 self._services.git, self._mirror.path, url, source.ref, known, credential
             )
         except SourceError as error:
+            if (
+                known
+                and waiting is not None
+                and may_go_on(waiting, self._services.context.now_ns())
+            ):
+                _log.warning("applying what waits", source=self.name, error=str(error))
+                return known
             if source.kind != SourceKind.LOCAL:
                 raise
             raise SourceError(
@@ -223,19 +241,20 @@ class SourceReconciler:
 
     def _may_go_on(self, waiting: Rollout, wake: Wake) -> bool:
         """Returns whether to look at a waiting rollout again: when somebody asks for it, and when
-        what it depends on changed since the last look."""
-        context = self._services.context
-        tables = context.state.store.watch.index(_TABLES_OF_GATES)
-        seen, self._gates_seen = self._gates_seen, (waiting.id, tables)
-        if wake.force or wake.override is not None or wake.trigger == GATE_TRIGGER:
+        its record, the time or what it depends on says that a gate may be open."""
+        context, needs_room = self._services.context, waits_for_room(waiting)
+        tables = (*_TABLES_OF_GATES, *(_TABLES_OF_ROOM if needs_room else ()))
+        seen = self._gates_seen
+        self._gates_seen = (waiting.id, context.state.store.watch.index(tables))
+        if wake.force or wake.override is not None or seen != self._gates_seen:
             return True
-        return seen != self._gates_seen
+        return not needs_room and may_go_on(waiting, context.now_ns())
 
-    async def _apply(self, source: Source, commit_id: str, wake: Wake) -> Rollout:
+    async def _apply(self, source: Source, commit_id: str, wake: Wake) -> Rollout | None:
         applier, cache = self._services.applier, self._services.caches.of(self.name)
         read = await applier.read(self._mirror.open(), commit_id, source, cache)
         plan = await applier.plan(read, self.name, cache)
-        trigger = Trigger(wake.trigger)
+        trigger = Trigger("poll" if wake.trigger == GATE_TRIGGER else wake.trigger)
         if plan.problems:
             await applier.record_refused(source, read, plan.problems, trigger)
             await self._note_refused(source, commit_id, plan.problems)

@@ -1,4 +1,4 @@
-"""Creates, changes, pauses and removes gitops sources, and sets which source owns a job."""
+"""Creates, changes and removes gitops sources, and sets which source owns a job."""
 
 from __future__ import annotations
 
@@ -113,22 +113,6 @@ def check_change(known: Source, wanted: Source) -> None:
             f"add another source with -adopt, which takes the jobs over when this one is removed "
             f"(`orchgit source remove {known.name}`)"
         )
-
-
-async def pause_source(context: UseCaseContext, name: str, paused: bool) -> int:
-    """Pauses or resumes a source, also in the middle of an upgrade."""
-
-    def change(source: Source) -> Source:
-        return replace(source, paused=paused)
-
-    try:
-        return await change_source(context, name, change)
-    except NotUnderstoodError:
-        with context.snapshot() as snapshot:
-            source = snapshot.sources.get(name)
-        if source is None:
-            raise _unknown(name) from None
-        return await put_source(context, change(source))
 
 
 async def remove_source(context: UseCaseContext, name: str, stop: bool = False) -> int:

@@ -6,12 +6,14 @@ Imports numpy: only `dry_run` imports this module, and only when the first plan 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec.structs import replace
 
 from orchgit.model.allocation import Allocation, alloc_name
 from orchgit.model.deployment import Deployment
+from orchgit.model.fit import PreemptedAllocation, Room
 from orchgit.model.job import Job
 from orchgit.model.job_allocations import JobAllocations
 from orchgit.model.node import Node, NodePool
@@ -21,6 +23,7 @@ from orchgit.model.resources import AllocatedResources
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.scheduler.placement.networks import ports_of
 from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers, QuotaRoom
+from orchgit.services.jobs.fit import NodeRoom
 
 
 class ImaginedColumns:
@@ -91,6 +94,8 @@ class ImaginedView:
     def __init__(self, base: ClusterView, jobs: Sequence[Job]) -> None:
         self._base = base
         self._jobs = {(job.namespace, job.id): job for job in jobs}
+        self.preempted: list[PreemptedAllocation] = []
+        """The allocations that carried out plans preempted, in their order."""
         self._stopped: set[str] = set()
         self._placed: dict[str, list[Allocation]] = {}
         self._columns = ImaginedColumns(base.columns)
@@ -101,11 +106,47 @@ class ImaginedView:
             self._remove(stop.alloc_id, stop.node_id)
         for preemption in plan.preemptions:
             self._remove(preemption.alloc_id, preemption.node_id)
+            victim = self._base.allocation(preemption.alloc_id) or Allocation()
+            self.preempted.append(
+                PreemptedAllocation(
+                    alloc_id=preemption.alloc_id,
+                    namespace=victim.namespace,
+                    job_id=victim.job_id,
+                    task_group=victim.task_group,
+                    node_id=preemption.node_id,
+                    preempted_by=plan.job_id,
+                )
+            )
         for placements in plan.placements:
             for allocation in _allocations(placements):
                 self._placed.setdefault(allocation.node_id, []).append(allocation)
                 assert allocation.allocated_resources is not None
                 self._columns.use(allocation.node_id, allocation.allocated_resources, 1)
+
+    @contextmanager
+    def imagining(self, job: Job) -> Iterator[None]:
+        """Shows another specification of a registered job while the context lasts."""
+        key = (job.namespace, job.id)
+        shown = self._jobs[key]
+        self._jobs[key] = job
+        try:
+            yield
+        finally:
+            self._jobs[key] = shown
+
+    def node_rooms(self) -> Iterator[NodeRoom]:
+        """Yields the ready nodes with what is in use before and after the carried out plans."""
+        before, after = self._base.columns, self._columns
+        for row in before.ready.nonzero()[0].tolist():
+            node = before.nodes[row]
+            if node is not None:
+                total = (before.cpu_capacity, before.memory_capacity, before.disk_capacity)
+                yield NodeRoom(
+                    node,
+                    _room(row, *total),
+                    _room(row, before.cpu_used, before.memory_used, before.disk_used),
+                    _room(row, after.cpu_used, after.memory_used, after.disk_used),
+                )
 
     def _remove(self, alloc_id: str, node_id: str) -> None:
         for allocation in self._base.allocations_on_node(node_id):
@@ -176,6 +217,10 @@ class ImaginedView:
 
     def scheduler_config(self) -> SchedulerConfig:
         return self._base.scheduler_config()
+
+
+def _room(row: int, cpu: Numbers, memory: Numbers, disk: Numbers) -> Room:
+    return Room(int(cpu[row]), int(memory[row]), int(disk[row]))
 
 
 def _allocations(placements: Placements) -> Iterator[Allocation]:

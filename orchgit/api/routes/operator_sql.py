@@ -1,0 +1,37 @@
+"""Questions in SQL about the cluster."""
+
+from __future__ import annotations
+
+from msgspec import field
+from starlette.responses import Response
+
+from orchgit.api.call import ApiCall
+from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
+from orchgit.errors import InvalidInputError
+from orchgit.model.base import Model
+
+
+class SqlRequest(Model):
+    """`max_rows` None: as many as the server's limit allows."""
+
+    query: str = ""
+    max_rows: int | None = None
+    namespaces: list[str] | None = field(default=None)
+
+
+async def ask(call: ApiCall) -> Response:
+    request = nomad_json.decode(await call.body(), SqlRequest)
+    if not request.query.strip():
+        raise InvalidInputError(
+            "cannot answer without a question: the body's Query is a SELECT; GET lists the tables"
+        )
+    answer = await call.api.sql.ask(request.query, request.max_rows, request.namespaces)
+    return call.answer(answer, index=answer.index)
+
+
+async def schema(call: ApiCall) -> Response:
+    return call.answer(call.api.sql.schema())
+
+
+ENDPOINTS = [endpoint("/v1/operator/sql", get=schema, put=ask)]
