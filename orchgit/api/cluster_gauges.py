@@ -20,6 +20,10 @@ def cluster_gauges(snapshot: Snapshot) -> Iterator[Gauge]:
     )
     active = len(snapshot.deployments.active())
     yield Gauge("nomad.nomad.deployments.active", active)
+    drifted = snapshot.drifted_jobs.counts()
+    for source in snapshot.sources.all():
+        labels = {"source": source.name}
+        yield Gauge("orchgit.gitops.drifted_jobs", drifted.get(source.name, 0), labels)
     yield from _counted(
         "orchgit.gitops.rollouts", (each.status for each in snapshot.rollouts.all(limit=1000))
     )

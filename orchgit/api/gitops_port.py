@@ -67,6 +67,8 @@ class GitopsPort(Protocol):
         source: str,
         files: Sequence[tuple[str, bytes]],
         base_files: Sequence[tuple[str, bytes]] | None = None,
+        fit: bool = False,
     ) -> Mapping[str, Any]:
-        """Returns what applying these files as a commit of the source would do."""
+        """Returns what applying these files as a commit of the source would do. With `fit` the
+        scheduler takes the time to plan every job."""
         ...

@@ -22,6 +22,7 @@ from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.drift.detector import DriftDetector
 from orchgit.gitops.gates.approvals import checked_name, checked_reason
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.backup import RepositoryBackup
@@ -103,6 +104,7 @@ class Gitops:
             maintenance=self._maintenance,
         )
         self.tracker = RolloutTracker(context, config.tracker)
+        self._drift = DriftDetector(self._services)
         self._gatekeeper = Gatekeeper(self._services, ports.forecaster)
         self._previewer = Previewer(self._services, self._gatekeeper)
         self._seeder = Seeder(self._services, self._gatekeeper)
@@ -146,11 +148,16 @@ class Gitops:
         await self._ports.peer_client.close()
 
     async def start(self) -> None:
-        """Starts the leader's loops: one for each source, one for the active rollouts, and one for
-        those that wait at their gates."""
+        """Starts the leader's loops: one for each source, and one each for the active rollouts,
+        those that wait at their gates, and drift."""
         if self._leader_tasks:
             return
-        loops = (self._loops.run(), self.tracker.run(), self._gate_loop.run())
+        loops = (
+            self._loops.run(),
+            self.tracker.run(),
+            self._gate_loop.run(),
+            self._drift.run(),
+        )
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._leader_tasks:
             task.add_done_callback(_log_failure)
@@ -198,12 +205,13 @@ class Gitops:
         source: str,
         files: Mapping[str, bytes],
         base_files: Mapping[str, bytes] | None = None,
+        fit: bool = False,
     ) -> Preview:
         """Returns what a whole work tree's files would change (`orchgit diff`): compared with what
-        is registered, or with the tree `base_files`."""
+        is registered, or with the tree `base_files`. With `fit` every job is planned."""
         if base_files is not None:
             return await self._previewer.between(source, base_files, files)
-        return await self._previewer.of_files(source, files)
+        return await self._previewer.of_files(source, files, fit)
 
     async def revert(
         self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None

@@ -6,7 +6,8 @@ from orchgit.model.base import Model
 
 
 class Event(Model):
-    """`topic` is Job, Evaluation, Allocation, Deployment, Node, Service, Source or Rollout."""
+    """`topic` is Job, Evaluation, Allocation, Deployment, Node, Service, Source, Rollout or
+    JobDrift."""
 
     topic: str = ""
     type: str = ""

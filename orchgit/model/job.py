@@ -45,6 +45,32 @@ class JobVersionTag(Model):
     tagged_time_ns: int = 0
 
 
+class ChangedBy(Model):
+    """Who changed a job by hand, as far as the server knows.
+
+    `via` is register, scale, revert, stop or purge; `version` is the version of the job that the
+    change made. `user` is the name that the client gave: nobody has checked it unless
+    `is_verified`.
+    """
+
+    via: str = ""
+    user: str = ""
+    is_verified: bool = False
+    address: str = ""
+    """The address that the request came from."""
+    client: str = ""
+    """The program that sent the request, as it calls itself."""
+    time_ns: int = 0
+    version: int = 0
+
+    @property
+    def text(self) -> str:
+        """Who it was, in words."""
+        name = self.user or "unknown"
+        claimed = " (claimed)" if self.user and not self.is_verified else ""
+        return f"{name}{claimed}{f' from {self.address}' if self.address else ''}"
+
+
 class JobOrigin(Model):
     """Which commit this version of a job came from.
 
@@ -65,6 +91,9 @@ class JobOrigin(Model):
     file: str = ""
     line: int = 0
     blob_id: str = ""
+    changed_by: ChangedBy | None = None
+    """Who last changed the job by hand. A version without a change by hand has none, or that of an
+    earlier version."""
 
 
 class Job(Model):

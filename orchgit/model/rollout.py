@@ -52,6 +52,19 @@ class JobAction(StrEnum):
     UNCHANGED = "unchanged"
 
 
+class ChangeCause(StrEnum):
+    """Why a commit, or a person, changes a job."""
+
+    COMMIT = "commit"
+    """The commit changes what the job's file means, or removes it."""
+    DRIFT = "drift"
+    """The job was changed by hand: it is not what the applied commit wants."""
+    RETRY = "retry"
+    """A person asked to run it again, or to apply its held version."""
+    RELEASE = "release"
+    """The job had no source, or had been released by one, and the source takes it over."""
+
+
 class RolloutJob(Model):
     """What a commit does to one job, and the result.
 
@@ -71,6 +84,10 @@ class RolloutJob(Model):
     status: str = "applied"
     description: str = ""
     desired_updates: dict[str, DesiredUpdates] | None = None
+    cause: str = ""
+    """Why the job changes: commit, drift, retry or release; empty in records from before."""
+    content_id: str = ""
+    """Identifies the file and all that it was read with; empty for a deletion."""
 
 
 class Rollout(Model):

@@ -48,6 +48,25 @@ class PrunePolicy(Model):
     claims: str = ClaimDeletion.NAMED
 
 
+class DriftAction(StrEnum):
+    REPORT = "report"
+    HEAL = "heal"
+    ADOPT = "adopt"
+
+
+class DriftPolicy(Model):
+    """What becomes of jobs that were changed by hand.
+
+    `action` is report, heal (the applied commit's version runs again) or adopt (the change is
+    written to the job's file). Differences at the paths of `ignore` are no drift: globs of dotted
+    paths such as `group.*.count`. `delay_ns` passes before a job is healed or adopted.
+    """
+
+    action: str = DriftAction.REPORT
+    ignore: list[str] = []
+    delay_ns: int = 5_000_000_000
+
+
 class PauseRecord(Model):
     """Who last paused or resumed a source, when and why. The name is the one that the client gave.
 
@@ -134,6 +153,7 @@ class Source(Model):
     """Whether the source takes over jobs of removed sources for which it has a file."""
     rollout_deadline_ns: int = 0
     """How long a job of a rollout may make no progress; 0: as the job's own deadlines say."""
+    drift: DriftPolicy = field(default_factory=DriftPolicy)
     pause: PauseRecord = field(default_factory=PauseRecord)
     """Kept by the server: how `paused` came to be what it is."""
     status: SourceStatus = field(default_factory=SourceStatus)

@@ -13,8 +13,10 @@ import msgspec
 from orchgit.model.allocation import DesiredTransition, NetworkStatus, TaskState
 from orchgit.model.base import Model
 from orchgit.model.deployment import DeploymentStatusUpdate
+from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
-from orchgit.model.job import Job, JobSubmission
+from orchgit.model.held_version import HeldVersion
+from orchgit.model.job import ChangedBy, Job, JobSubmission
 from orchgit.model.node import DrainStrategy, Namespace, Node, NodeEvent, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import PlanResult
@@ -68,6 +70,43 @@ class DeregisterJob(Entry, tag="deregister-job", kw_only=True):
     evaluation: Evaluation | None = None
 
 
+class ChangeJob(Entry, tag="change-job", kw_only=True):
+    """As `RegisterJob`, of a job that a source owns; the job's origin says who did it."""
+
+    upsert: JobUpsert
+    changed_by: ChangedBy
+    evaluation: Evaluation | None = None
+
+
+class StopJob(Entry, tag="stop-job", kw_only=True):
+    """As `DeregisterJob`, of a job that a source owns; the job's origin, or, of a purged job, its
+    drift says who did it."""
+
+    deletion: JobDeletion
+    changed_by: ChangedBy
+    evaluation: Evaluation | None = None
+
+
+class DriftNote(Model):
+    namespace: str
+    job_id: str
+    note: str = ""
+
+
+class RecordDrift(Entry, tag="record-drift", kw_only=True):
+    """Store which jobs have drifted and, in `clear` (namespace, job id), which no longer have.
+
+    `notes` are set on jobs that still are recorded as drifted. Jobs of sources that were removed
+    meanwhile are passed over, and so are jobs whose drift was written after the state at `as_of`,
+    from which the entry was computed.
+    """
+
+    as_of: int = 0
+    put: list[JobDrift] = []
+    clear: list[tuple[str, str]] = []
+    notes: list[DriftNote] = []
+
+
 class RefMove(Model):
     """A ref of a built-in repository moves from `old` to `new`; "" stands for "is not there"."""
 
@@ -111,9 +150,11 @@ class ApplyCommit(Entry, tag="apply-commit", kw_only=True):
 class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     """One stage of a commit, whole or not at all (invariant 9); most commits have one stage.
 
-    As `ApplyCommit`, with every field that a rollout has since version 4. `expected_rollout_index`
-    is the modify index of the rollout's record if the rollout waited at its gates. When the applied
-    commit moves, other rollouts of the source that wait are superseded.
+    As `ApplyCommit`, with every field that a rollout has since version 4. `hold` and `unhold`
+    change the held versions; `renew` are (namespace, job id) of jobs that get a new version though
+    they are registered with the same spec. `expected_rollout_index` is the modify index of
+    the rollout's record if the rollout waited at its gates. When the applied commit moves, other
+    rollouts of the source that wait are superseded.
     """
 
     rollout: Rollout
@@ -124,6 +165,9 @@ class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     ref_moves: list[RefMove] = []
     remember: list[AppliedJob] = []
     forget: list[tuple[str, str]] = []
+    hold: list[HeldVersion] = []
+    unhold: list[tuple[str, str]] = []
+    renew: list[tuple[str, str]] = []
     expected_rollout_index: int | None = None
 
 
@@ -142,9 +186,14 @@ class RecordGates(Entry, tag="record-gates", kw_only=True):
 
 
 class RecordProgress(Entry, tag="record-progress", kw_only=True):
-    """As `RecordRollout`, with every field that a rollout has since version 4."""
+    """As `RecordRollout`, with every field that a rollout has since version 4.
+
+    `hold` are versions that this rollout applied and that failed. One of a job that a later rollout
+    of the source changed is left out.
+    """
 
     rollout: Rollout
+    hold: list[HeldVersion] = []
 
 
 class MoveRefs(Entry, tag="move-refs", kw_only=True):
@@ -564,6 +613,9 @@ Command = (
     | ApplyStage
     | RecordProgress
     | RecordGates
+    | ChangeJob
+    | StopJob
+    | RecordDrift
     | RemoveSource
     | SetJobOwner
     | UpdateSourceStatus

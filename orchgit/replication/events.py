@@ -17,6 +17,7 @@ import msgspec
 
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
+from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.event import Event
 from orchgit.model.job import Job
@@ -29,7 +30,7 @@ from orchgit.state.snapshot import Snapshot
 _MAX_WAITING_BATCHES = 1024
 _FILTER_KEYS = ("job_id", "deployment_id", "eval_id", "node_id", "source", "parent_id")
 
-Topical = Job | Evaluation | Allocation | Deployment | Node | Source | Rollout
+Topical = Job | Evaluation | Allocation | Deployment | Node | Source | Rollout | JobDrift
 
 
 @dataclass(slots=True)

@@ -101,14 +101,17 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.ApplyStage,
         commands.RecordProgress,
         commands.RecordGates,
+        commands.ChangeJob,
+        commands.StopJob,
+        commands.RecordDrift,
     ),
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
-    Source: ("gates", "pause"),
+    Source: ("drift", "gates", "pause"),
     SourceStatus: (),
     Rollout: ("gates",),
-    RolloutJob: (),
+    RolloutJob: ("cause", "content_id"),
     PrunePolicy: ("wildcard", "claims"),
 }
 """Fields that servers of version 3 would drop; all have defaults."""

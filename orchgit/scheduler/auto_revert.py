@@ -10,6 +10,9 @@ from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
 from orchgit.model.ownership import with_owner_of
 
+ROLLING_BACK = "rolling back to job version"
+"""In the status description of a deployment whose failure reverted its job."""
+
 
 @dataclass(frozen=True, slots=True)
 class AutoRevert:
@@ -38,9 +41,7 @@ def auto_revert(
             f"{reason} - not rolling back to stable job version {target.version} "
             "as current job has same specification"
         )
-    return AutoRevert(
-        f"{reason} - rolling back to job version {target.version}", with_owner_of(target, current)
-    )
+    return AutoRevert(f"{reason} - {ROLLING_BACK} {target.version}", with_owner_of(target, current))
 
 
 def _is_of(deployment: Deployment, job: Job) -> bool:

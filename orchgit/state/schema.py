@@ -187,9 +187,24 @@ CREATE TABLE applied_jobs (
 CREATE INDEX applied_jobs_by_source ON applied_jobs (source);
 """
 
+_DRIFTED_JOBS = """
+CREATE TABLE drifted_jobs (
+    id TEXT PRIMARY KEY, namespace TEXT NOT NULL, job_id TEXT NOT NULL, source TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX drifted_jobs_by_source ON drifted_jobs (source);
+"""
+
+_HELD_VERSIONS = """
+CREATE TABLE held_versions (
+    id TEXT PRIMARY KEY, namespace TEXT NOT NULL, job_id TEXT NOT NULL, source TEXT NOT NULL,
+    wanted INTEGER NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX held_versions_by_source ON held_versions (source);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
-    *(_FREED_NODES, _APPLIED_JOBS),
+    *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS, _HELD_VERSIONS),
 )
 
 TABLES = (
@@ -205,6 +220,8 @@ TABLES = (
     "rollouts",
     "git_refs",
     "applied_jobs",
+    "drifted_jobs",
+    "held_versions",
     "node_pools",
     "namespaces",
     "scheduler_config",

@@ -11,8 +11,10 @@ from orchgit.state.tables.allocations import AllocationReads
 from orchgit.state.tables.applied_jobs import AppliedJobReads
 from orchgit.state.tables.autopilot_config import AutopilotConfigReads
 from orchgit.state.tables.deployments import DeploymentReads
+from orchgit.state.tables.drifted_jobs import DriftedJobReads
 from orchgit.state.tables.evaluations import EvaluationReads
 from orchgit.state.tables.git_refs import GitRefReads
+from orchgit.state.tables.held_versions import HeldVersionReads
 from orchgit.state.tables.host_volumes import HostVolumeReads
 from orchgit.state.tables.job_submissions import JobSubmissionReads
 from orchgit.state.tables.job_summaries import JobSummaryReads
@@ -42,8 +44,10 @@ class StateReads:
         self.applied_jobs = AppliedJobReads(connection)
         self.autopilot_config = AutopilotConfigReads(connection)
         self.deployments = DeploymentReads(connection)
+        self.drifted_jobs = DriftedJobReads(connection)
         self.evaluations = EvaluationReads(connection)
         self.git_refs = GitRefReads(connection)
+        self.held_versions = HeldVersionReads(connection)
         self.host_volumes = HostVolumeReads(connection)
         self.job_submissions = JobSubmissionReads(connection)
         self.job_summaries = JobSummaryReads(connection)

@@ -14,8 +14,10 @@ from orchgit.state.tables.allocations import AllocationWrites
 from orchgit.state.tables.applied_jobs import AppliedJobWrites
 from orchgit.state.tables.autopilot_config import AutopilotConfigWrites
 from orchgit.state.tables.deployments import DeploymentWrites
+from orchgit.state.tables.drifted_jobs import DriftedJobWrites
 from orchgit.state.tables.evaluations import EvaluationWrites
 from orchgit.state.tables.git_refs import GitRefWrites
+from orchgit.state.tables.held_versions import HeldVersionWrites
 from orchgit.state.tables.host_volumes import HostVolumeWrites
 from orchgit.state.tables.job_submissions import JobSubmissionWrites
 from orchgit.state.tables.job_summaries import JobSummaryWrites
@@ -67,7 +69,9 @@ class WriteTxn:
         self.applied_jobs = AppliedJobWrites(entry)
         self.autopilot_config = AutopilotConfigWrites(entry)
         self.deployments = DeploymentWrites(entry)
+        self.drifted_jobs = DriftedJobWrites(entry)
         self.git_refs = GitRefWrites(entry)
+        self.held_versions = HeldVersionWrites(entry)
         self.host_volumes = HostVolumeWrites(entry)
         self.job_submissions = JobSubmissionWrites(connection)
         self.job_versions = JobVersionWrites(entry)

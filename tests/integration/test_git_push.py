@@ -451,7 +451,13 @@ def test_job_changed_by_hand_is_shown_and_updated_by_the_next_push(tmp_path: Pat
         assert (drifted.job_id, drifted.action) == ("web", "update")
         work.commit({"c.hcl": batch_job("c")})
         answer = await work.push(rig.url("demo"))
-        assert "  ~ web: update 0" in lines(answer.output)
+        shown = lines(answer.output)
+        assert "  ~ web: update 0 (not changed by this commit: changed by hand)" in shown
+        assert "      overwrites version 1, changed by hand: Priority" in shown
+        assert {each.job_id: each.cause for each in rig.rollouts()[0].jobs} == {
+            "c": "commit",
+            "web": "drift",
+        }
         job = rig.job("web")
         assert job is not None
         assert job.priority == 50

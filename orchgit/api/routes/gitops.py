@@ -34,7 +34,7 @@ from orchgit.state.snapshot import Snapshot
 
 MAX_PLAN_BODY_BYTES = 64 * 1024 * 1024
 _KEPT_BY_SERVER = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
-_MERGED = ("Prune", "Gates")
+_MERGED = ("Prune", "Gates", "Drift")
 """Groups of settings, of which a change names some."""
 
 
@@ -227,15 +227,28 @@ async def sync(call: ApiCall) -> Response:
     return call.answer({"Index": index}, index=index)
 
 
+async def drift(call: ApiCall) -> Response:
+    """Returns the jobs that differ from what the applied commits of their sources want."""
+    page, wanted = PageRequest.of(call), call.query.get("source") or None
+    namespace = call.namespaces if "namespace" in call.query else None
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        found = snapshot.drifted_jobs.all(wanted, namespace)
+        return page.apply(found, lambda each: each.id)
+
+    return await answer_list(call, ("drifted_jobs",), read)
+
+
 async def plan(call: ApiCall) -> Response:
     """Returns what a commit with these files would do to `BaseFiles`, or to what is
-    registered now."""
+    registered now. With `Fit`, the scheduler may plan for a minute."""
     body = nomad_json.decode_tree(await call.body(MAX_PLAN_BODY_BYTES))
     base = nomad_json.get(body, "BaseFiles", kind=list)
     planned = await _gitops(call).plan_files(
         call.path["name"],
         _files(nomad_json.get(body, "Files", [])),
         None if base is None else _files(base),
+        nomad_json.get(body, "Fit", False),
     )
     return call.answer(planned)
 
@@ -405,6 +418,7 @@ ENDPOINTS = [
     endpoint("/v1/gitops/source/{name}/sync", put=sync),
     endpoint("/v1/gitops/source/{name}/plan", put=plan),
     endpoint("/v1/gitops/release", put=release),
+    endpoint("/v1/gitops/drift", get=drift),
     endpoint("/v1/gitops/rollouts", get=rollouts),
     endpoint("/v1/gitops/rollout/{rollout_id}", get=rollout, delete=forget),
     endpoint("/v1/gitops/rollout/{rollout_id}/revert", put=revert),

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
+from orchgit.api.caller import changed_by
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
@@ -28,6 +29,7 @@ async def scale(call: ApiCall) -> Response:
         count=count,
         error=nomad_json.get(body, "Error", False),
         policy_override=nomad_json.get(body, "PolicyOverride", False),
+        changed_by=changed_by(call, "scale"),
     )
     done = await scale_job(call.context, call.namespace, call.path["job_id"], request)
     return registered_answer(call, done, known_leader=True)

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_object, blocking_read
 from orchgit.api.call import ApiCall
+from orchgit.api.caller import changed_by
 from orchgit.api.errors import text_response
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
@@ -61,6 +62,7 @@ async def revert(call: ApiCall) -> Response:
         call.path["job_id"],
         nomad_json.get(body, "JobVersion", 0),
         enforce,
+        changed_by(call, "revert"),
     )
     return registered_answer(call, done, read=True)
 

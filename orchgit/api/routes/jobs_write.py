@@ -7,6 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
+from orchgit.api.caller import changed_by
 from orchgit.api.routes.jobs_read import list_jobs, read_job
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
@@ -39,6 +40,7 @@ async def _register(call: ApiCall, given: JobBody) -> Response:
         eval_priority=nomad_json.get(body, "EvalPriority", 0),
         submission=submission_of_body(body, job),
         in_thread=given.is_large,
+        changed_by=changed_by(call, "register"),
     )
     done = await register_job(call.context, job, options)
     return registered_answer(call, done)
@@ -75,10 +77,12 @@ def warnings_text(warnings: Any) -> str:
 
 
 async def deregister(call: ApiCall) -> Response:
+    purge = call.flag("purge")
     options = DeregisterOptions(
-        purge=call.flag("purge"),
+        purge=purge,
         no_shutdown_delay=call.flag("no_shutdown_delay"),
         eval_priority=call.number("eval_priority"),
+        changed_by=changed_by(call, "purge" if purge else "stop"),
     )
     done = await deregister_job(call.context, call.namespace, call.path["job_id"], options)
     return registered_answer(call, done, more={"VolumeEvalID": "", "VolumeEvalIndex": 0})

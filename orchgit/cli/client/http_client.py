@@ -11,9 +11,11 @@ from urllib.parse import quote
 
 import httpx
 
+from orchgit import __version__
 from orchgit.cli.client.first_server import FirstServer
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
+from orchgit.cli.user_name import user_name
 from orchgit.errors import OrchgitError
 
 _UNHEALTHY = 429
@@ -58,7 +60,12 @@ class ApiClient:
         self._params = {
             key: value for key, value in (("namespace", namespace), ("region", region)) if value
         }
-        headers = {"X-Nomad-Token": token} if token else {}
+        headers = {"User-Agent": f"orchgit/{__version__}"}
+        if token:
+            headers["X-Nomad-Token"] = token
+        if user := user_name():
+            # A claim: the server cannot check it.
+            headers["X-Orchgit-User"] = quote(user, safe=" @._-")
         self._http = httpx.Client(
             base_url=_ANY_SERVER,
             headers=headers,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
-from orchgit.cli.commands.eval import failure_lines
 from orchgit.cli.job_files.working_tree import (
     TreeFile,
     committed_files,
@@ -16,13 +20,29 @@ from orchgit.cli.job_files.working_tree import (
     top_level,
     working_files,
 )
-from orchgit.cli.options import connected, formatted, option, verbose_option
-from orchgit.cli.printing.diff_text import count_text, print_job_diff
+from orchgit.cli.options import (
+    connected,
+    formatted,
+    option,
+    option_field,
+    options_of,
+    verbose_option,
+)
+from orchgit.cli.printing.diff_text import print_job_diff
 from orchgit.cli.printing.output import console, plain
 from orchgit.cli.printing.output_format import OutputFormat
-from orchgit.errors import OrchgitError
+from orchgit.errors import InvalidInputError, OrchgitError
+from orchgit.gitops.commits.fit_markdown import PlannedCommit, comment_text
+from orchgit.gitops.commits.fit_text import (
+    JobKey,
+    blocked_lines,
+    counts_text,
+    fit_lines,
+    verdict_text,
+)
+from orchgit.model.fit import FitReport, JobFit
 
-NO_CHANGE, CHANGES, ERROR = 0, 1, 255
+NO_CHANGE, CHANGES, DOES_NOT_FIT, ERROR = 0, 1, 2, 255
 
 ACTION_STYLES = {
     "create": "[green]create[/green]",
@@ -31,10 +51,20 @@ ACTION_STYLES = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class FitOptions:
+    fit: bool = option_field("fit", is_flag=True, help="Show whether all of it fits, and why not.")
+    markdown: bool = option_field(
+        "markdown", is_flag=True, help="Write the plan as a comment for a pull request."
+    )
+    out: str | None = option_field("o", help="Write to this file.")
+
+
 @click.command("diff")
 @click.argument("revision", required=False)
 @option("source", help="The source to compare with; by default that of the git remote.")
 @option("C", dest="directory", default=".", help="A directory of the working tree.")
+@options_of(FitOptions, "fit_options")
 @formatted
 @verbose_option
 @connected
@@ -43,34 +73,68 @@ def diff(
     revision: str | None,
     source: str | None,
     directory: str,
+    fit_options: FitOptions,
     output: OutputFormat,
     verbose: bool,
 ) -> None:
     """Show what a push of this working tree would change, with its uncommitted files.
 
     With REVISION: what a push of that commit would change. With REV1..REV2: what changes between
-    two commits, whatever runs now. Exit code 0: no job changes, 1: some job changes, 255: error.
+    two commits, whatever runs now. With -fit, all jobs are planned together on the cluster as it
+    is. Exit code 0: no job changes, 1: some job changes, 2: with -fit, it does not fit, 255: error.
     """
     try:
-        plan = _plan(client, Path(directory), revision, source)
+        plan = _plan(client, Path(directory), revision, source, fit_options)
+        with _written_to(fit_options.out):
+            if fit_options.markdown:
+                click.echo(comment_text(_planned_commit(plan)), nl=False)
+            elif not output.printed(plan):
+                _show(plan, verbose)
+                _show_fit(plan, fit_options.fit)
     except OrchgitError as error:
         click.echo(f"Error: {error}", err=True)
         raise SystemExit(ERROR) from error
-    if not output.printed(plan):
-        _show(plan, verbose)
     if plan["Problems"]:
         raise SystemExit(ERROR)
+    if fit_options.fit and not plan["Fit"]["Fits"]:
+        raise SystemExit(DOES_NOT_FIT)
     changed = any(job["Action"] != "unchanged" for job in plan["Jobs"])
     raise SystemExit(CHANGES if changed else NO_CHANGE)
 
 
+@contextmanager
+def _written_to(path: str | None) -> Iterator[None]:
+    """Writes what is printed to the file; raises InvalidInputError if it cannot be written."""
+    if path is None:
+        yield
+        return
+    text = io.StringIO()
+    with redirect_stdout(text):
+        yield
+    try:
+        Path(path).write_text(text.getvalue(), "utf-8")
+    except OSError as error:
+        raise InvalidInputError(f"cannot write {path}: {error.strerror}") from error
+
+
 def _plan(
-    client: ApiClient, directory: Path, revision: str | None, source: str | None
+    client: ApiClient,
+    directory: Path,
+    revision: str | None,
+    source: str | None,
+    options: FitOptions,
 ) -> dict[str, Any]:
     root = top_level(directory)
     name = source or remote_source_name(root) or _only_source(client)
     body: dict[str, Any] = {}
+    if options.fit:
+        body["Fit"] = True
     if revision and ".." in revision:
+        if options.fit:
+            raise InvalidInputError(
+                f"cannot tell whether {revision} fits: a range is compared without the cluster; "
+                "name one commit"
+            )
         old, _, new = revision.partition("..")
         body["BaseFiles"] = _encoded(committed_files(root, old or "HEAD"))
         body["Files"] = _encoded(committed_files(root, new or "HEAD"))
@@ -117,19 +181,43 @@ def _show(plan: dict[str, Any], verbose: bool) -> None:
         )
 
 
+def _show_fit(plan: dict[str, Any], wanted: bool) -> None:
+    """Prints the fit report if it is wanted, else one line if the plan does not fit."""
+    if not plan.get("Fit") or plan["Problems"]:
+        return
+    fit = msgspec.convert(plan["Fit"], FitReport)
+    if wanted:
+        click.echo("\nWill it fit?")
+        for line in fit_lines(fit, _actions(plan)):
+            click.echo(line)
+    elif not fit.fits:
+        click.echo(f"{verdict_text(fit)}. `orchgit diff -fit` shows more.")
+
+
+def _actions(plan: dict[str, Any]) -> dict[JobKey, str]:
+    return {(job["Namespace"], job["JobID"]): job["Action"] for job in plan["Jobs"]}
+
+
+def _planned_commit(plan: dict[str, Any]) -> PlannedCommit:
+    return PlannedCommit(
+        source=plan["Source"],
+        actions=_actions(plan),
+        unchanged=plan["Summary"]["Unchanged"],
+        problems=plan["Problems"],
+        warnings=plan["Warnings"],
+        fit=msgspec.convert(plan["Fit"], FitReport) if plan.get("Fit") else None,
+        plan_hash=plan["PlanHash"],
+    )
+
+
 def _show_job(job: dict[str, Any], verbose: bool) -> None:
     where = f" ({job['File']}:{job['Line']})" if job.get("File") else ""
     console().print(f"{ACTION_STYLES[job['Action']]} [bold]{plain(job['JobID'])}[/bold]{where}")
     if job.get("Diff") and job["Action"] == "update":
         print_job_diff(job["Diff"], verbose)
-    groups = (job.get("Annotations") or {}).get("DesiredTGUpdates") or {}
-    for group, counts in sorted(groups.items()):
-        text = count_text(counts)
-        if text:
-            console().print(f"    group {plain(group)}: {text}")
-    for group, metric in sorted((job.get("FailedTGAllocs") or {}).items()):
-        console().print(f"    [yellow]group {plain(group)} cannot be placed:[/yellow]")
-        for line in failure_lines(metric):
-            console().print(f"      * {plain(line)}")
-    for warning in job.get("Warnings") or []:
-        console().print(f"    [yellow]warning:[/yellow] {plain(warning)}")
+    fit = msgspec.convert(job["Fit"], JobFit) if job.get("Fit") else JobFit()
+    for group in fit.groups:
+        if text := counts_text([group]):
+            console().print(f"    group {plain(group.name)}: {text}")
+    for line in blocked_lines(fit):
+        console().print(f"    [yellow]{plain(line)}[/yellow]")

@@ -11,7 +11,7 @@ from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.job_files.job_files import read_input
 from orchgit.cli.options import connected, detach_option, named_values, option, yes_option
 from orchgit.cli.printing.monitor import monitor_evaluation
-from orchgit.cli.printing.output import console, short
+from orchgit.cli.printing.output import console, plain, short
 from orchgit.whole_number import whole_number
 
 
@@ -170,6 +170,8 @@ def _follow(
     detach: bool,
     with_deployment: bool = True,
 ) -> None:
+    if answer.get("Warnings"):
+        console().print(f"[yellow]Warnings:[/yellow]\n{plain(answer['Warnings'])}")
     if not answer.get("EvalID"):
         return
     console().print(f"==> Job {found['ID']!r}: evaluation {short(answer['EvalID'])}")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.commands.source_drift import show_drift
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
 from orchgit.cli.printing.output import ago, duration, pairs, plain, short, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -182,6 +183,18 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
             ("Quarantined", ", ".join(short(each) for each in seen["Quarantined"])),
         )
     )
+
+
+@source.command("drift")
+@click.argument("name", required=False)
+@formatted
+@connected
+def drift(client: ApiClient, name: str | None, output: OutputFormat) -> None:
+    """Show jobs that differ from what the applied commit of their source wants, and who did it."""
+    found = client.get("/v1/gitops/drift", source=name)
+    if output.printed(found):
+        return
+    show_drift(found)
 
 
 @source.command("sync")

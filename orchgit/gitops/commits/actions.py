@@ -10,14 +10,16 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from msgspec.structs import replace as replace_fields
 
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
-from orchgit.jobdiff.spec import same_spec
+from orchgit.jobdiff.spec import bare_spec, same_spec
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job
 from orchgit.model.ownership import owner_of
-from orchgit.model.rollout import JobAction
+from orchgit.model.rollout import ChangeCause, JobAction
 from orchgit.model.source import ClaimDeletion, PrunePolicy
 
 DELETE_TRAILER = "Orchgit-Delete"
@@ -45,13 +47,29 @@ class RegisteredJob:
 
 
 @dataclass(frozen=True, slots=True)
+class HandChange:
+    """How a job differs from what the applied commit wants. `version` is the registered version, -1
+    if the job is not registered any more; `fields` are the names of what differs."""
+
+    version: int
+    is_stopped: bool = False
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Action:
-    """One change of one job. `desired` is None for a deletion, `registered` for a new job."""
+    """One change of one job. `desired` is None for a deletion, `registered` for a new job.
+
+    `by_hand` says what people changed of the job since the applied commit, which the action
+    overwrites.
+    """
 
     kind: JobAction
     key: JobKey
     desired: DesiredJob | None
     registered: RegisteredJob | None
+    cause: ChangeCause = ChangeCause.COMMIT
+    by_hand: HandChange | None = None
 
     @property
     def expected_modify_index(self) -> int:
@@ -65,7 +83,7 @@ class Actions:
 
     Any of `problems` refuses the whole commit. `kept` are jobs without a file that stay because the
     source does not prune; `released` are jobs with a file that were released from the source, and
-    stay as they are.
+    stay as they are. `held` are versions that the commit has and does not apply.
     """
 
     changes: tuple[Action, ...]
@@ -73,6 +91,7 @@ class Actions:
     problems: tuple[str, ...] = ()
     kept: tuple[JobKey, ...] = ()
     released: tuple[JobKey, ...] = ()
+    held: tuple[HeldVersion, ...] = ()
 
     def of(self, kind: JobAction) -> list[Action]:
         """Returns the changes of one kind."""
@@ -98,24 +117,32 @@ def plan_actions(
     may_delete: Collection[str],
     unchanged: Collection[JobKey] = (),
     adopt: bool = False,
+    held: Mapping[JobKey, HeldVersion] = MappingProxyType({}),
 ) -> Actions:
     """Returns what to do so that the source's registered jobs become the desired ones.
 
     `unchanged` are further jobs of the source for which nothing is to be done. `registered` holds
     the source's other jobs, and every job that `desired` names. `may_delete` are the job ids (or
     `namespace/id`) of the commit's `Orchgit-Delete:` lines. With `adopt` the source takes over jobs
-    of removed sources; jobs that never had a source are always taken over.
+    of removed sources; jobs that never had a source are always taken over. A job in `held` stays
+    as it is registered, and becomes the source's if it was not.
     """
     changes: list[Action] = []
     same: list[JobKey] = list(unchanged)
     problems: list[str] = []
     released: list[JobKey] = []
+    kept_back: list[HeldVersion] = []
     for key, wanted in desired.items():
         known = registered.get(key)
         if known is not None and not known.job.stop and known.was_released_from(source):
             released.append(key)
             continue
         problems.extend(_ownership_problems(source, wanted, known, adopt))
+        if key in held:
+            kept_back.append(held[key])
+            action = _takeover(source, key, wanted, known)
+            changes += [action] if action is not None else []
+            continue
         action = _upsert(source, key, wanted, known)
         if action is None:
             same.append(key)
@@ -128,8 +155,17 @@ def plan_actions(
         if known.source == source and not known.job.stop and not known.job.parent_id
     ]
     gone = sorted(key for key in managed if key not in desired)
+    kept_back += [held[key] for key in gone if key in held]
+    gone = [key for key in gone if key not in held]
     if not prune.enabled:
-        return Actions(tuple(changes), tuple(same), tuple(problems), tuple(gone), tuple(released))
+        return Actions(
+            changes=tuple(changes),
+            unchanged=tuple(same),
+            problems=tuple(problems),
+            kept=tuple(gone),
+            released=tuple(released),
+            held=tuple(kept_back),
+        )
     owned_count = len(unchanged) + len(managed)
     problems.extend(_claim_problems(gone, registered, may_delete, prune))
     unnamed = [key for key in gone if not _may_delete(key, may_delete, prune)]
@@ -140,7 +176,13 @@ def plan_actions(
             f"the last jobs add '{DELETE_TRAILER}: {unnamed[0][1]}' lines to the commit message"
         )
     changes += [Action(JobAction.DELETE, key, None, registered[key]) for key in gone]
-    return Actions(tuple(changes), tuple(same), tuple(problems), released=tuple(released))
+    return Actions(
+        changes=tuple(changes),
+        unchanged=tuple(same),
+        problems=tuple(problems),
+        released=tuple(released),
+        held=tuple(kept_back),
+    )
 
 
 def _upsert(
@@ -152,6 +194,15 @@ def _upsert(
     if same_spec(known.job, scaled.job) and known.source == source:
         return None
     return Action(JobAction.UPDATE, key, scaled, known)
+
+
+def _takeover(
+    source: str, key: JobKey, wanted: DesiredJob, known: RegisteredJob | None
+) -> Action | None:
+    """Returns the change that makes the source the owner of a job whose spec stays as it is."""
+    if known is None or known.job.stop or known.source == source:
+        return None
+    return Action(JobAction.UPDATE, key, replace(wanted, job=bare_spec(known.job)), known)
 
 
 def is_registered_as_wanted(source: str, wanted: DesiredJob, known: RegisteredJob | None) -> bool:

@@ -11,6 +11,7 @@ from orchgit.gitops.commits.actions import delete_trailers
 from orchgit.gitops.commits.log_entry import (
     deletions_of,
     plan_hash,
+    records_of,
     refused_rollout,
     rollout_of,
     upserts_of,
@@ -22,7 +23,8 @@ from orchgit.gitops.commits.plan import (
     plan_between,
     plan_commit,
 )
-from orchgit.gitops.commits.source_cache import SourceCache
+from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
+from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
 from orchgit.gitops.gates.permit import FREE, Permit
 from orchgit.gitops.git.repository import CommitInfo, Repository
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
@@ -44,15 +46,16 @@ class ReadCommit:
     """A commit that was read whole.
 
     `may_delete` names the jobs that `Orchgit-Delete:` lines of its messages give leave to delete.
-    `previous_jobs` are the applied commit's jobs, for a source whose status does not yet say which
-    jobs it applied.
+    `applied_jobs` are the applied commit's jobs. `source` has the settings that the files were read
+    with.
     """
 
     info: CommitInfo
     tree: FileTree
     discovery: Discovery
     may_delete: frozenset[str] = frozenset()
-    previous_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
+    applied_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
+    source: Source | None = None
 
     def refuse_problems(self, plan: CommitPlan) -> None:
         """Raises JobFileError with every problem of the commit's plan, if it has any."""
@@ -61,6 +64,20 @@ class ReadCommit:
                 f"cannot apply commit {self.info.commit.id[:12]}:\n" + "\n".join(plan.problems),
                 plan.problems,
             )
+
+
+def applied_jobs(
+    repository: Repository, source: Source, cache: SourceCache
+) -> Mapping[JobKey, DesiredJob]:
+    """Returns the jobs of the applied commit, from the cache if it has them. None are known where
+    this server lacks the commit."""
+    applied = source.status.applied_commit
+    known = cache.commit_jobs
+    if known is not None and known.is_applied(source):
+        return known.jobs
+    if not applied or not repository.has_commit(applied):
+        return {}
+    return cache.discoverer.discover(CommitTree(repository, applied), source).jobs
 
 
 class CommitApplier:
@@ -93,10 +110,8 @@ class CommitApplier:
             discovery = cache.discoverer.discover(tree, source)
             applied = source.status.applied_commit
             messages = repository.messages_between(commit_id, applied) or [info.message]
-            previous = {}
-            if applied and not source.status.remembers_jobs and repository.has_commit(applied):
-                previous = cache.discoverer.discover(CommitTree(repository, applied), source).jobs
-            return ReadCommit(info, tree, discovery, delete_trailers(messages), previous)
+            before = applied_jobs(repository, source, cache)
+            return ReadCommit(info, tree, discovery, delete_trailers(messages), before, source)
 
         return await asyncio.to_thread(read)
 
@@ -105,12 +120,9 @@ class CommitApplier:
         read: ReadCommit,
         source_name: str,
         cache: SourceCache,
-        rerun: frozenset[JobKey] = frozenset(),
+        request: PlanRequest = NO_REQUEST,
     ) -> CommitPlan:
-        """Plans the commit against the newest state.
-
-        With `rerun`, the plan creates only these jobs of the applied commit, though they have run.
-        """
+        """Plans the commit against the newest state."""
 
         def plan() -> CommitPlan:
             with self._context.snapshot() as snapshot:
@@ -123,8 +135,8 @@ class CommitApplier:
                     snapshot,
                     read.may_delete,
                     last_applied=cache.last_applied_for(source),
-                    previous_jobs=read.previous_jobs,
-                    rerun=rerun,
+                    applied_jobs=read.applied_jobs,
+                    request=request,
                     job_max_count=self._context.job_max_count,
                 )
 
@@ -168,8 +180,8 @@ class CommitApplier:
                     upserts=upserts_of(plan, wanted, texts),
                     deletions=deletions_of(plan),
                     ref_moves=ref_moves,
-                    remember=plan.run_once.remember,
-                    forget=plan.run_once.forget,
+                    records=records_of(plan, now_ns),
+                    renew=plan.request.jobs,
                 )
             except ConflictError:
                 plan = await self._replan(read, plan, cache)
@@ -178,6 +190,8 @@ class CommitApplier:
             with self._context.snapshot() as snapshot:
                 indexes = snapshot.jobs.modify_indexes_of_source(plan.source.name)
             cache.applied_commit = read.info.commit.id
+            settings = read.source or plan.source
+            cache.commit_jobs = CommitJobs(cache.applied_commit, settings, read.discovery.jobs)
             cache.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
             return rollout
         raise ConflictError(
@@ -193,7 +207,7 @@ class CommitApplier:
             return snapshot.rollouts.get(permit.waiting.id)
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, cache: SourceCache) -> CommitPlan:
-        again = await self.plan(read, plan.source.name, cache, plan.rerun)
+        again = await self.plan(read, plan.source.name, cache, plan.request)
         if again.source.status.applied_commit != plan.source.status.applied_commit:
             raise ConflictError(
                 f"cannot apply commit {read.info.commit.id[:12]}: source {plan.source.name!r} "

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 
-from orchgit.model.fit import FitReport, GroupFit, JobFit
+from orchgit.model.fit import Capacity, FitReport, GroupFit, JobFit
+from orchgit.model.rollout import JobAction
+
+SIGNS: Mapping[str, str] = {JobAction.CREATE: "+", JobAction.UPDATE: "~", JobAction.DELETE: "-"}
+JobKey = tuple[str, str]
 
 _MAX_REASONS = 3
+_MAX_PREEMPTED = 20
+_MAX_IDS = 5
+_MAX_CAPACITIES = 50
+_NUMBERS = (2, 4, 5, 6, 7)
+"""The columns of `CAPACITY_HEADER` that hold numbers."""
 
 
 def counts_text(groups: Sequence[GroupFit]) -> str:
@@ -63,17 +73,95 @@ def blocked_lines(fit: JobFit) -> Iterable[str]:
 def verdict_text(fit: FitReport) -> str:
     """Returns one sentence: whether everything fits, and if not, what is missing."""
     if fit.error:
-        return f"Nobody knows whether it fits: {fit.error}"
-    wanted = sum(group.wanted for group in fit.groups)
+        return f"Unknown whether it fits: {fit.error}"
     canaries = sum(group.canaries_blocked for group in fit.groups)
+    wanted = sum(group.wanted for group in fit.groups) + canaries
     causes = []
     if fit.blocked:
-        causes.append(f"{fit.blocked} of {wanted + canaries} new allocations find no node")
+        causes.append(f"{fit.blocked} of {wanted} new allocations find no node")
     if unqualified := sum(group.no_node_qualifies for group in fit.groups):
         causes.append(f"no node qualifies for {unqualified} group{'s' * (unqualified != 1)}")
-    if fit.not_planned:
-        some = f"{fit.not_planned} job{'s' * (fit.not_planned != 1)}"
-        causes.append(f"{some} not planned, as the time for planning was over")
+    left_out = f"{fit.not_planned} job{'s' * (fit.not_planned != 1)} not planned: no time left"
     if causes:
-        return f"Does not fit: {'; '.join(causes)}"
+        return f"Does not fit: {'; '.join([*causes, left_out] if fit.not_planned else causes)}"
+    if fit.not_planned:
+        return f"Unknown whether it fits: {left_out}"
+    if not wanted:
+        return "Fits: no new allocation is needed"
     return f"Fits: {wanted} of {wanted} new allocations find a node"
+
+
+def fit_lines(fit: FitReport, actions: Mapping[JobKey, str], columns: int = 80) -> Iterable[str]:
+    """Yields the whole report in lines of at most `columns` characters; names and ids are never
+    cut, and run over. `actions` are create, update or delete, by job."""
+    yield from _wrapped(verdict_text(fit), "", columns)
+    for job in fit.jobs:
+        sign = SIGNS.get(actions.get((job.namespace, job.job_id), ""), " ")
+        yield from _wrapped(f"{sign} {name_of(job)}: {job_text(job)}", "  ", columns)
+        for line in blocked_lines(job):
+            yield from _wrapped(line, "      ", columns)
+    for line in preempted_lines(fit):
+        yield from _wrapped(line, "  ", columns)
+    if fit.capacity:
+        yield ""
+        yield from _aligned(capacity_rows(fit.capacity))
+
+
+def name_of(job: JobFit) -> str:
+    """Returns the job's id, with its namespace if that is not `default`."""
+    return job.job_id if job.namespace == "default" else f"{job.namespace}/{job.job_id}"
+
+
+def preempted_lines(fit: FitReport) -> Iterable[str]:
+    """Yields a line for each job that loses allocations to one of the change."""
+    lost: dict[tuple[str, str], list[str]] = {}
+    for each in fit.preempted:
+        lost.setdefault((each.job_id, each.preempted_by), []).append(each.alloc_id[:8])
+    for (job_id, preempted_by), ids in list(lost.items())[:_MAX_PREEMPTED]:
+        more = ", ..." if len(ids) > _MAX_IDS else ""
+        yield (
+            f"! {job_id}: {len(ids)} preempted by {preempted_by} "
+            f"({', '.join(ids[:_MAX_IDS])}{more})"
+        )
+    if len(lost) > _MAX_PREEMPTED:
+        yield f"! and of {len(lost) - _MAX_PREEMPTED} more jobs"
+
+
+CAPACITY_HEADER = ("Pool", "Datacenter", "Nodes", "Resource", "Total", "Before", "After", "Largest")
+
+
+def capacity_rows(capacity: Sequence[Capacity]) -> list[tuple[str, ...]]:
+    """Returns the header and three rows for each pool and datacenter: what is free of cpu (MHz),
+    memory and disk (MiB), before and after, and the most on one node after."""
+    rows: list[tuple[str, ...]] = [CAPACITY_HEADER]
+    for each in capacity[:_MAX_CAPACITIES]:
+        rooms = (each.total, each.free_before, each.free_after, each.largest_free)
+        for name, values in (
+            ("cpu MHz", [room.cpu for room in rooms]),
+            ("memory MiB", [room.memory_mb for room in rooms]),
+            ("disk MiB", [room.disk_mb for room in rooms]),
+        ):
+            place = (each.node_pool, each.datacenter, str(each.nodes))
+            rows.append((*place, name, *map(str, values)))
+    return rows
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.rjust(width) if at in _NUMBERS else cell.ljust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        yield "  ".join(cells).rstrip()
+
+
+def _wrapped(text: str, indent: str, columns: int) -> list[str]:
+    return textwrap.wrap(
+        text,
+        columns,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}    ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

@@ -43,7 +43,7 @@ class Forecaster(Protocol):
 class SchedulerForecaster:
     """Asks the scheduler by a dry run, for at most `budget_s`."""
 
-    def __init__(self, dry_run: DryRun, budget_s: float = 2.0) -> None:
+    def __init__(self, dry_run: DryRun, budget_s: float = 1.0) -> None:
         self._dry_run = dry_run
         self._budget_s = budget_s
 

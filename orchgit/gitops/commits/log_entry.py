@@ -17,6 +17,7 @@ from orchgit.model.job import JobOrigin, JobSubmission
 from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 from orchgit.model.source import Source
 from orchgit.replication.commands import JobDeletion, JobUpsert
+from orchgit.services.gitops.rollouts import RecordsChange
 
 _MAX_PROBLEMS = 200
 PLANNED = "planned"
@@ -85,6 +86,7 @@ def _rollout_job(action: Action) -> RolloutJob:
         namespace=namespace,
         job_id=job_id,
         action=action.kind,
+        cause=action.cause,
         job_version=known.version + 1 if known is not None else 0,
     )
     if action.desired is None:
@@ -93,6 +95,7 @@ def _rollout_job(action: Action) -> RolloutJob:
         return replace(job, job_type=known.type, file=origin.file, line=origin.line)
     return replace(
         job,
+        content_id=action.desired.content_id,
         job_type=action.desired.job.type,
         file=action.desired.path,
         line=action.desired.line,
@@ -130,6 +133,14 @@ def upserts_of(plan: CommitPlan, rollout: Rollout, texts: Mapping[JobKey, str]) 
             )
         upserts.append(JobUpsert(job, submission, action.expected_modify_index))
     return upserts
+
+
+def records_of(plan: CommitPlan, now_ns: int) -> RecordsChange:
+    """Returns what the plan records beside the jobs; new held versions are held from `now_ns`."""
+    hold = [replace(each, since_ns=each.since_ns or now_ns) for each in plan.holds.hold]
+    return RecordsChange(
+        plan.run_once.remember, plan.run_once.forget, tuple(hold), plan.holds.unhold
+    )
 
 
 def deletions_of(plan: CommitPlan) -> list[JobDeletion]:

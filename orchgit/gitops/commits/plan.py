@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, ValidationError
 from orchgit.gitops.commits.actions import (
+    Action,
     Actions,
     RegisteredJob,
     is_registered_as_wanted,
     plan_actions,
     release_command,
 )
+from orchgit.gitops.commits.causes import with_causes
+from orchgit.gitops.commits.holds import HoldChange, held_jobs, hold_change
+from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
 from orchgit.gitops.commits.run_once import (
     RunOnceChange,
     finished_jobs,
@@ -25,8 +30,11 @@ from orchgit.gitops.commits.run_once import (
 from orchgit.gitops.gates.policy import narrowed_prune
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
+from orchgit.gitops.rollouts.failed_versions import failed_versions
+from orchgit.gitops.rollouts.tracker import judge
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job, JobOrigin
-from orchgit.model.rollout import JobAction
+from orchgit.model.rollout import ChangeCause, JobAction
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
@@ -40,8 +48,8 @@ class CommitPlan:
     """What applying a commit would do.
 
     The jobs in `actions` have passed admission. A plan with `problems` must not be applied;
-    `warnings` are for the commit's author. `rerun`, if not empty, names the only jobs that the plan
-    creates, though they have run before.
+    `warnings` are for the commit's author. `request` is what the plan was asked for beyond the
+    commit, and `holds` how the held versions change.
     """
 
     source: Source
@@ -49,13 +57,14 @@ class CommitPlan:
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
     run_once: RunOnceChange = field(default_factory=RunOnceChange)
-    rerun: frozenset[JobKey] = frozenset()
+    request: PlanRequest = NO_REQUEST
+    holds: HoldChange = field(default_factory=HoldChange)
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Why a commit is applied now. `kind` is push, webhook, poll, watch, api or revert; `reverts`
-    is the id of the rollout that a revert takes back."""
+    """Why a commit is applied now. `kind` is push, webhook, poll, watch, api, retry or revert;
+    `reverts` is the id of the rollout that a revert takes back."""
 
     kind: str
     pusher: str = ""
@@ -88,8 +97,8 @@ def plan_commit(
     snapshot: Snapshot,
     may_delete: Collection[str] = (),
     last_applied: Mapping[JobKey, LastApplied] | None = None,
-    previous_jobs: Mapping[JobKey, DesiredJob] | None = None,
-    rerun: frozenset[JobKey] = frozenset(),
+    applied_jobs: Mapping[JobKey, DesiredJob] = MappingProxyType({}),
+    request: PlanRequest = NO_REQUEST,
     job_max_count: int = JOB_MAX_COUNT,
 ) -> CommitPlan:
     """Returns the plan of a commit against one snapshot.
@@ -98,9 +107,12 @@ def plan_commit(
     commit wants unchanged, and that nobody changed since, is not looked at again. Of the others,
     those that are registered exactly as wanted (nearly all, after a restart) skip admission.
 
-    A job that runs once and that the source has recorded is not created again unless `rerun` names
-    it. `previous_jobs`: see `ReadCommit`.
+    A job that runs once and that the source has recorded is not created again unless the request
+    names it. A held version is not applied unless the request names it. `applied_jobs` are the jobs
+    of the applied commit.
     """
+    known_holds, failed = _held_versions(source.name, snapshot)
+    held = held_jobs(discovery.jobs, (*known_holds, *failed), request)
     indexes = snapshot.jobs.modify_indexes_of_source(source.name)
     cached = last_applied or {}
     unchanged = {
@@ -108,36 +120,104 @@ def plan_commit(
         for key, job in discovery.jobs.items()
         if (known := cached.get(key)) is not None
         and known.desired is job
+        and key not in held
+        and key not in request.jobs
         and indexes.get(key) == known.job_modify_index
     }
     unsure = {key: job for key, job in discovery.jobs.items() if key not in unchanged}
     keys = (set(indexes) - unchanged) | set(unsure)
     registered = _registered(snapshot, source.name, keys, unsure)
-    records = run_once_records(snapshot, source.name, previous_jobs or {})
+    unrecorded = {} if source.status.remembers_jobs else applied_jobs
+    records = run_once_records(snapshot, source.name, unrecorded)
     recorded = unchanged if source.status.remembers_jobs else frozenset()
     run_once = run_once_change(source.name, discovery.jobs, records, recorded)
-    unchanged = unchanged | (finished_jobs(unsure, registered, records) - rerun)
+    unchanged = unchanged | (finished_jobs(unsure, registered, records) - request.jobs)
     for key, job in unsure.items():
+        if key in request.jobs:
+            continue
         finished = with_fields(job, job=completed(job.job))
         if is_registered_as_wanted(source.name, finished, registered.get(key)):
             unchanged.add(key)
     changed = {key: job for key, job in unsure.items() if key not in unchanged}
-    admitted, problems, warnings = _admit_all(changed, snapshot, job_max_count)
+    kept_back = {key: job for key, job in changed.items() if key in held}
+    admitted, problems, warnings = _admit_all(
+        {key: job for key, job in changed.items() if key not in held}, snapshot, job_max_count
+    )
     actions = plan_actions(
         source.name,
-        admitted,
+        admitted | kept_back,
         {key: known for key, known in registered.items() if key not in unchanged},
         narrowed_prune(source.prune, discovery.policy.prune),
         may_delete,
         unchanged=sorted(unchanged),
         adopt=source.adopt,
+        held=held,
     )
-    if rerun:  # what else has drifted waits for the next commit
-        wanted = [a for a in actions.changes if a.key in rerun and a.kind is not JobAction.DELETE]
-        actions = Actions(tuple(wanted), (), actions.problems)
+    actions = with_fields(
+        actions,
+        changes=with_causes(source.name, actions.changes, applied_jobs, held, request.jobs),
+    )
+    holds = hold_change(source.name, discovery.jobs, applied_jobs, known_holds, failed, request)
+    if request.jobs:  # what else has drifted waits for the next commit
+        actions = _only_asked(actions, admitted, registered, request)
+        holds = HoldChange(unhold=tuple(key for key in holds.unhold if key in request.jobs))
     warnings += [_released_warning(discovery.jobs[key]) for key in actions.released]
     problems = [*discovery.problems, *problems, *actions.problems]
-    return CommitPlan(source, actions, tuple(problems), tuple(warnings), run_once, rerun)
+    return CommitPlan(
+        source=source,
+        actions=actions,
+        problems=tuple(problems),
+        warnings=tuple(warnings),
+        run_once=run_once,
+        request=request,
+        holds=holds,
+    )
+
+
+def _held_versions(
+    source: str, snapshot: Snapshot
+) -> tuple[Sequence[HeldVersion], Sequence[HeldVersion]]:
+    """Returns the stored held versions of the source and of removed sources, and the versions that
+    failed and of which no log entry says so yet."""
+    known = [
+        *snapshot.held_versions.known_of_source(""),
+        *snapshot.held_versions.known_of_source(source),
+    ]
+    stored = {(each.key, each.rollout_id) for each in known}
+    failed: list[HeldVersion] = []
+    for rollout in snapshot.rollouts.active():
+        if rollout.source != source:
+            continue
+        after = judge(snapshot, rollout, now_ns=0, patience_ns=0)
+        applied = snapshot.rollouts.applied_after(rollout)
+        later = {(job.namespace, job.job_id) for each in applied for job in each.jobs}
+        failed += [
+            each
+            for each in failed_versions(snapshot, rollout, after, now_ns=0)
+            if each.key not in later and (each.key, rollout.id) not in stored
+        ]
+    return known, failed
+
+
+def _only_asked(
+    actions: Actions,
+    admitted: Mapping[JobKey, DesiredJob],
+    registered: Mapping[JobKey, RegisteredJob],
+    request: PlanRequest,
+) -> Actions:
+    """Returns the changes of the jobs that a person asks for. One that is registered as wanted
+    already is registered again."""
+    changes = [
+        each
+        for each in actions.changes
+        if each.key in request.jobs and each.kind is not JobAction.DELETE
+    ]
+    changes += [
+        Action(JobAction.UPDATE, key, admitted[key], registered[key], ChangeCause.RETRY)
+        for key in actions.unchanged
+        if key in request.jobs
+    ]
+    return Actions(tuple(changes), (), actions.problems)
 
 
 def _released_warning(wanted: DesiredJob) -> str:

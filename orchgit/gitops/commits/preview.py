@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from orchgit.errors import TooLargeError
 from orchgit.gitops.commits.actions import Action
-from orchgit.gitops.commits.applier import ReadCommit
+from orchgit.gitops.commits.applier import ReadCommit, applied_jobs
+from orchgit.gitops.commits.causes import hand_change_text
 from orchgit.gitops.commits.fit_text import blocked_lines
 from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.gatekeeper import Gatekeeper
+from orchgit.gitops.commits.holds import held_text
 from orchgit.gitops.commits.log_entry import plan_hash
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.commits.services import CommitServices
@@ -23,11 +25,29 @@ from orchgit.model.base import Model
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.fit import FitReport, JobFit
 from orchgit.model.gates import GateDecision
-from orchgit.model.rollout import Commit
+from orchgit.model.held_version import HeldVersion
+from orchgit.model.rollout import ChangeCause, Commit
 from orchgit.model.source import Source
 
-PREVIEW_BUDGET_S = 60.0
-"""How long the scheduler may plan for `orchgit diff`; the jobs left then are counted."""
+FIT_BUDGET_S = 60.0
+"""How long the scheduler may plan for `orchgit diff -fit`; the jobs left then are counted."""
+
+
+class PreviewHandChange(Model):
+    """What people changed of a job since the applied commit, and what the commit would overwrite.
+    `version` is -1 for a job that was purged."""
+
+    version: int
+    stopped: bool = False
+    fields: list[str] = []
+    text: str = ""
+
+
+class PreviewHeld(Model):
+    """A version that the files have and that would not be applied; `text` says why."""
+
+    version: HeldVersion
+    text: str = ""
 
 
 class PreviewJob(Model):
@@ -42,6 +62,8 @@ class PreviewJob(Model):
     diff: JobDiff | None = None
     desired_tg_updates: dict[str, DesiredUpdates] = {}
     unplaced: list[str] = []
+    cause: str = ChangeCause.COMMIT
+    by_hand: PreviewHandChange | None = None
     fit: JobFit | None = None
 
 
@@ -55,6 +77,7 @@ class Preview(Model):
     applied_commit: str = ""
     jobs: list[PreviewJob] = []
     unchanged: int = 0
+    held: list[PreviewHeld] = []
     problems: list[str] = []
     warnings: list[str] = []
     plan_hash: str = ""
@@ -70,16 +93,21 @@ class Previewer:
     services: CommitServices
     gatekeeper: Gatekeeper
 
-    async def of_files(self, source_name: str, files: Mapping[str, bytes]) -> Preview:
+    async def of_files(
+        self, source_name: str, files: Mapping[str, bytes], fit: bool = False
+    ) -> Preview:
         """Returns what a commit of `files` would do now. `files` are a whole work tree, by path
-        from its root: a job whose file is not among them would be deleted."""
+        from its root: a job whose file is not among them would be deleted. With `fit` the scheduler
+        may plan for `FIT_BUDGET_S`, else as long as for a push."""
         source = self.services.applier.source(source_name)
-        read = await self._read(files, source)
         cache = self.services.caches.of(source_name)
+        repository = self.services.mirrors.get(source_name).open()
+        before = await asyncio.to_thread(applied_jobs, repository, source, cache)
+        read = replace(await self._read(files, source), applied_jobs=before)
         plan = await self.services.applier.plan(read, source_name, cache)
         if plan.problems:
             return _preview_of(plan, None)
-        forecast = await self.gatekeeper.forecaster.forecast(plan, PREVIEW_BUDGET_S)
+        forecast = await self.gatekeeper.forecaster.forecast(plan, FIT_BUDGET_S if fit else None)
         preview = _preview_of(plan, forecast)
         verdict = await self.gatekeeper.verdict(read, plan, forecast)
         preview.gates = verdict.record.decisions
@@ -116,6 +144,7 @@ def _preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
         applied_commit=plan.source.status.applied_commit,
         jobs=_jobs(plan.actions.changes, forecast or Forecast()),
         unchanged=len(plan.actions.unchanged),
+        held=[PreviewHeld(each, held_text(each)) for each in plan.actions.held],
         problems=list(plan.problems),
         warnings=list(plan.warnings),
         plan_hash=plan_hash(plan),
@@ -142,7 +171,13 @@ def _job(
         action=action.kind,
         diff=diff_jobs(old, new),
         desired_tg_updates=dict(desired_updates),
+        cause=action.cause,
     )
+    if action.by_hand is not None:
+        change = action.by_hand
+        job.by_hand = PreviewHandChange(
+            change.version, change.is_stopped, list(change.fields), hand_change_text(change)
+        )
     if action.desired is not None:
         job.file, job.line = action.desired.path, action.desired.line
     if fit is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.gitops.commits.plan import Trigger
+from orchgit.gitops.commits.plan_request import PlanRequest
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.model.job import JobStatus
@@ -55,7 +56,7 @@ class Rerunner:
             complete = [key for key in keys if self._is_registered_and_complete(source.name, key)]
             for namespace, job_id in complete:
                 await deregister_job(self.services.context, namespace, job_id, DeregisterOptions())
-            plan = await applier.plan(read, source.name, cache, frozenset(keys))
+            plan = await applier.plan(read, source.name, cache, PlanRequest(frozenset(keys)))
             read.refuse_problems(plan)
             return await applier.apply(read, plan, Trigger("api"), cache)
 

@@ -7,22 +7,15 @@ when a person asks for it.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-import msgspec
-
 from orchgit.gitops.commits.actions import RegisteredJob
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
-from orchgit.jobdiff.spec import bare_spec
-from orchgit.model.job import Job
 from orchgit.model.ownership import runs_once
 from orchgit.model.source import AppliedJob
-from orchgit.services.jobs.admission import completed
+from orchgit.services.jobs.spec_id import spec_id_of
 from orchgit.state.snapshot import StateReads
-
-_ENCODER = msgspec.msgpack.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +28,12 @@ class RunOnceChange:
 
 
 def run_once_records(
-    snapshot: StateReads, source: str, previous_jobs: Mapping[JobKey, DesiredJob]
+    snapshot: StateReads, source: str, unrecorded: Mapping[JobKey, DesiredJob]
 ) -> dict[JobKey, AppliedJob]:
     """Returns what is recorded of jobs that run once: the source's own, and those of removed
-    sources, so that a source that takes a file over does not repeat its work. `previous_jobs`
-    stand for what an earlier version of the program did not record."""
-    found = {key: _record(job, "") for key, job in previous_jobs.items() if runs_once(job.job)}
+    sources, so that a source that takes a file over does not repeat its work. `unrecorded`
+    are applied jobs that an earlier version of the program did not record."""
+    found = {key: _record(job, "") for key, job in unrecorded.items() if runs_once(job.job)}
     for row in (*snapshot.applied_jobs.of_source(""), *snapshot.applied_jobs.of_source(source)):
         found[row.namespace, row.job_id] = row
     return found
@@ -91,7 +84,7 @@ def _is_same_work(job: DesiredJob, applied: AppliedJob) -> bool:
     an edit may leave the job as it was. Neither is a reason to repeat work."""
     if job.content_id and job.content_id == applied.content_id:
         return True
-    return _spec_id(job.job) == applied.spec_id
+    return spec_id_of(job.job) == applied.spec_id
 
 
 def _record(job: DesiredJob, source: str) -> AppliedJob:
@@ -101,9 +94,5 @@ def _record(job: DesiredJob, source: str) -> AppliedJob:
         job_id=job_id,
         source=source,
         content_id=job.content_id,
-        spec_id=_spec_id(job.job),
+        spec_id=spec_id_of(job.job),
     )
-
-
-def _spec_id(job: Job) -> str:
-    return hashlib.sha256(_ENCODER.encode(bare_spec(completed(job)))).hexdigest()

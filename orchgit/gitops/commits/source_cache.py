@@ -10,21 +10,42 @@ from dataclasses import dataclass, field
 
 from orchgit.gitops.commits.plan import LastApplied
 from orchgit.gitops.parsing.cache import ParseCache
-from orchgit.gitops.parsing.desired import JobKey
+from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discoverer
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
 from orchgit.model.source import Source
 
 
+@dataclass(frozen=True, slots=True)
+class CommitJobs:
+    """The jobs of one commit as its files define them, read with the settings of `source`."""
+
+    commit_id: str
+    source: Source
+    jobs: Mapping[JobKey, DesiredJob]
+
+    def is_applied(self, source: Source) -> bool:
+        """Returns whether the commit is the applied one, and the settings with which its files are
+        read are the same."""
+        same_commit = self.commit_id == source.status.applied_commit
+        return same_commit and _read_settings(self.source) == _read_settings(source)
+
+
+def _read_settings(source: Source) -> tuple[object, ...]:
+    return (source.namespace, source.paths, source.variables, source.var_files)
+
+
 @dataclass(slots=True)
 class SourceCache:
     """The cache of one source. `last_applied` holds the jobs of `applied_commit` as they were
-    registered; the state's own applied commit invalidates it."""
+    registered; the state's own applied commit invalidates it. `commit_jobs` are all jobs of the
+    applied commit, or of one before it."""
 
     discoverer: Discoverer
     applied_commit: str = ""
     last_applied: Mapping[JobKey, LastApplied] = field(default_factory=dict)
+    commit_jobs: CommitJobs | None = None
 
     def last_applied_for(self, source: Source) -> Mapping[JobKey, LastApplied] | None:
         """Returns the cached jobs, or None where the state names another commit as applied."""

@@ -5,16 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from orchgit.gitops.commits.actions import Action
-from orchgit.gitops.commits.fit_text import blocked_lines, counts_text, job_text, verdict_text
+from orchgit.gitops.commits.causes import hand_change_text
+from orchgit.gitops.commits.fit_text import (
+    SIGNS,
+    blocked_lines,
+    counts_text,
+    job_text,
+    preempted_lines,
+    verdict_text,
+)
+from orchgit.gitops.commits.holds import held_text
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.rollouts.health import ENDED, JobProgress
 from orchgit.model.fit import FitReport, JobFit
 from orchgit.model.gates import RolloutGates
 from orchgit.model.job import Job
-from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
+from orchgit.model.rollout import ChangeCause, Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 
 _MARKS: dict[str, str] = {JobProgress.HEALTHY: "ok", JobProgress.SUPERSEDED: ">>"}
-_SIGNS = {JobAction.CREATE: "+", JobAction.UPDATE: "~", JobAction.DELETE: "-"}
+_CAUSES = {
+    ChangeCause.DRIFT: "not changed by this commit: changed by hand",
+    ChangeCause.RETRY: "retried",
+    ChangeCause.RELEASE: "not changed by this commit: taken over",
+}
 _MAX_LISTED = 50
 _MAX_EXPLAINED = 10
 _MAX_PROBLEMS = 200
@@ -26,15 +39,22 @@ def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str
     yield f'Plan for {commit.id[:8]} "{commit.subject}"'
     for action in changes[:_MAX_LISTED]:
         job_fit = fits.get(action.key)
-        yield f"  {_SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}"
+        why = f" ({_CAUSES[action.cause]})" if action.cause in _CAUSES else ""
+        yield f"  {SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}{why}"
+        if action.by_hand is not None:
+            yield f"      overwrites {hand_change_text(action.by_hand)}"
         yield from (f"      {reason}" for reason in (blocked_lines(job_fit) if job_fit else ()))
     if len(changes) > _MAX_LISTED:
         yield f"  ... and {len(changes) - _MAX_LISTED} more"
+    yield from (f"  ! {each.job_id}: {held_text(each)}" for each in plan.actions.held[:_MAX_LISTED])
+    if plan.actions.held:
+        yield f"    `orchgit source retry {plan.source.name} -job JOB` applies a held version again"
     if plan.actions.unchanged:
         yield f"  = {len(plan.actions.unchanged)} unchanged"
     if plan.actions.kept:
         yield f"  . {len(plan.actions.kept)} without a file, kept because the source does not prune"
     yield from (f"  warning: {warning}" for warning in plan.warnings[:_MAX_LISTED])
+    yield from (f"  {line}" for line in preempted_lines(fit))
     if not fit.fits:
         yield f"  {verdict_text(fit)}"
 

@@ -7,14 +7,16 @@ its status changed. All input is in the state, so a new leader goes on where the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, UnavailableError
+from orchgit.gitops.rollouts.failed_versions import failed_versions
 from orchgit.gitops.rollouts.health import ENDED, Deadline, JobView, judge_job, judge_rollout
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.rollout import JobAction, Rollout, RolloutJob
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.rollouts import record_rollout
@@ -41,6 +43,16 @@ class TrackerConfig:
     busy_wait_s: float = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A rollout as it is stored and as a snapshot shows it, and the versions that failed since it
+    was stored."""
+
+    before: Rollout
+    after: Rollout
+    failed: Sequence[HeldVersion]
+
+
 class RolloutTracker:
     """Judges active rollouts, and tells those who follow one."""
 
@@ -60,13 +72,15 @@ class RolloutTracker:
                 started_s = self._context.clock.monotonic_s()
                 try:
                     index, judged = await asyncio.to_thread(self._judged)
-                    for before, after in judged:
-                        await self._publish(before, after)
+                    for each in judged:
+                        await self._publish(each)
                 except OrchgitError as error:
                     _log.warning("cannot judge rollouts", error=str(error))
                     await self._context.clock.sleep(1.0)
                     continue
-                active = any(after.was_applied and not after.is_terminal for _, after in judged)
+                active = any(
+                    each.after.was_applied and not each.after.is_terminal for each in judged
+                )
                 spent_s = self._context.clock.monotonic_s() - started_s
                 await self._wait_for_change(index, active, max(self._config.pause_s, 4 * spent_s))
         finally:
@@ -83,28 +97,35 @@ class RolloutTracker:
         await self._context.clock.sleep(pause_s)
         await watch.wait(_TABLES, index, self._config.busy_wait_s)
 
-    def _judged(self) -> tuple[int, list[tuple[Rollout, Rollout]]]:
-        """Returns the index of a snapshot, and each active rollout before and after judgement."""
+    def _judged(self) -> tuple[int, list[Judgement]]:
+        """Returns the index of a snapshot, and the judgement of each active rollout."""
         now_ns = self._context.now_ns()
         patience_ns = int(self._config.patience_s * 1e9)
         with self._context.snapshot() as snapshot:
             active = snapshot.rollouts.active()
-            judged = [(r, judge(snapshot, r, now_ns, patience_ns)) for r in active]
+            judged = []
+            for before in active:
+                after = judge(snapshot, before, now_ns, patience_ns)
+                failed = failed_versions(snapshot, before, after, now_ns)
+                judged.append(Judgement(before, after, failed))
             known = {rollout.id for rollout in active}
             for rollout_id, latest in list(self._latest.items()):
                 # Somebody else ended it: it was reverted, rejected or superseded.
                 if not latest.is_terminal and rollout_id not in known:
                     ended = snapshot.rollouts.get(rollout_id)
-                    judged += [(ended, ended)] if ended is not None else []
+                    judged += [Judgement(ended, ended, ())] if ended is not None else []
             return snapshot.index, judged
 
-    async def _publish(self, before: Rollout, after: Rollout) -> None:
-        """Records a change that is due in the log, and tells those who follow the rollout."""
+    async def _publish(self, judgement: Judgement) -> None:
+        """Records a change that is due in the log, and tells those who follow the rollout. The
+        versions that failed are held from the same entry on."""
+        before, after = judgement.before, judgement.after
         known = self._latest.get(after.id)
         if known is not None and _shows(known) == _shows(after):
             return
-        if after.was_applied and not before.is_terminal and self._is_due(before, after):
-            await record_rollout(self._context, after)
+        is_open = after.was_applied and not before.is_terminal
+        if judgement.failed or (is_open and self._is_due(before, after)):
+            await record_rollout(self._context, after, judgement.failed)
             self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
         async with self._news:
             while len(self._latest) >= _MAX_LATEST:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from orchgit.errors import ConflictError, NotFoundError, RefusedError
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import JobOrigin
 from orchgit.model.ownership import owner_of
 from orchgit.model.rollout import Rollout, RolloutStatus
@@ -51,7 +52,11 @@ def apply_rollout(
         why = f"superseded by commit {command.rollout.commit.id[:8]}"
         _end_waiting(txn, source.name, command.now_ns, why, effects, command.rollout.id)
     _move_refs(txn, source.name, command.ref_moves)
-    upserted = [upsert_job(txn, upsert, effects) for upsert in command.upserts]
+    renewed = set(command.renew) if isinstance(command, ApplyStage) else set()
+    upserted = [
+        upsert_job(txn, upsert, effects, (upsert.job.namespace, upsert.job.id) in renewed)
+        for upsert in command.upserts
+    ]
     deleted = [delete_job(txn, deletion, effects) for deletion in command.deletions]
     results = {(result.namespace, result.job_id): result for result in upserted + deleted}
     for evaluation in command.evaluations:
@@ -85,6 +90,22 @@ def apply_commit(txn: WriteTxn, command: ApplyCommit | ApplyStage, effects: Effe
         source.status.remembers_jobs = True
         _store_source(txn, source, effects)
     return rollout
+
+
+def apply_stage(txn: WriteTxn, command: ApplyStage, effects: Effects) -> Rollout:
+    """As `apply_commit`, and store which versions are held from now on."""
+    rollout = apply_commit(txn, command, effects)
+    txn.held_versions.delete_all(command.unhold)
+    _hold(txn, command.hold)
+    return rollout
+
+
+def _hold(txn: WriteTxn, held: list[HeldVersion]) -> None:
+    for each in held:
+        known = txn.held_versions.get(each.namespace, each.job_id)
+        each.create_index = known.create_index if known else txn.index
+        each.modify_index = txn.index
+    txn.held_versions.put_all(held)
 
 
 def _commit(commit: str) -> str:
@@ -162,6 +183,16 @@ def record_rollout(
     _store_rollout(txn, command.rollout, effects)
 
 
+def record_progress(txn: WriteTxn, command: RecordProgress, effects: Effects) -> None:
+    """As `record_rollout`, and hold the versions that failed, unless a later rollout replaced
+    them."""
+    record_rollout(txn, command, effects)
+    if command.hold and txn.sources.get(command.rollout.source) is not None:
+        applied = txn.rollouts.applied_after(command.rollout)
+        later = {(job.namespace, job.job_id) for rollout in applied for job in rollout.jobs}
+        _hold(txn, [each for each in command.hold if each.key not in later])
+
+
 def _store_rollout(
     txn: WriteTxn, rollout: Rollout, effects: Effects, is_applied_now: bool = False
 ) -> None:
@@ -222,9 +253,14 @@ def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> Non
     for namespace, job_id in txn.jobs.keys_of_source(source.name):
         _set_owner(txn, namespace, job_id, "", former_source=source.name)
     applied = txn.applied_jobs.of_source(source.name)
+    held = txn.held_versions.known_of_source(source.name)
     if command.stop:
         txn.applied_jobs.delete_all([(each.namespace, each.job_id) for each in applied])
+        txn.held_versions.delete_all([each.key for each in held])
     else:
+        txn.held_versions.put_all(
+            [msgspec.structs.replace(each, source="", modify_index=txn.index) for each in held]
+        )
         txn.applied_jobs.put_all(
             [msgspec.structs.replace(each, source="", modify_index=txn.index) for each in applied]
         )

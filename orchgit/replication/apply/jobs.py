@@ -8,16 +8,19 @@ from orchgit.errors import ConflictError, NotFoundError
 from orchgit.jobdiff.spec import same_spec
 from orchgit.model.base import Model
 from orchgit.model.evaluation import Evaluation
-from orchgit.model.job import Job, JobStatus
+from orchgit.model.job import ChangedBy, Job, JobOrigin, JobStatus
 from orchgit.model.ownership import owner_of
+from orchgit.replication.apply.drift import note_purge
 from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.commands import (
+    ChangeJob,
     DeregisterJob,
     JobDeletion,
     JobUpsert,
     RecordPeriodicLaunch,
     RegisterJob,
     SetJobStability,
+    StopJob,
 )
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
@@ -48,6 +51,28 @@ def register_job(txn: WriteTxn, command: RegisterJob, effects: Effects) -> JobRe
 def deregister_job(txn: WriteTxn, command: DeregisterJob, effects: Effects) -> JobResult:
     result = delete_job(txn, command.deletion, effects)
     return _evaluated(txn, result, command.evaluation, effects, "JobDeregistered")
+
+
+def change_job(txn: WriteTxn, command: ChangeJob, effects: Effects) -> JobResult:
+    job = command.upsert.job
+    known = txn.jobs.get(job.namespace, job.id)
+    job.origin = _origin_changed_by(job, command.changed_by, known)
+    result = upsert_job(txn, command.upsert, effects)
+    return _evaluated(txn, result, command.evaluation, effects, "JobRegistered")
+
+
+def stop_job(txn: WriteTxn, command: StopJob, effects: Effects) -> JobResult:
+    result = delete_job(txn, command.deletion, effects, command.changed_by)
+    return _evaluated(txn, result, command.evaluation, effects, "JobDeregistered")
+
+
+def _origin_changed_by(job: Job, changed_by: ChangedBy, known: Job | None) -> JobOrigin:
+    """Returns the origin of `job`, the next version of `known`, with who changed it."""
+    version = known.version + 1 if known is not None else 0
+    return msgspec.structs.replace(
+        job.origin or JobOrigin(),
+        changed_by=msgspec.structs.replace(changed_by, version=version),
+    )
 
 
 def _evaluated(
@@ -88,8 +113,11 @@ def check_modify_index(known: Job | None, expected: int | None, job_id: str) -> 
     )
 
 
-def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
-    """Store a new version of the job, unless it is registered with the same spec."""
+def upsert_job(
+    txn: WriteTxn, upsert: JobUpsert, effects: Effects, renew: bool = False
+) -> JobResult:
+    """Store a new version of the job, unless it is registered with the same spec; with `renew` also
+    then."""
     job = upsert.job
     if _stored_as_new(txn, upsert):
         return _registered(txn, upsert, effects)
@@ -100,7 +128,7 @@ def upsert_job(txn: WriteTxn, upsert: JobUpsert, effects: Effects) -> JobResult:
             f"cannot register job {job.id!r}: there is no namespace {job.namespace!r}; create it "
             "first"
         )
-    if known is not None and same_spec(known, job):
+    if known is not None and not renew and same_spec(known, job):
         if job.origin is not None and job.origin.source != owner_of(known):
             txn.jobs.put(msgspec.structs.replace(known, origin=job.origin, modify_index=txn.index))
         return _result(known, changed=False)
@@ -183,8 +211,16 @@ def _drop_old_versions(txn: WriteTxn, job: Job) -> None:
         txn.jobs.drop_version(job, old.version)
 
 
-def delete_job(txn: WriteTxn, deletion: JobDeletion, effects: Effects) -> JobResult:
-    """Stop a job by a new version with `stop`, or purge it with all that belongs to it."""
+def delete_job(
+    txn: WriteTxn,
+    deletion: JobDeletion,
+    effects: Effects,
+    changed_by: ChangedBy | None = None,
+) -> JobResult:
+    """Stop a job by a new version with `stop`, or purge it with all that belongs to it.
+
+    `changed_by` is the person who does it; None: the job's source, or the server itself.
+    """
     known = txn.jobs.get(deletion.namespace, deletion.job_id)
     if known is None:
         raise NotFoundError(
@@ -194,11 +230,15 @@ def delete_job(txn: WriteTxn, deletion: JobDeletion, effects: Effects) -> JobRes
     check_modify_index(known, deletion.expected_modify_index, known.id)
     effects.note(txn.index, "JobDeregistered", known)
     if deletion.purge:
+        if changed_by is not None:
+            note_purge(txn, known, changed_by, effects)
         _purge(txn, known)
         return _result(known, changed=True)
     if known.stop:
         return _result(known, changed=False)
     stopped = msgspec.structs.replace(known, stop=True)
+    if changed_by is not None:
+        stopped.origin = _origin_changed_by(stopped, changed_by, known)
     store_version(txn, stopped, known)
     return _result(stopped, changed=True)
 

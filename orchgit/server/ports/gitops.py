@@ -83,9 +83,10 @@ class ApiGitops:
         source: str,
         files: Sequence[tuple[str, bytes]],
         base_files: Sequence[tuple[str, bytes]] | None = None,
+        fit: bool = False,
     ) -> Mapping[str, Any]:
         base = None if base_files is None else dict(base_files)
-        preview = await self._gitops.preview_files(source, dict(files), base)
+        preview = await self._gitops.preview_files(source, dict(files), base, fit)
         value: dict[str, Any] = msgspec.to_builtins(preview)
         for job in value["Jobs"]:
             job["Annotations"] = {"DesiredTGUpdates": job["DesiredTGUpdates"]}

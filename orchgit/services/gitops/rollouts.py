@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
 
 from orchgit.errors import NotFoundError, NotUnderstoodError
 from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job
 from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import AppliedJob
@@ -29,6 +31,20 @@ from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
 
 
+@dataclass(frozen=True, slots=True)
+class RecordsChange:
+    """What a commit's entry writes beside the jobs: jobs that run once (`remember`, `forget`) and
+    held versions (`hold`, `unhold`). Keys are (namespace, job id)."""
+
+    remember: Sequence[AppliedJob] = ()
+    forget: Sequence[tuple[str, str]] = ()
+    hold: Sequence[HeldVersion] = ()
+    unhold: Sequence[tuple[str, str]] = ()
+
+
+NO_RECORDS = RecordsChange()
+
+
 async def apply_rollout(
     context: UseCaseContext,
     rollout: Rollout,
@@ -37,15 +53,16 @@ async def apply_rollout(
     upserts: Sequence[JobUpsert],
     deletions: Sequence[JobDeletion] = (),
     ref_moves: Sequence[RefMove] = (),
-    remember: Sequence[AppliedJob] = (),
-    forget: Sequence[tuple[str, str]] = (),
+    records: RecordsChange = NO_RECORDS,
+    renew: Collection[tuple[str, str]] = (),
 ) -> tuple[int, Rollout]:
     """Commits one rollout whole (invariant 9); returns (index, the rollout as stored).
 
-    `upserts` hold admitted jobs; `remember` and `forget` change the source's memory of jobs that
-    run once. While a server of an earlier version is a member, nothing is remembered. Each job that
-    runs by itself gets an evaluation, which `rollout.jobs` names. `rollout.modify_index` is that of
-    its record if it waited at its gates, else 0.
+    `upserts` hold admitted jobs; those that `renew` names, as (namespace, id), get a new version
+    even if they are registered so. While a server of an earlier version is a member, the `records`
+    that it does not know are left out. Each job that runs by itself gets an evaluation, which
+    `rollout.jobs` names. `rollout.modify_index` is that of its record if it waited at its
+    gates, else 0.
 
     Raises ConflictError when the source or a job changed meanwhile: nothing has been changed then,
     and the caller computes the rollout again.
@@ -70,8 +87,11 @@ async def apply_rollout(
         deletions=list(deletions),
         evaluations=evaluations,
         ref_moves=list(ref_moves),
-        remember=list(remember),
-        forget=list(forget),
+        remember=list(records.remember),
+        forget=list(records.forget),
+        hold=list(records.hold),
+        unhold=list(records.unhold),
+        renew=sorted(renew),
         expected_rollout_index=rollout.modify_index or None,
     )
     try:
@@ -88,6 +108,7 @@ async def _apply_for_earlier_versions(
     fields = msgspec.structs.asdict(stage)
     del fields["expected_rollout_index"]  # nothing waits while such a server is a member
     fields["rollout"] = rollout = _for_version_3(stage.rollout)
+    del fields["hold"], fields["unhold"], fields["renew"]
     try:
         return (await context.propose(ApplyCommit(**fields))).index, rollout
     except NotUnderstoodError:
@@ -127,11 +148,18 @@ async def record_gates(
     return (await context.propose(entry)).index
 
 
-async def record_rollout(context: UseCaseContext, rollout: Rollout) -> int:
-    """Stores a rollout's progress, or a commit that was refused."""
+async def record_rollout(
+    context: UseCaseContext, rollout: Rollout, hold: Sequence[HeldVersion] = ()
+) -> int:
+    """Stores a rollout's progress, or a commit that was refused.
+
+    `hold` are the versions that failed in it. While a server of an earlier version is a member,
+    they are not held.
+    """
     now_ns = context.now_ns()
+    entry = RecordProgress(now_ns=now_ns, rollout=rollout, hold=list(hold))
     try:
-        applied = await context.propose(RecordProgress(now_ns=now_ns, rollout=rollout))
+        applied = await context.propose(entry)
     except NotUnderstoodError:
         earlier = RecordRollout(now_ns=now_ns, rollout=_for_version_3(rollout))
         applied = await context.propose(earlier)

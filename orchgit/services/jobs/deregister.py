@@ -6,18 +6,22 @@ from dataclasses import dataclass
 
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
-from orchgit.model.job import Job
-from orchgit.replication.commands import DeregisterJob, JobDeletion, UpdateAllocTransitions
+from orchgit.model.job import ChangedBy, Job
+from orchgit.replication.commands import JobDeletion, UpdateAllocTransitions
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_to_run
+from orchgit.services.jobs.by_hand import deregister_by_hand, source_warnings
 from orchgit.services.jobs.register import JobRegistration, job_modify_index
 
 
 @dataclass(frozen=True, slots=True)
 class DeregisterOptions:
+    """How a job is stopped; `changed_by` is the person who does it."""
+
     purge: bool = False
     no_shutdown_delay: bool = False
     eval_priority: int = 0
+    changed_by: ChangedBy | None = None
 
 
 async def deregister_job(
@@ -35,14 +39,14 @@ async def deregister_job(
         context, job, EvalTrigger.JOB_DEREGISTER, priority=options.eval_priority
     )
     deletion = JobDeletion(namespace, job_id, purge=options.purge)
-    applied = await context.propose(
-        DeregisterJob(now_ns=context.now_ns(), deletion=deletion, evaluation=evaluation)
-    )
+    warnings = () if options.changed_by is None else source_warnings(context, job)
+    applied = await deregister_by_hand(context, job, deletion, evaluation, options.changed_by)
     return JobRegistration(
         index=applied.index,
         job_modify_index=job_modify_index(applied),
         eval_id=evaluation.id if evaluation else "",
         eval_create_index=applied.index if evaluation else 0,
+        warnings=warnings,
     )
 
 

@@ -10,14 +10,15 @@ from msgspec.structs import replace
 
 from orchgit.errors import RefusedError
 from orchgit.model.evaluation import EvalTrigger
-from orchgit.model.job import Job, JobSubmission
-from orchgit.model.ownership import owner_of, with_owner_of
+from orchgit.model.job import ChangedBy, Job, JobSubmission
+from orchgit.model.ownership import with_owner_of
 from orchgit.raft_node.proposal import Applied
 from orchgit.replication.apply.jobs import JobResult
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.commands import JobUpsert
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.admission import completed, judged
+from orchgit.services.jobs.by_hand import register_by_hand, source_warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,7 @@ class RegisterOptions:
 
     `enforce_index` None is unconditional, 0 requires a new job, any other value is the expected
     JobModifyIndex. `in_thread` is for a job so large that judging it would block the event loop.
+    `changed_by` is the person who does it; it is recorded of jobs that a source owns.
     """
 
     enforce_index: int | None = None
@@ -44,6 +46,7 @@ class RegisterOptions:
     eval_priority: int = 0
     submission: JobSubmission | None = None
     in_thread: bool = False
+    changed_by: ChangedBy | None = None
 
 
 async def register_job(
@@ -70,31 +73,16 @@ async def register_job(
     evaluation = evaluation_to_run(
         context, job, EvalTrigger.JOB_REGISTER, priority=options.eval_priority
     )
-    command = RegisterJob(
-        now_ns=context.now_ns(),
-        upsert=JobUpsert(job, options.submission, options.enforce_index),
-        evaluation=evaluation,
-    )
+    upsert = JobUpsert(job, options.submission, options.enforce_index)
     refusal = f"Enforcing job modify index {options.enforce_index}: the job changed meanwhile"
-    applied = await context.propose_or_refuse(command, refusal)
+    applied = await register_by_hand(context, upsert, evaluation, options.changed_by, refusal)
     return JobRegistration(
         index=applied.index,
         job_modify_index=job_modify_index(applied),
         eval_id=evaluation.id if evaluation else "",
         eval_create_index=applied.index if evaluation else 0,
-        warnings=(*admitted.warnings, *_owner_warnings(job)),
+        warnings=(*admitted.warnings, *source_warnings(context, job)),
     )
-
-
-def _owner_warnings(job: Job) -> list[str]:
-    """Warns an operator who changes a source's job by hand."""
-    source = owner_of(job)
-    if not source:
-        return []
-    return [
-        f'job "{job.id}" belongs to source "{source}": the next commit puts it back as its file '
-        "says; `orchgit source release` takes it out of the source"
-    ]
 
 
 def job_modify_index(applied: Applied) -> int:

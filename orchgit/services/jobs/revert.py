@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from orchgit.errors import NotFoundError, RefusedError
+from orchgit.model.job import ChangedBy
 from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.register import JobRegistration, RegisterOptions, register_job
 
@@ -13,6 +14,7 @@ async def revert_job(
     job_id: str,
     version: int,
     enforce_version: int | None = None,
+    changed_by: ChangedBy | None = None,
 ) -> JobRegistration:
     """Registers the earlier version.
 
@@ -34,5 +36,7 @@ async def revert_job(
         raise RefusedError(
             f'job "{job_id}" in namespace "{namespace}" at version {version} not found'
         )
-    options = RegisterOptions(enforce_index=current.job_modify_index, submission=submission)
+    options = RegisterOptions(
+        enforce_index=current.job_modify_index, submission=submission, changed_by=changed_by
+    )
     return await register_job(context, earlier, options)

@@ -9,22 +9,24 @@ from msgspec.structs import replace
 from orchgit.errors import InvalidInputError, NotFoundError
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.group import TaskGroup
-from orchgit.model.job import Job
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.model.job import ChangedBy, Job
+from orchgit.replication.commands import JobUpsert
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_to_run
+from orchgit.services.jobs.by_hand import register_by_hand, source_warnings
 from orchgit.services.jobs.register import JobRegistration, job_modify_index
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleRequest:
     """What a caller sends. With `count` None or `error`, an event is recorded and nothing
-    scaled."""
+    scaled. `changed_by` is the person or autoscaler that sent it."""
 
     group: str
     count: int | None = None
     error: bool = False
     policy_override: bool = False
+    changed_by: ChangedBy | None = None
 
 
 async def scale_job(
@@ -47,7 +49,7 @@ async def scale_job(
     if deployment is not None and deployment.is_active and deployment.job_version == job.version:
         raise InvalidInputError("job scaling blocked due to active deployment")
     _check_total(job, group, request.count, context.job_max_count)
-    return await _register(context, job, group, request.count)
+    return await _register(context, job, group, request.count, request.changed_by)
 
 
 def _group(job: Job, name: str) -> TaskGroup:
@@ -83,15 +85,24 @@ def _check_total(job: Job, group: TaskGroup, count: int, limit: int) -> None:
 
 
 async def _register(
-    context: UseCaseContext, job: Job, group: TaskGroup, count: int
+    context: UseCaseContext,
+    job: Job,
+    group: TaskGroup,
+    count: int,
+    changed_by: ChangedBy | None,
 ) -> JobRegistration:
     groups = [replace(each, count=count) if each is group else each for each in job.task_groups]
     changed = replace(job, task_groups=groups, submit_time_ns=context.now_ns())
     evaluation = evaluation_to_run(context, changed, EvalTrigger.JOB_SCALE)
     upsert = JobUpsert(changed, expected_modify_index=job.job_modify_index)
-    command = RegisterJob(now_ns=context.now_ns(), upsert=upsert, evaluation=evaluation)
     refusal = "cannot scale the job: it was changed meanwhile; read it again"
-    applied = await context.propose_or_refuse(command, refusal)
-    eval_id = evaluation.id if evaluation else ""
-    index = applied.index
-    return JobRegistration(index, job_modify_index(applied), eval_id, index if eval_id else 0)
+    applied = await register_by_hand(context, upsert, evaluation, changed_by, refusal)
+    # The count of a group with an enabled policy is the autoscaler's, whatever the file says.
+    is_scaled = group.scaling is not None and group.scaling.enabled
+    return JobRegistration(
+        index=applied.index,
+        job_modify_index=job_modify_index(applied),
+        eval_id=evaluation.id if evaluation else "",
+        eval_create_index=applied.index if evaluation else 0,
+        warnings=() if is_scaled else source_warnings(context, job),
+    )

@@ -83,6 +83,15 @@ class JobReads(TableReads):
         rows = cast(list[tuple[str, str, int]], self._rows(sql, (source,)))
         return {(namespace, job_id): index for namespace, job_id, index in rows}
 
+    def marks(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tuple[int, str]]:
+        """Returns (namespace, id) -> (JobModifyIndex, source) of the jobs that are registered."""
+        sql = """SELECT j.namespace, j.id, j.job_modify_index, j.source
+            FROM json_each(?) k CROSS JOIN jobs j WHERE j.namespace = json_extract(k.value, '$[0]')
+            AND j.id = json_extract(k.value, '$[1]')"""
+        rows = self._rows(sql, (msgspec.json.encode(tuple(keys)),))
+        found = cast(list[tuple[str, str, int, str]], rows)
+        return {(namespace, job_id): (index, source) for namespace, job_id, index, source in found}
+
     def periodic(self) -> list[Job]:
         """Returns the periodic parents that are not stopped."""
         sql = f"{_CURRENT} WHERE j.periodic = 1 AND j.stop = 0 ORDER BY j.namespace, j.id"

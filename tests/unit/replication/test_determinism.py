@@ -21,7 +21,9 @@ import orchgit.replication.apply as apply_package
 import orchgit.state.tables as tables_package
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.deployment import DeploymentStatusUpdate
+from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
+from orchgit.model.job import ChangedBy
 from orchgit.model.node import DrainStrategy, Namespace, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import AllocStop, PlanResult
@@ -43,6 +45,7 @@ from orchgit.replication.commands import (
     ApplyRollout,
     ApplyStage,
     BeginRestore,
+    ChangeJob,
     Command,
     CommitRestore,
     DeleteDeployments,
@@ -58,6 +61,7 @@ from orchgit.replication.commands import (
     DeleteVariable,
     DeleteVolumeClaim,
     DeregisterJob,
+    DriftNote,
     Entry,
     FailDeployment,
     JobDeletion,
@@ -68,6 +72,7 @@ from orchgit.replication.commands import (
     PutRootKey,
     PutServer,
     PutSource,
+    RecordDrift,
     RecordGates,
     RecordPeriodicLaunch,
     RecordProgress,
@@ -91,6 +96,7 @@ from orchgit.replication.commands import (
     SetSchedulerConfig,
     SetServerStatus,
     SetSourceStatus,
+    StopJob,
     StoreSource,
     UpdateAllocsFromClient,
     UpdateAllocTransitions,
@@ -480,6 +486,32 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         job_names,
         st.integers(0, 2),
         st.booleans(),
+    ),
+    ChangeJob: st.builds(
+        lambda name, priority: ChangeJob(
+            upsert=_job(name, priority).upsert, changed_by=ChangedBy(via="register", user="ada")
+        ),
+        job_names,
+        st.integers(1, 3),
+    ),
+    StopJob: st.builds(
+        lambda name, purge: StopJob(
+            deletion=JobDeletion("default", name, purge=purge),
+            changed_by=ChangedBy(via="stop", user="ada"),
+        ),
+        job_names,
+        st.booleans(),
+    ),
+    RecordDrift: st.builds(
+        lambda name, cleared, note: RecordDrift(
+            as_of=20,
+            put=[JobDrift("default", name, "demo")],
+            clear=[("default", cleared)],
+            notes=[DriftNote("default", name, note)],
+        ),
+        job_names,
+        job_names,
+        st.sampled_from(["", "why"]),
     ),
     RecordProgress: st.builds(
         lambda number, status: RecordProgress(

@@ -13,10 +13,10 @@ from orchgit.model.volume import HostVolume
 from orchgit.replication.commands import StoreSource
 from orchgit.services.cluster.scheduler_config import set_scheduler_config
 from orchgit.services.context import UseCaseContext
+from orchgit.services.gitops.pauses import pause_source
 from orchgit.services.gitops.sources import (
     change_source,
     create_source,
-    pause_source,
     put_source,
     remove_source,
 )
@@ -96,7 +96,7 @@ def test_invalid_source_is_refused(change: dict[str, object], problem: str) -> N
 def test_paused_source_keeps_its_settings() -> None:
     async def work(context: UseCaseContext) -> None:
         await put_source(context, Source(name="demo", ref="refs/heads/x"))
-        await pause_source(context, "demo", True)
+        await pause_source(context, "demo")
         with context.snapshot() as snapshot:
             source = snapshot.sources.get("demo")
         assert source is not None

@@ -1,0 +1,334 @@
+"""Finds jobs that differ from what the applied commits of their sources want: one loop on the
+leader.
+
+The loop looks at the jobs whose rows changed, and at all jobs of a source once after the start and
+after each commit. What the commit wants is in the source's cache; after a restart the applied
+commit is read again, from the parse cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+from msgspec.structs import replace
+
+from orchgit.backoff import backoff_s
+from orchgit.errors import NotFoundError, NotUnderstoodError, OrchgitError, SourceError
+from orchgit.gitops.commits.services import CommitServices
+from orchgit.gitops.commits.source_cache import CommitJobs
+from orchgit.gitops.drift.comparison import JobFacts, job_drift, was_auto_reverted
+from orchgit.gitops.parsing.desired import DesiredJob, JobKey
+from orchgit.gitops.parsing.trees import CommitTree
+from orchgit.model.drift import JobDrift
+from orchgit.model.job import Job
+from orchgit.model.source import DriftPolicy, PrunePolicy, Source
+from orchgit.replication.events import AppliedFeed
+from orchgit.services.gitops.drift import record_drift
+from orchgit.state.snapshot import Snapshot
+
+_log = structlog.get_logger(component="gitops")
+
+_RETRY_S = 1.0
+_MAX_READ_RETRY_S = 300.0
+_UPGRADE_RETRY_S = 30.0
+_PAUSE_S = 0.02
+"""The least time between two rounds, so that changes which come together are one round."""
+_IN_THREAD_FROM = 20
+"""From this many changed jobs on, a round may take longer than the event loop should wait."""
+_READ_AT_ONCE = 500
+
+Mark = tuple[int, str] | None
+"""The JobModifyIndex and the source of a registered job: while both stay, so does the verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the applied commit of one source wants, and the settings that decide about drift."""
+
+    commit: CommitJobs
+    drift: DriftPolicy
+    prune: PrunePolicy
+
+    def still_holds(self, source: Source) -> bool:
+        same_settings = (self.drift, self.prune) == (source.drift, source.prune)
+        return same_settings and self.commit.is_applied(source)
+
+
+@dataclass(slots=True)
+class _News:
+    """What changed since the last round: jobs, sources by name, or anything."""
+
+    jobs: set[JobKey] = field(default_factory=set)
+    sources: set[str] = field(default_factory=set)
+    anything: bool = True
+
+    def add(self, other: _News) -> None:
+        self.jobs |= other.jobs
+        self.sources |= other.sources
+        self.anything = self.anything or other.anything
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.sources or self.anything)
+
+
+@dataclass(slots=True)
+class _Round:
+    """What one look at the state found. `seen` are the marks of the jobs looked at, `unread` the
+    sources whose applied commit has to be read first."""
+
+    index: int
+    put: list[JobDrift] = field(default_factory=list)
+    clear: list[JobKey] = field(default_factory=list)
+    seen: dict[JobKey, Mark] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)
+
+
+class DriftDetector:
+    """Compares jobs while this server leads, and records in the log which have drifted."""
+
+    def __init__(self, services: CommitServices) -> None:
+        self._services = services
+        self._context = services.context
+        self._reset()
+
+    def _reset(self) -> None:
+        self._news = _News()
+        self._woken = asyncio.Event()
+        self._wanted: dict[str, _Wanted] = {}
+        self._source_of: dict[JobKey, str] = {}
+        self._seen: dict[JobKey, Mark] = {}
+        self._reading: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        self._reset()
+        feed = self._context.state.subscribe()
+        listening = asyncio.create_task(self._listen(feed), name="drift changes")
+        self._woken.set()
+        try:
+            while True:
+                await self._woken.wait()
+                self._woken.clear()
+                await self._look()
+                await self._context.clock.sleep(_PAUSE_S)
+        finally:
+            tasks = [listening, *self._reading.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            feed.close()
+
+    async def _listen(self, feed: AppliedFeed) -> None:
+        async for batch in feed:
+            if batch.replaced or batch.effects.restored:
+                self._wake(_News())
+                continue
+            keys = batch.changed.get("jobs", ())
+            sources = batch.changed.get("sources", ())
+            if keys or sources:
+                pairs = (each.partition("/") for each in keys)
+                jobs = {(namespace, job_id) for namespace, _, job_id in pairs}
+                self._wake(_News(jobs, set(sources), anything=False))
+
+    def _wake(self, news: _News) -> None:
+        self._news.add(news)
+        self._woken.set()
+
+    async def _look(self) -> None:
+        """Compares what changed, and records what came of it."""
+        news, self._news = self._news, _News(anything=False)
+        if not news:
+            return
+        try:
+            if news.anything or news.sources or len(news.jobs) >= _IN_THREAD_FROM:
+                found = await asyncio.to_thread(self._compared, news)
+            else:
+                found = self._compared(news)
+            if found.put or found.clear:
+                await record_drift(self._context, found.put, found.clear, found.index)
+        except OrchgitError as error:
+            is_upgrade = isinstance(error, NotUnderstoodError)
+            _log.warning("cannot record drift", error=str(error))
+            await self._context.clock.sleep(_UPGRADE_RETRY_S if is_upgrade else _RETRY_S)
+            self._wake(news)
+            return
+        self._seen.update(found.seen)
+        for name in found.unread:
+            known = self._reading.get(name)
+            if known is None or known.done():
+                self._reading[name] = asyncio.create_task(self._read(name), name=f"drift of {name}")
+
+    # -- comparing -----------------------------------------------------------------------------
+
+    def _compared(self, news: _News) -> _Round:
+        """Looks at what changed in one snapshot."""
+        with self._context.snapshot() as snapshot:
+            found = _Round(snapshot.index)
+            sources = {each.name: each for each in snapshot.sources.all()}
+            if news.anything:
+                self._wanted.clear()
+                self._source_of.clear()
+                self._seen.clear()
+            names = set(sources) | set(self._wanted) if news.anything else news.sources
+            for name in names:
+                self._compare_source(snapshot, name, sources.get(name), found)
+            if news.anything:
+                for removed in snapshot.drifted_jobs.counts().keys() - sources:
+                    found.clear += [_key_of(each) for each in snapshot.drifted_jobs.all(removed)]
+            self._compare_jobs(snapshot, sources, news.jobs, found)
+            return found
+
+    def _compare_source(
+        self, snapshot: Snapshot, name: str, source: Source | None, found: _Round
+    ) -> None:
+        """Compares all jobs of a source if what it wants, or what drift is, has changed."""
+        wanted = self._wanted.get(name)
+        if source is not None and wanted is not None and wanted.still_holds(source):
+            return
+        self._forget(name)
+        if source is None:
+            found.clear += [_key_of(each) for each in snapshot.drifted_jobs.all(name)]
+            return
+        if not source.status.applied_commit:
+            return
+        cache = self._services.caches.of(name)
+        commit = cache.commit_jobs
+        if commit is None or not commit.is_applied(source):
+            found.unread.add(name)
+            return
+        self._wanted[name] = _Wanted(commit, source.drift, source.prune)
+        self._source_of.update(dict.fromkeys(commit.jobs, name))
+        recorded = {_key_of(each): each for each in snapshot.drifted_jobs.all(name)}
+        keys = {*commit.jobs, *snapshot.jobs.keys_of_source(name), *recorded}
+        marks = snapshot.jobs.marks(keys)
+        applied = cache.last_applied_for(source) or {}
+        unsure = set()
+        for key in keys:
+            mark = marks.get(key)
+            known = applied.get(key)
+            is_as_applied = known is not None and mark == (known.job_modify_index, name)
+            if is_as_applied and key not in recorded:
+                found.seen[key] = mark
+            else:
+                unsure.add(key)
+        self._compare_keys(snapshot, source, unsure, marks, found)
+
+    def _forget(self, name: str) -> None:
+        wanted = self._wanted.pop(name, None)
+        for key in wanted.commit.jobs if wanted is not None else ():
+            if self._source_of.get(key) == name:
+                del self._source_of[key]
+            self._seen.pop(key, None)
+
+    def _compare_jobs(
+        self,
+        snapshot: Snapshot,
+        sources: Mapping[str, Source],
+        changed: Collection[JobKey],
+        found: _Round,
+    ) -> None:
+        """Compares the changed jobs that a source wants, owns, or is recorded to have lost."""
+        marks = snapshot.jobs.marks(changed) if changed else {}
+        by_source: dict[str, set[JobKey]] = {}
+        for key in changed:
+            mark = marks.get(key)
+            if key in found.seen or (key in self._seen and self._seen[key] == mark):
+                continue
+            name = self._source_of.get(key) or (mark[1] if mark is not None else "")
+            if not name:
+                recorded = snapshot.drifted_jobs.get(*key)
+                name = recorded.source if recorded is not None else ""
+            by_source.setdefault(name, set()).add(key)
+        for name, keys in by_source.items():
+            source, wanted = sources.get(name), self._wanted.get(name)
+            if source is None or wanted is None:
+                continue  # no source's job, or compared when the source's commit has been read
+            if wanted.still_holds(source):
+                self._compare_keys(snapshot, source, keys, marks, found)
+            else:
+                self._compare_source(snapshot, name, source, found)
+
+    def _compare_keys(
+        self,
+        snapshot: Snapshot,
+        source: Source,
+        keys: Iterable[JobKey],
+        marks: Mapping[JobKey, tuple[int, str]],
+        found: _Round,
+    ) -> None:
+        wanted = self._wanted[source.name].commit.jobs
+        now_ns = self._context.now_ns()
+        ordered = sorted(keys)
+        for first in range(0, len(ordered), _READ_AT_ONCE):
+            some = ordered[first : first + _READ_AT_ONCE]
+            registered = snapshot.jobs.get_many(some)
+            for key in some:
+                facts = _facts(snapshot, key, wanted.get(key), registered.get(key))
+                drift = job_drift(source, key, facts, now_ns)
+                found.seen[key] = marks.get(key)
+                if drift is None and facts.recorded is not None:
+                    found.clear.append(key)
+                elif drift is not None and not _is_recorded(drift, facts.recorded):
+                    found.put.append(drift)
+
+    # -- the applied commit, after a restart -----------------------------------------------------
+
+    async def _read(self, name: str) -> None:
+        """Reads the applied commit of a source, as soon as its objects are here."""
+        failures = 0
+        while True:
+            try:
+                await self._read_once(name)
+            except NotFoundError:
+                return  # the source was removed
+            except OrchgitError as error:
+                _log.info("cannot read an applied commit yet", source=name, error=str(error))
+                await self._context.clock.sleep(backoff_s(failures, _RETRY_S, _MAX_READ_RETRY_S))
+                failures += 1
+            else:
+                self._wake(_News(sources={name}, anything=False))
+                return
+
+    async def _read_once(self, name: str) -> None:
+        services = self._services
+        services.applier.source(name)
+        mirror, cache = services.mirrors.get(name), services.caches.of(name)
+        await services.synchronizer.wait_until_current(name)
+        # A commit that is being applied sets the cache before it gives the lock back.
+        async with mirror.lock:
+            source = services.applier.source(name)
+            commit_id = source.status.applied_commit
+            if cache.commit_jobs is not None and cache.commit_jobs.is_applied(source):
+                return
+            tree = CommitTree(mirror.open(), commit_id)
+            discovery = await asyncio.to_thread(cache.discoverer.discover, tree, source)
+            if discovery.problems:
+                raise SourceError(
+                    f"cannot tell what source {name!r} wants: commit {commit_id[:12]} cannot be "
+                    f"read with the source's settings: {discovery.problems[0]}"
+                )
+            cache.commit_jobs = CommitJobs(commit_id, source, discovery.jobs)
+
+
+def _facts(snapshot: Snapshot, key: JobKey, wanted: DesiredJob | None, job: Job | None) -> JobFacts:
+    deployments = snapshot.deployments.of_job(*key) if job is not None and job.version else ()
+    return JobFacts(
+        wanted=wanted,
+        registered=job,
+        recorded=snapshot.drifted_jobs.get(*key),
+        auto_reverted=job is not None and was_auto_reverted(job, deployments),
+    )
+
+
+def _is_recorded(drift: JobDrift, recorded: JobDrift | None) -> bool:
+    if recorded is None:
+        return False
+    indexes = (recorded.create_index, recorded.modify_index)
+    return replace(drift, create_index=indexes[0], modify_index=indexes[1]) == recorded
+
+
+def _key_of(drift: JobDrift) -> JobKey:
+    return (drift.namespace, drift.job_id)
