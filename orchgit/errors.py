@@ -67,6 +67,10 @@ class JobFileError(InvalidInputError):
         self.problems = tuple(problems)
 
 
+class NoJobError(JobFileError):
+    """A file holds no job, and nothing in it looks like one."""
+
+
 class NotAllowedError(OrchgitError):
     """The caller lacks the right to do this."""
 

@@ -6,8 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from orchgit.model.source import Source
+from orchgit.model.source_health import SourceCheck, SourceHealth, SyncResult
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.cluster.snapshots import Repositories
+from orchgit.state.snapshot import Snapshot
+
+
+class SourceReportPort(Protocol):
+    """A source at one index, with what follows from the state and the leader's memory."""
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def health(self) -> SourceHealth: ...
+
+    @property
+    def check(self) -> SourceCheck: ...
+
+    @property
+    def modify_index(self) -> int:
+        """The newest change of what the health follows from."""
+        ...
 
 
 class GitopsPort(Protocol):
@@ -32,8 +52,16 @@ class GitopsPort(Protocol):
         """Looks for new commits of a source now."""
         ...
 
-    def last_checked_ns(self, source: str) -> int:
-        """When this server last looked for new commits of a source; 0 if not since it leads."""
+    def report(self, snapshot: Snapshot, source: Source) -> SourceReportPort:
+        """The source and its health as the snapshot has them. May decode many jobs."""
+        ...
+
+    def reports(self, snapshot: Snapshot) -> Sequence[SourceReportPort]:
+        """The reports of all sources, by name."""
+        ...
+
+    async def sync(self, source: str) -> SyncResult:
+        """Looks for new commits of a source now; returns what that came to."""
         ...
 
     @property
@@ -57,9 +85,9 @@ class GitopsPort(Protocol):
         """Ends a rollout that waits; returns it."""
         ...
 
-    async def override_window(self, source: str, reason: str, by: str) -> None:
+    async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
         """Applies the source's newest commit outside its windows, as soon as its other gates are
-        open."""
+        open; returns what trying so came to."""
         ...
 
     async def plan_files(

@@ -16,10 +16,28 @@ from orchgit.durations import parse_length_ns
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     ref: str | None = option_field(
-        "ref", help="Branch, tag or full ref name to follow; refs/heads/main at first."
+        "ref",
+        help="What to follow: a branch, tag, full ref name or commit id, or the newest tag in a "
+        "range of versions, 'semver:>=1.2 <2'; refs/heads/main at first.",
     )
+    tag_prefix: str | None = option_field(
+        "tag-prefix", help="With a range of versions: only tags that begin so, as in 'shop/v'."
+    )
+    prereleases: bool = option_field(
+        "prereleases", is_flag=True, help="With a range of versions: pre-releases too."
+    )
+    no_prereleases: bool = option_field("no-prereleases", is_flag=True, help="Not -prereleases.")
     path: tuple[str, ...] = option_field(
         "path", multiple=True, help="Glob of job files inside the tree; may be repeated."
+    )
+    exclude: tuple[str, ...] = option_field(
+        "exclude", multiple=True, help="Glob of files that are no job files; may be repeated."
+    )
+    target_namespace: str | None = option_field(
+        "target-namespace", help="Namespace of the source's jobs; default at first."
+    )
+    target_region: str | None = option_field(
+        "target-region", help="Region of jobs that name none; the cluster's at first."
     )
     var: tuple[str, ...] = option_field(
         "var", multiple=True, help="Variable for the job files, NAME=VALUE; may be repeated."
@@ -55,9 +73,15 @@ class SourceOptions:
 
     def settings(self) -> dict[str, Any]:
         """The settings that were given, by their names in the API."""
+        prereleases = switched("prereleases", self.prereleases, self.no_prereleases)
+        tags = {"Prefix": self.tag_prefix, "Prereleases": prereleases}
         settings = {
-            "Ref": full_ref(self.ref) if self.ref is not None else None,
+            "Ref": self.ref,
+            "Tags": {name: value for name, value in tags.items() if value is not None} or None,
             "Paths": list(self.path) or None,
+            "Exclude": list(self.exclude) or None,
+            "Namespace": self.target_namespace,
+            "Region": self.target_region,
             "VarFiles": list(self.var_file) or None,
             "PollInterval": _length_ns(self.poll_interval),
             "RolloutDeadline": _length_ns(self.rollout_deadline),
@@ -84,10 +108,6 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(settings=settings, variables=named_values("var", options.var), **arguments)
 
     return with_settings  # type: ignore[no-any-return]
-
-
-def full_ref(ref: str) -> str:
-    return ref if ref.startswith("refs/") else f"refs/heads/{ref}"
 
 
 def location(url: str | None) -> dict[str, str]:

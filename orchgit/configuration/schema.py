@@ -143,6 +143,11 @@ class SourceSection(Section):
     kind: str = ""
     ref: str = "refs/heads/main"
     paths: list[str] | None = None
+    exclude: list[str] = []
+    namespace: str = "default"
+    region: str = ""
+    tag_prefix: str = ""
+    prereleases: bool = False
     variables: dict[str, str] = {}
     var_files: list[str] = []
     poll_interval: str = "15s"

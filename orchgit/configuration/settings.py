@@ -28,7 +28,7 @@ from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
 from orchgit.model.gates import GatePolicy
-from orchgit.model.source import PrunePolicy, Source
+from orchgit.model.source import PrunePolicy, Source, TagPolicy
 from orchgit.model.window_text import parse_window
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.host_names import check_names
@@ -231,6 +231,10 @@ def _source(name: str, section: SourceSection) -> Source:
         kind=kind,
         url=section.url,
         ref=section.ref,
+        tags=TagPolicy(prefix=section.tag_prefix, prereleases=section.prereleases),
+        exclude=section.exclude,
+        namespace=section.namespace,
+        region=section.region,
         variables=section.variables,
         var_files=section.var_files,
         poll_interval_ns=parse_setting_ns(f"source.{name}.poll_interval", section.poll_interval),

@@ -9,6 +9,7 @@ from orchgit.errors import InvalidInputError
 from orchgit.gitops.git.credentials import GitCredential
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.parsing.process import ParseLimits
+from orchgit.gitops.parsing.regions import UNNAMED
 from orchgit.gitops.rollouts.tracker import TrackerConfig
 from orchgit.model.source import Source
 
@@ -17,7 +18,8 @@ from orchgit.model.source import Source
 class GitopsConfig:
     """Settings of gitops. `credentials` and `webhook_secrets` are by the names that sources refer
     to; they are never replicated or shown. `local_paths` are the directories below which sources
-    may have local repositories. `sources` are those that the configuration itself declares."""
+    may have local repositories. `sources` are those that the configuration itself
+    declares. `region` is the cluster's."""
 
     limits: GitLimits = field(default_factory=GitLimits)
     parsing: ParseLimits = field(default_factory=lambda: ParseLimits(warm=1))
@@ -26,6 +28,7 @@ class GitopsConfig:
     webhook_secrets: Mapping[str, str] = field(default_factory=dict)
     local_paths: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
+    region: str = UNNAMED
 
     def __post_init__(self) -> None:
         empty = sorted(name for name, secret in self.webhook_secrets.items() if not secret)

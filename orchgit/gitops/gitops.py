@@ -40,10 +40,12 @@ from orchgit.gitops.remote.routes import GitRemote
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.gitops.sources.gate_loop import GATE_TRIGGER, GateLoop
 from orchgit.gitops.sources.loops import SourceLoops
+from orchgit.gitops.sources.status_reader import SourceStatusReader
 from orchgit.gitops.webhooks.routes import WebhookRoutes
 from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
+from orchgit.model.source_health import SyncResult
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 
@@ -99,7 +101,7 @@ class Gitops:
             mirrors=self.mirrors,
             quorum=self._quorum,
             applier=CommitApplier(context),
-            caches=SourceCaches(ports.parser, self._disk_cache),
+            caches=SourceCaches(ports.parser, self._disk_cache, config.region),
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )
@@ -128,6 +130,9 @@ class Gitops:
             lambda: peers.own_name,
         )
         self.routes: list[Route] = [*remote.routes(), *webhooks.routes()]
+
+        self.statuses = SourceStatusReader(self._loops.check)
+        """The health of sources, on any server."""
 
         self._leader_tasks: list[asyncio.Task[None]] = []
         self._synchronizing: asyncio.Task[None] | None = None
@@ -179,17 +184,13 @@ class Gitops:
     def _look_at_gates(self, source: str) -> None:
         self._loops.wake(source, GATE_TRIGGER, force=False)
 
-    def last_checked_ns(self, source: str) -> int:
-        """Returns when this server last checked the source, in Unix nanoseconds; 0 if it did not
-        since it leads."""
-        return self._loops.last_checked_ns(source)
-
-    async def sync(self, source: str, override: WindowOverride | None = None) -> None:
-        """Checks the source for new commits, and returns when that is done. With `override` a
-        commit is applied outside its windows. Raises NotFoundError if there is no such source."""
+    async def sync(self, source: str, override: WindowOverride | None = None) -> SyncResult:
+        """Checks the source for new commits, and returns what that came to. With `override` a
+        commit is applied outside its windows. Raises NotFoundError if there is no such source, and
+        UnavailableError if this server stops following it."""
         self._services.applier.source(source)
         reconciler = await self._loops.reconciler(source)
-        await reconciler.round_after_now(override)
+        return await reconciler.round_after_now(override)
 
     async def rerun(
         self,
@@ -219,16 +220,16 @@ class Gitops:
         """Reverts a rollout; see `Reverter.revert`."""
         return await Reverter(self._services.noting(writes)).revert(rollout_id, pusher)
 
-    async def override_window(self, source: str, reason: str, by: str) -> None:
+    async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
         """Applies the source's newest commit outside its windows, once its other gates are open;
-        returns when that was tried. Raises InvalidInputError without a name or a reason."""
+        returns what trying so came to. Raises InvalidInputError without a name or a reason."""
         purpose = "override a window"
         override = WindowOverride(
             checked_name(by, purpose),
             checked_reason(reason, purpose),
             self._services.context.now_ns(),
         )
-        await self.sync(source, override)
+        return await self.sync(source, override)
 
     async def approve(
         self, rollout_id: str, plan_hash: str, by: str, writes: RequestWrites | None = None

@@ -100,6 +100,8 @@ class Rollout(Model):
     trigger: str = ""
     """push, webhook, poll, watch, api or revert."""
     pusher: str = ""
+    ref: str = ""
+    """Full name of the ref at which the commit was found, such as that of a tag; '' if unknown."""
     status: str = RolloutStatus.PENDING
     status_description: str = ""
     jobs: list[RolloutJob] = []

@@ -67,6 +67,14 @@ class DriftPolicy(Model):
     delay_ns: int = 5_000_000_000
 
 
+class TagPolicy(Model):
+    """Which tags a `ref` of `semver:<range>` looks at: those that begin with `prefix`, and versions
+    with a pre-release part only where `prereleases` says so."""
+
+    prefix: str = ""
+    prereleases: bool = False
+
+
 class PauseRecord(Model):
     """Who last paused or resumed a source, when and why. The name is the one that the client gave.
 
@@ -77,6 +85,16 @@ class PauseRecord(Model):
     reason: str = ""
     at_ns: int = 0
     until_ns: int = 0
+
+
+class SourceErrorKind(StrEnum):
+    """What the last error of a source keeps it from."""
+
+    NONE = ""
+    UNREACHABLE = "unreachable"
+    """Learning the remote's commit."""
+    HELD = "held"
+    """Applying the remote's commit."""
 
 
 class SourceStatus(Model):
@@ -91,6 +109,11 @@ class SourceStatus(Model):
     """Commits that were reverted; they are not applied again unless a person asks for it."""
     remembers_jobs: bool = False
     """Whether every job that runs once and was applied has its `AppliedJob`."""
+    error_kind: str = SourceErrorKind.NONE
+    error_since_ns: int = 0
+    """When the first of the errors in a row was recorded; 0: there is no error."""
+    last_success_ns: int = 0
+    """When a round last ended without an error, as far as it was known at the last record."""
 
 
 class GitRef(Model):
@@ -129,15 +152,19 @@ class AppliedJob(Model):
         return f"{self.namespace}/{self.job_id}"
 
 
+DEFAULT_PATHS = ("**/*.nomad.hcl", "**/*.nomad", "**/*.nomad.json", "**/*.hcl")
+
+
 class Source(Model):
-    """`url` is empty for the built-in remote; `paths` are globs inside the tree."""
+    """`url` is empty for the built-in remote; `paths` are globs inside the tree, less those that
+    match `exclude`."""
 
     name: str = ""
     namespace: str = "default"
     kind: str = SourceKind.BUILTIN
     url: str = ""
     ref: str = "refs/heads/main"
-    paths: list[str] = field(default_factory=lambda: ["**/*.nomad.hcl", "**/*.nomad", "**/*.hcl"])
+    paths: list[str] = field(default_factory=lambda: list(DEFAULT_PATHS))
     variables: dict[str, str] = {}
     var_files: list[str] = []
     poll_interval_ns: int = 15_000_000_000
@@ -154,6 +181,14 @@ class Source(Model):
     rollout_deadline_ns: int = 0
     """How long a job of a rollout may make no progress; 0: as the job's own deadlines say."""
     drift: DriftPolicy = field(default_factory=DriftPolicy)
+    exclude: list[str] = []
+    region: str = ""
+    """The region of jobs that name none; only the server's own is accepted. '': the server's."""
+    tags: TagPolicy = field(default_factory=TagPolicy)
+    repository: str = ""
+    """Name of the built-in repository; several sources may follow one. '': the source's name."""
+    ca_certificates: str = ""
+    """PEM of the authorities that sign the remote's certificate; '': those of the machine."""
     pause: PauseRecord = field(default_factory=PauseRecord)
     """Kept by the server: how `paused` came to be what it is."""
     status: SourceStatus = field(default_factory=SourceStatus)

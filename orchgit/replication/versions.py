@@ -8,7 +8,7 @@ gets a new field with an effect is a new command.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -108,9 +108,18 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
-    Source: ("drift", "gates", "pause"),
-    SourceStatus: (),
-    Rollout: ("gates",),
+    Source: (
+        "drift",
+        "exclude",
+        "region",
+        "tags",
+        "repository",
+        "ca_certificates",
+        "pause",
+        "gates",
+    ),
+    SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
+    Rollout: ("ref", "gates"),
     RolloutJob: ("cause", "content_id"),
     PrunePolicy: ("wildcard", "claims"),
 }
@@ -152,18 +161,15 @@ def without_new_fields(value: T) -> T:
     """Returns the struct as a server of version 3 stores it: every later field has its default, in
     the structs of its fields too."""
     fields = {field.name: field for field in msgspec.structs.fields(value)}
-    changed = {name: _default(fields[name]) for name in FIELDS_SINCE_4[type(value)]}
-    for name in fields.keys() - changed.keys():
+    changed: dict[str, object] = {}
+    for name, field in fields.items():
         inner = getattr(value, name)
-        if type(inner) in FIELDS_SINCE_4:
+        if name in FIELDS_SINCE_4[type(value)]:
+            made = field.default_factory is not msgspec.NODEFAULT
+            changed[name] = field.default_factory() if made else field.default
+        elif type(inner) in FIELDS_SINCE_4:
             changed[name] = without_new_fields(inner)
     return msgspec.structs.replace(value, **changed)
-
-
-def _default(field: msgspec.structs.FieldInfo) -> Any:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return field.default_factory()
-    return field.default
 
 
 def common_version(members: Iterable[str], servers: Iterable[ServerRecord]) -> int:

@@ -114,7 +114,8 @@ class Server:
             peer_client=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
         )
-        self.gitops = Gitops(self.services.context, config.data_dir, config.gitops, gitops_ports)
+        gitops_config = replace(config.gitops, region=config.region)
+        self.gitops = Gitops(self.services.context, config.data_dir, gitops_config, gitops_ports)
         self.joining = Joining(
             config.join, self.state, lambda: self.facts.record, config.tls, clock
         )
@@ -128,7 +129,7 @@ class Server:
             cluster=MembershipOperations(self.joining, self.directory, self.control),
             job_texts=self._job_texts,
             sql=SqlRunner(lambda: self.state.store.path),
-            gitops=ApiGitops(self.gitops, config.gitops),
+            gitops=ApiGitops(self.gitops, gitops_config),
             scrape=self._metrics,
             agents_tls=config.agents_tls,
         )

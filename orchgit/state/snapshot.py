@@ -29,6 +29,7 @@ from orchgit.state.tables.rollouts import RolloutReads
 from orchgit.state.tables.root_keys import RootKeyReads
 from orchgit.state.tables.scheduler_config import SchedulerConfigReads
 from orchgit.state.tables.servers import ServerReads
+from orchgit.state.tables.source_jobs import SourceJobReads
 from orchgit.state.tables.sources import SourceReads
 from orchgit.state.tables.table_indexes import TableIndexReads
 from orchgit.state.tables.variables import VariableReads
@@ -62,6 +63,7 @@ class StateReads:
         self.root_keys = RootKeyReads(connection)
         self.scheduler_config = SchedulerConfigReads(connection)
         self.servers = ServerReads(connection)
+        self.source_jobs = SourceJobReads(connection)
         self.sources = SourceReads(connection)
         self.table_indexes = TableIndexReads(connection)
         self.variables = VariableReads(connection)

@@ -168,7 +168,7 @@ def test_outage_is_shown_as_an_error_and_stops_no_job(
     )
     assert "cannot" in found["Status"]["LastError"]
     assert len(server.running_allocations(name)) == 1
-    assert "error" in server.cli("source", "list").out
+    assert "unreachable" in server.cli("source", "list").out
 
 
 def test_refs_and_urls_that_look_like_options_are_refused(server: DevServer) -> None:

@@ -100,6 +100,46 @@ def test_tag_commit_and_other_branch_can_be_followed(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
+def test_newest_tag_of_a_range_is_followed_also_on_another_branch(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        async def looked(expected: str, error: str = "") -> None:
+            await rig.gitops.sync("demo")
+            status = rig.source().status
+            assert status.applied_commit == expected, status
+            assert error in status.last_error, status
+
+        def tagged(tag: str, text: str) -> str:
+            commit = work.commit({"web.hcl": batch_job("web", text=text)})
+            work.git("tag", tag)
+            return commit
+
+        base = work.commit({"web.hcl": batch_job("web")})
+        await follow(rig, work.path, ref="semver:>=1.2 <2")
+        assert "cannot find a tag for 'semver:>=1.2 <2'" in rig.source().status.last_error
+        old = tagged("v1.2.0", "old")
+        await looked(old)
+        assert rig.rollouts()[0].ref == "refs/tags/v1.2.0"
+        work.git("checkout", "--quiet", "-b", "next", base)
+        tagged("v2.0.0", "too new")
+        tagged("v1.3.0-rc.1", "not released")
+        new = tagged("v1.3.0", "new")
+        await looked(new)
+        work.git("tag", "--delete", "v1.3.0")
+        await looked(new, "cannot go back from tag v1.3.0 to v1.2.0")
+        work.git("tag", "v1.3.0", base)
+        await looked(new, "tag v1.3.0 was moved")
+        work.git("tag", "--force", "v1.3.0", new)
+        await looked(new)
+        assert rig.source().status.last_error == ""
+        work.git("tag", "--delete", "v1.3.0", "v1.2.0")
+        await looked(new, "cannot find a tag for")
+        job = rig.job("web")
+        assert job is not None
+        assert not job.stop
+
+    with_rig(tmp_path, body)
+
+
 def test_outage_or_empty_tree_of_the_remote_stops_no_job(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         work.commit({"web.hcl": batch_job("web")})

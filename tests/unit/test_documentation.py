@@ -129,7 +129,7 @@ def importable() -> frozenset[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=ids)
 def test_every_documented_module_exists(page: Path) -> None:
-    others = {name for name, _ in documented_metrics()} | {"orchgit.example"}  # a host's name
+    others = {name for name, _ in documented_metrics()} | {"orchgit.example", "orchgit.hcl"}
     named = re.findall(r"`(?:python -m )?((?:orchgit|agent|jobspec)(?:\.\w+)+)", page.read_text())
     assert [each for each in named if each not in importable() | others] == []
 

@@ -11,11 +11,13 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
-from orchgit.api.gitops_port import GitopsPort
+from orchgit.api.caller import changed_by
 from orchgit.api.pagination import PageRequest, by_index
+from orchgit.api.routes import source_status
+from orchgit.api.routes.source_status import required_gitops
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
-from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, UnavailableError
+from orchgit.errors import ConflictError, InvalidInputError, NotFoundError
 from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import PauseRecord, Source, SourceKind
@@ -34,38 +36,8 @@ from orchgit.state.snapshot import Snapshot
 
 MAX_PLAN_BODY_BYTES = 64 * 1024 * 1024
 _KEPT_BY_SERVER = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
-_MERGED = ("Prune", "Gates", "Drift")
-"""Groups of settings, of which a change names some."""
-
-
-async def sources(call: ApiCall) -> Response:
-    page = PageRequest.of(call)
-
-    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = [_with_last_check(call, each) for each in snapshot.sources.all()]
-        return page.apply(found, lambda each: each.name)
-
-    return await answer_list(call, ("sources",), read)
-
-
-def _with_last_check(call: ApiCall, source: Source) -> Source:
-    """Adds the leader's last check; the state has only the last check that found something new."""
-    gitops = call.api.gitops
-    checked_ns = gitops.last_checked_ns(source.name) if gitops is not None else 0
-    newest_ns = max(checked_ns, source.status.last_checked_ns)
-    return replace(source, status=replace(source.status, last_checked_ns=newest_ns))
-
-
-async def source(call: ApiCall) -> Response:
-    name = call.path["name"]
-    missing = f'cannot find source "{name}"; `orchgit source list` shows them'
-    return await answer_object(
-        call,
-        ("sources",),
-        lambda snapshot: snapshot.sources.get(name),
-        missing,
-        lambda found: _with_last_check(call, found),
-    )
+_REPLACED_WHOLE = frozenset(("Variables",))
+"""Settings that are maps of any keys; other maps are groups of settings, changed one by one."""
 
 
 async def put(call: ApiCall) -> Response:
@@ -130,8 +102,12 @@ async def change(call: ApiCall) -> Response:
 
     def changed(source: Source) -> Source:
         settings = nomad_json.tree(source)
-        merged = {key: {**settings[key], **named[key]} for key in _MERGED if key in named}
-        wanted = nomad_json.convert({**settings, **named, **merged}, Source)
+        groups = {
+            key: {**settings[key], **value}
+            for key, value in named.items()
+            if isinstance(value, dict) and key not in _REPLACED_WHOLE
+        }
+        wanted = nomad_json.convert({**settings, **named, **groups}, Source)
         pause = source.pause
         if wanted.paused != source.paused:
             pause = PauseRecord(at_ns=call.context.now_ns())
@@ -179,11 +155,16 @@ async def pause(call: ApiCall) -> Response:
     index = await pause_source(
         call.context,
         call.path["name"],
-        nomad_json.get(body, "By", ""),
+        _claimed_name(call, body),
         nomad_json.get(body, "Reason", ""),
         nomad_json.get(body, "For", 0),
     )
     return call.answer({"Index": index}, index=index)
+
+
+def _claimed_name(call: ApiCall, body: dict[str, Any]) -> str:
+    """Returns the name that the client gives in the body, or in a header; nothing proves it."""
+    return nomad_json.get(body, "By", "") or changed_by(call, "").user
 
 
 async def _sent(call: ApiCall) -> dict[str, Any]:
@@ -197,33 +178,10 @@ async def resume(call: ApiCall) -> Response:
     index = await resume_source(
         call.context,
         call.path["name"],
-        nomad_json.get(body, "By", ""),
+        _claimed_name(call, body),
         nomad_json.get(body, "Reason", ""),
     )
     call.api.wake_source(call.path["name"])
-    return call.answer({"Index": index}, index=index)
-
-
-async def sync(call: ApiCall) -> Response:
-    name = call.path["name"]
-    with call.context.snapshot() as snapshot:
-        if snapshot.sources.get(name) is None:
-            raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
-        index = snapshot.index
-    body = await _sent(call)
-    rerun, reason = nomad_json.get(body, "Rerun", []), nomad_json.get(body, "OverrideWindow", "")
-    if reason and rerun:
-        raise InvalidInputError("cannot use OverrideWindow with Rerun, which waits for no window")
-    if reason:
-        await _gitops(call).override_window(name, reason, nomad_json.get(body, "By", ""))
-        return call.answer({"Index": call.context.state.store.watch.applied_index})
-    if rerun:
-        if not (isinstance(rerun, list) and all(isinstance(each, str) for each in rerun)):
-            raise InvalidInputError("cannot run jobs again: Rerun is a list of job ids")
-        keys = [(call.namespace, job_id) for job_id in rerun]
-        rollout = await _gitops(call).rerun(name, keys, call.writes)
-        return call.answer(rollout, index=call.context.state.store.watch.applied_index)
-    call.api.wake_source(name)
     return call.answer({"Index": index}, index=index)
 
 
@@ -244,19 +202,13 @@ async def plan(call: ApiCall) -> Response:
     registered now. With `Fit`, the scheduler may plan for a minute."""
     body = nomad_json.decode_tree(await call.body(MAX_PLAN_BODY_BYTES))
     base = nomad_json.get(body, "BaseFiles", kind=list)
-    planned = await _gitops(call).plan_files(
+    planned = await required_gitops(call).plan_files(
         call.path["name"],
         _files(nomad_json.get(body, "Files", [])),
         None if base is None else _files(base),
         nomad_json.get(body, "Fit", False),
     )
     return call.answer(planned)
-
-
-def _gitops(call: ApiCall) -> GitopsPort:
-    if call.api.gitops is None:
-        raise UnavailableError("cannot do this here: gitops does not run on this server")
-    return call.api.gitops
 
 
 def _files(entries: list[dict[str, Any]]) -> list[tuple[str, bytes]]:
@@ -310,21 +262,21 @@ def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
 
 async def revert(call: ApiCall) -> Response:
     found = _found_rollout(call)
-    return call.answer(await _gitops(call).revert(found.id, call.writes))
+    return call.answer(await required_gitops(call).revert(found.id, call.writes))
 
 
 async def approve(call: ApiCall) -> Response:
     """Approves the plan of a rollout that waits; `PlanHash` names the plan."""
     body, found = await _sent(call), _found_rollout(call)
     plan_hash, by = nomad_json.get(body, "PlanHash", ""), nomad_json.get(body, "By", "")
-    return call.answer(await _gitops(call).approve(found.id, plan_hash, by, call.writes))
+    return call.answer(await required_gitops(call).approve(found.id, plan_hash, by, call.writes))
 
 
 async def reject(call: ApiCall) -> Response:
     """Ends a rollout that waits, for the given `Reason`."""
     body, found = await _sent(call), _found_rollout(call)
     reason, by = nomad_json.get(body, "Reason", ""), nomad_json.get(body, "By", "")
-    return call.answer(await _gitops(call).reject(found.id, reason, by, call.writes))
+    return call.answer(await required_gitops(call).reject(found.id, reason, by, call.writes))
 
 
 def _found_rollout(call: ApiCall) -> Rollout:
@@ -410,12 +362,11 @@ def _commit_fields(snapshot: Snapshot, job: Any, commit_id: str, rollout_id: str
 
 
 ENDPOINTS = [
-    endpoint("/v1/gitops/sources", get=sources),
-    endpoint("/v1/gitops/source/{name}", get=source, put=put, delete=delete),
+    *source_status.ENDPOINTS,
+    endpoint("/v1/gitops/source/{name}", get=source_status.source, put=put, delete=delete),
     endpoint("/v1/gitops/source/{name}/settings", put=change),
     endpoint("/v1/gitops/source/{name}/pause", put=pause),
     endpoint("/v1/gitops/source/{name}/resume", put=resume),
-    endpoint("/v1/gitops/source/{name}/sync", put=sync),
     endpoint("/v1/gitops/source/{name}/plan", put=plan),
     endpoint("/v1/gitops/release", put=release),
     endpoint("/v1/gitops/drift", get=drift),

@@ -8,14 +8,25 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.commands.rollout import follow
 from orchgit.cli.commands.source_drift import show_drift
-from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
-from orchgit.cli.printing.output import ago, duration, pairs, plain, short, table
+from orchgit.cli.options import (
+    connected,
+    detach_option,
+    formatted,
+    option,
+    verbose_option,
+    yes_option,
+)
+from orchgit.cli.printing.output import duration, short
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.cli.printing.source_status import show_source, show_sources, sync_text
 from orchgit.cli.source_options import location, settings_options
 from orchgit.cli.user_name import user_name
 from orchgit.durations import parse_length_ns
 
+_SYNC_WAIT_S = 120
+_GOOD_RESULTS = frozenset(("applied", "waiting", "unchanged"))
 _NOT_COPIED = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
 
 
@@ -130,26 +141,11 @@ def rename(client: ApiClient, name: str, new_name: str) -> None:
 @formatted
 @connected
 def list_(client: ApiClient, verbose: bool, output: OutputFormat) -> None:
-    """List the sources with the last applied commit of each."""
+    """List the sources with the health and the applied commit of each."""
     found = client.get("/v1/gitops/sources")
     if output.printed(found):
         return
-    table(
-        ("Name", "Kind", "URL", "Ref", "Applied", "Checked", "State"),
-        (
-            (
-                plain(each["Name"]),
-                each["Kind"],
-                plain(each["URL"] or "-"),
-                plain(each["Ref"].removeprefix("refs/heads/")),
-                short(each["Status"]["AppliedCommit"] or "-", verbose),
-                ago(each["Status"]["LastChecked"]),
-                _state(each),
-            )
-            for each in found
-        ),
-        empty="No sources yet: `orchgit source add NAME [URL]`",
-    )
+    show_sources(found, verbose)
 
 
 @source.command("status")
@@ -157,32 +153,11 @@ def list_(client: ApiClient, verbose: bool, output: OutputFormat) -> None:
 @formatted
 @connected
 def status(client: ApiClient, name: str, output: OutputFormat) -> None:
-    """Show one source: its settings, applied commit and last error."""
+    """Show one source: its settings, its health and why, and how its checks go."""
     data = client.get(f"/v1/gitops/source/{name}")
     if output.printed(data):
         return
-    seen, deadline = data["Status"], "from the jobs' progress deadlines"
-    if data["RolloutDeadline"]:
-        deadline = duration(data["RolloutDeadline"])
-    pairs(
-        (
-            ("Name", plain(data["Name"])),
-            ("Kind", data["Kind"]),
-            ("URL", plain(data["URL"])),
-            ("Ref", plain(data["Ref"])),
-            ("Paths", plain(", ".join(data["Paths"]))),
-            ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
-            ("Rollout deadline", deadline),
-            ("State", _state(data)),
-            ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
-            ("Applied commit", seen["AppliedCommit"] or "<none yet>"),
-            ("Applied rollout", short(seen["AppliedRollout"])),
-            ("Seen commit", seen["SeenCommit"]),
-            ("Last checked", ago(seen["LastChecked"])),
-            ("Last error", plain(seen["LastError"])),
-            ("Quarantined", ", ".join(short(each) for each in seen["Quarantined"])),
-        )
-    )
+    show_source(data)
 
 
 @source.command("drift")
@@ -201,31 +176,54 @@ def drift(client: ApiClient, name: str | None, output: OutputFormat) -> None:
 @click.argument("name")
 @option("rerun", multiple=True, help="A completed job to run again, by its id; repeatable.")
 @option("override-window", help="Why a commit is applied outside the source's windows.")
+@option("wait", is_flag=True, help="Follow the rollout to its end. Exit code 0: it is healthy.")
+@detach_option
+@formatted
 @connected
-def sync(client: ApiClient, name: str, rerun: tuple[str, ...], override_window: str | None) -> None:
-    """Check a source for new commits now.
+def sync(
+    client: ApiClient,
+    name: str,
+    rerun: tuple[str, ...],
+    override_window: str | None,
+    wait: bool,
+    detach: bool,
+    output: OutputFormat,
+) -> None:
+    """Check a source for new commits now, and say what that came to.
 
-    With -rerun, run jobs of the applied commit again. Without it, a batch job that has completed
-    runs again only when its file changes. With -override-window, apply the newest commit outside
-    the source's windows; the rollout records who did so, and the reason.
+    Exit code 1: the check failed, or the remote's commit was not applied. With -rerun, run jobs of
+    the applied commit again. Without it, a batch job that has completed runs again only when its
+    file changes. With -override-window, apply the newest commit outside the source's windows; the
+    rollout records who did so, and the reason.
     """
-    if override_window is not None:
-        body: dict[str, Any] = {"OverrideWindow": override_window, "By": user_name()}
-        client.post(f"/v1/gitops/source/{name}/sync", body | {"Rerun": list(rerun)})
-        click.echo(
-            f"Applied the newest commit of {name!r} outside its windows, or tried to; "
-            "`orchgit rollout list` shows the result."
+    if wait and detach:
+        raise ApiError("cannot use -wait and -detach together: give one of them")
+    if override_window is not None and (rerun or detach):
+        raise ApiError("cannot use -override-window together with -rerun or -detach")
+    if rerun:
+        answer = client.post(f"/v1/gitops/source/{name}/sync", {"Rerun": list(rerun)})
+        rollout_id = answer["ID"]
+        text = (
+            f"Running {', '.join(rerun)} again in rollout {short(rollout_id)}; `orchgit rollout "
+            f"watch {short(rollout_id)}` follows it."
         )
-        return
-    if not rerun:
-        client.post(f"/v1/gitops/source/{name}/sync")
-        click.echo(f"Checking {name!r} for new commits; `orchgit rollout list` shows the result.")
-        return
-    made = client.post(f"/v1/gitops/source/{name}/sync", {"Rerun": list(rerun)})
-    click.echo(
-        f"Running {', '.join(rerun)} again in rollout {short(made['ID'])}; `orchgit rollout watch "
-        f"{short(made['ID'])}` follows it."
-    )
+    elif detach:
+        answer = client.post(f"/v1/gitops/source/{name}/sync")
+        text = (
+            f"Checking {name!r} for new commits; `orchgit source status {name}` shows the result."
+        )
+        rollout_id = ""
+    else:
+        body = {"OverrideWindow": override_window or "", "By": user_name()}
+        answer = client.post(f"/v1/gitops/source/{name}/sync", body, wait=f"{_SYNC_WAIT_S}s")
+        text, rollout_id = sync_text(name, answer), answer["RolloutID"]
+    failed = answer.get("Result", "applied") not in _GOOD_RESULTS
+    if not output.printed(answer):
+        click.echo(text, err=failed)
+    if failed:
+        raise SystemExit(1)
+    if wait and rollout_id:
+        raise SystemExit(follow(client, rollout_id))
 
 
 @source.command("release")
@@ -312,24 +310,3 @@ def _remove(client: ApiClient, name: str, stop: bool) -> None:
     answer = client.delete(f"/v1/gitops/source/{name}", stop="true" if stop else None)
     for warning in answer["Warnings"]:
         click.echo(f"warning: {warning}", err=True)
-
-
-def _pause_record(record: dict[str, Any]) -> str:
-    """Returns who paused or resumed a source, when, until when and why; '' if nobody did."""
-    if not record["At"]:
-        return ""
-    parts = [ago(record["At"])]
-    if record["By"]:
-        parts.append(f"by {plain(record['By'])}")
-    if record["Until"]:
-        parts.append(f"for another {duration(record['Until'] - time.time_ns())}")
-    why = f": {plain(record['Reason'])}" if record["Reason"] else ""
-    return " ".join(parts) + why
-
-
-def _state(data: dict[str, object]) -> str:
-    seen = data["Status"]
-    assert isinstance(seen, dict)
-    if data["Paused"]:
-        return "[yellow]paused[/yellow]"
-    return "[red]error[/red]" if seen["LastError"] else "[green]following[/green]"

@@ -99,6 +99,13 @@ class CommitApplier:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
         return source
 
+    def applied_ref(self, source: Source) -> str:
+        """Returns the full name of the ref at which the source's applied commit was found; '' if
+        its rollout is not stored any more."""
+        with self._context.snapshot() as snapshot:
+            rollout = snapshot.rollouts.get(source.status.applied_rollout)
+        return rollout.ref if rollout is not None else ""
+
     async def read(
         self, repository: Repository, commit_id: str, source: Source, cache: SourceCache
     ) -> ReadCommit:

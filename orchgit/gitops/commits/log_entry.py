@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
 from orchgit.gitops.gates.decide import GateVerdict
+from orchgit.gitops.parsing.contents import is_api_text
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.job import JobOrigin, JobSubmission
@@ -48,6 +49,7 @@ def rollout_of(
         reverts=trigger.reverts,
         trigger=trigger.kind,
         pusher=trigger.pusher,
+        ref=trigger.ref,
         status=RolloutStatus.APPLIED if changes else RolloutStatus.HEALTHY,
         status_description="" if changes else "no job changed",
         jobs=[_rollout_job(action) for action in changes],
@@ -128,7 +130,7 @@ def upserts_of(plan: CommitPlan, rollout: Rollout, texts: Mapping[JobKey, str]) 
                 namespace=job.namespace,
                 job_id=job.id,
                 source=texts[action.key],
-                format="hcl2",
+                format="json" if is_api_text(texts[action.key]) else "hcl2",
                 variable_flags=dict(plan.source.variables) or None,
             )
         upserts.append(JobUpsert(job, submission, action.expected_modify_index))
@@ -169,6 +171,7 @@ def refused_rollout(
         previous_commit=source.status.applied_commit,
         trigger=trigger.kind,
         pusher=trigger.pusher,
+        ref=trigger.ref,
         status=RolloutStatus.FAILED,
         status_description=f"refused: {count} problem{'s' * (count != 1)}",
         problems=list(problems[:_MAX_PROBLEMS]),

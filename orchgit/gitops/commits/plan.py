@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, ValidationError
 from orchgit.gitops.commits.actions import (
+    DELETE_TRAILER,
     Action,
     Actions,
     RegisteredJob,
@@ -64,11 +65,13 @@ class CommitPlan:
 @dataclass(frozen=True, slots=True)
 class Trigger:
     """Why a commit is applied now. `kind` is push, webhook, poll, watch, api, retry or revert;
-    `reverts` is the id of the rollout that a revert takes back."""
+    `reverts` is the id of the rollout that a revert takes back; `ref` is the full name of the ref
+    that the commit was found at."""
 
     kind: str
     pusher: str = ""
     reverts: str = ""
+    ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +165,8 @@ def plan_commit(
         actions = _only_asked(actions, admitted, registered, request)
         holds = HoldChange(unhold=tuple(key for key in holds.unhold if key in request.jobs))
     warnings += [_released_warning(discovery.jobs[key]) for key in actions.released]
-    problems = [*discovery.problems, *problems, *actions.problems]
+    emptied = emptied_file_problems(actions, discovery, may_delete)
+    problems = [*discovery.problems, *problems, *actions.problems, *emptied]
     return CommitPlan(
         source=source,
         actions=actions,
@@ -218,6 +222,23 @@ def _only_asked(
         if key in request.jobs
     ]
     return Actions(tuple(changes), (), actions.problems)
+
+
+def emptied_file_problems(
+    actions: Actions, discovery: Discovery, may_delete: Collection[str]
+) -> Iterable[str]:
+    """Yields a problem for each job to delete whose file is still there, but holds no job now."""
+    for action in actions.of(JobAction.DELETE):
+        known, job_id = action.registered, action.key[1]
+        origin = known.job.origin if known is not None else None
+        if origin is None or origin.file not in discovery.without_job:
+            continue
+        if job_id not in may_delete and "/".join(action.key) not in may_delete:
+            yield (
+                f"{origin.file}:1:1: this file defined job {job_id!r} and holds no job now: remove "
+                f"the file, or add the line '{DELETE_TRAILER}: {job_id}' to the commit message, to "
+                "delete the job"
+            )
 
 
 def _released_warning(wanted: DesiredJob) -> str:

@@ -33,7 +33,14 @@ class CommitJobs:
 
 
 def _read_settings(source: Source) -> tuple[object, ...]:
-    return (source.namespace, source.paths, source.variables, source.var_files)
+    return (
+        source.namespace,
+        source.region,
+        source.paths,
+        source.exclude,
+        source.variables,
+        source.var_files,
+    )
 
 
 @dataclass(slots=True)
@@ -54,17 +61,20 @@ class SourceCache:
 
 
 class SourceCaches:
-    """The caches of all sources, by the source's name. All share one parser and one disk cache."""
+    """The caches of all sources, by the source's name. All share one parser and one disk cache.
+    `region` is the cluster's."""
 
-    def __init__(self, parser: JobParser, disk: DiskParseCache) -> None:
+    def __init__(self, parser: JobParser, disk: DiskParseCache, region: str) -> None:
         self._parser = parser
         self._disk = disk
+        self._region = region
         self._caches: dict[str, SourceCache] = {}
 
     def of(self, source: str) -> SourceCache:
         """Returns the source's cache; an empty one at first use."""
         if source not in self._caches:
-            self._caches[source] = SourceCache(Discoverer(self._parser, ParseCache(self._disk)))
+            discoverer = Discoverer(self._parser, ParseCache(self._disk), self._region)
+            self._caches[source] = SourceCache(discoverer)
         return self._caches[source]
 
     def forget(self, source: str) -> None:

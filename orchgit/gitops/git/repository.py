@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -71,6 +71,18 @@ class TreeCache:
         self.trees[tree_id] = entries
 
 
+def matching_entries(
+    entries: Iterable[TreeEntry], globs: Sequence[str], exclude: Sequence[str] = ()
+) -> list[TreeEntry]:
+    """Returns the entries whose path matches any of the globs and none of `exclude`."""
+    wanted, unwanted = compile_globs(tuple(globs)), compile_globs(tuple(exclude))
+    return [
+        entry
+        for entry in entries
+        if wanted.fullmatch(entry.path) and not unwanted.fullmatch(entry.path)
+    ]
+
+
 def init_bare(path: Path) -> None:
     """Makes a bare repository, readable by this user only, if there is none yet."""
     if not (path / "HEAD").exists():
@@ -127,7 +139,14 @@ class Repository:
         if name not in self._git.references:
             return None
         try:
-            found = self._git.get(self._git.references[name].resolve().target)
+            return self.peel(str(self._git.references[name].resolve().target))
+        except (pygit2.GitError, ValueError):
+            return None
+
+    def peel(self, object_id: str) -> str | None:
+        """Returns the commit that an object is, or that a tag leads to; None for any other."""
+        try:
+            found = self._git.get(object_id)
             return str(found.peel(pygit2.Commit).id) if found is not None else None
         except (pygit2.GitError, ValueError):
             return None
@@ -185,12 +204,12 @@ class Repository:
                 break
         return messages
 
-    def files(self, commit_id: str, globs: Sequence[str]) -> list[TreeEntry]:
-        """Returns what the globs match in the commit's tree, links and submodules too, sorted by
-        path. Raises TooLargeError above `max_job_files`."""
-        wanted = compile_globs(tuple(globs))
-        entries = self.tree(commit_id)
-        found = [entry for entry in entries.values() if wanted.fullmatch(entry.path)]
+    def files(
+        self, commit_id: str, globs: Sequence[str], exclude: Sequence[str] = ()
+    ) -> list[TreeEntry]:
+        """Returns what the globs match in the commit's tree and `exclude` does not, links and
+        submodules too, sorted by path. Raises TooLargeError above `max_job_files`."""
+        found = matching_entries(self.tree(commit_id).values(), globs, exclude)
         if len(found) > self._limits.max_job_files:
             raise TooLargeError(
                 f"cannot read {len(found)} job files in one commit: the limit max_job_files is "

@@ -5,11 +5,11 @@ The same rules run on every server, so at one index all servers show the same br
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from orchgit.gitops.git.refs import is_commit_id
-from orchgit.model.source import SourceKind
+from orchgit.gitops.git.refs import SEMVER, is_commit_id, newest_tag
+from orchgit.model.source import Source, SourceKind
 from orchgit.state.snapshot import StateReads
 
 KEPT_PREFIX = "refs/orchgit/keep/"
@@ -79,6 +79,14 @@ def wanted_of(snapshot: StateReads, name: str) -> Wanted:
 def full_ref(ref: str) -> str:
     """Returns the full name of a built-in repository's branch; a remote lists its own refs."""
     return ref if ref.startswith("refs/") or is_commit_id(ref) else f"refs/heads/{ref}"
+
+
+def followed_ref(source: Source, names: Iterable[str]) -> str:
+    """Returns the full name of the ref that a source of a built-in repository with these refs
+    follows now; '' if it follows a range of versions and no tag is in the range."""
+    if source.ref.startswith(SEMVER):
+        return newest_tag(source.ref, names, source.tags) or ""
+    return full_ref(source.ref)
 
 
 def plan_mirror(wanted: Wanted, held: Collection[str], present: Mapping[str, str]) -> MirrorPlan:

@@ -18,12 +18,13 @@ Depends = tuple[tuple[str, str], ...]
 class FileOutcome:
     """What a file was parsed to. `depends` is what its functions looked at in the tree, and what
     was there (see `TreeFiles`). `is_cacheable` is false where the same file may be parsed otherwise
-    the next time, as after a time-out."""
+    the next time, as after a time-out. Not `is_job_file`: nothing in the file looks like a job."""
 
     desired: DesiredJob | None
     problems: tuple[str, ...]
     depends: Depends
     is_cacheable: bool = True
+    is_job_file: bool = True
 
 
 class _Record(msgspec.Struct, array_like=True, gc=False):

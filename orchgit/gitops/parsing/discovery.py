@@ -14,12 +14,20 @@ from functools import partial
 
 import msgspec
 
-from orchgit.errors import InvalidInputError, JobFileError, OrchgitError, UnavailableError
-from orchgit.gitops.git.repository import EntryKind, TreeEntry
+from orchgit.errors import (
+    InvalidInputError,
+    JobFileError,
+    NoJobError,
+    OrchgitError,
+    UnavailableError,
+)
+from orchgit.gitops.git.repository import TreeEntry
 from orchgit.gitops.parsing.cache import Depends, FileOutcome, ParseCache
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.file_functions import TreeFiles, read_file, seen_at
+from orchgit.gitops.parsing.job_files import find_job_files
 from orchgit.gitops.parsing.port import Inputs, JobFile, JobParser, ParsedFile, VarFile
+from orchgit.gitops.parsing.regions import UNNAMED, check_region, in_region
 from orchgit.gitops.parsing.trees import FileTree, blob_id_of, confined_path
 from orchgit.model.repository_policy import POLICY_PATH, RepositoryPolicy
 from orchgit.model.source import Source
@@ -28,32 +36,40 @@ from orchgit.model.source import Source
 @dataclass(frozen=True, slots=True)
 class Discovery:
     """The jobs of a tree, and the policy of its `orchgit.hcl`. With `problems`, nothing of it may
-    be applied. `parsed_count` of its job files were not in the cache."""
+    be applied. `parsed_count` of its job files were not in the cache. `without_job` are files that
+    a glob matches and that hold no job."""
 
     jobs: dict[JobKey, DesiredJob]
     problems: tuple[str, ...]
     parsed_count: int
     policy: RepositoryPolicy = field(default_factory=RepositoryPolicy)
+    without_job: frozenset[str] = frozenset()
 
 
 class Discoverer:
     """Finds the jobs of one source, with a cache of what was parsed."""
 
-    def __init__(self, parser: JobParser, cache: ParseCache | None = None) -> None:
+    def __init__(
+        self, parser: JobParser, cache: ParseCache | None = None, region: str = UNNAMED
+    ) -> None:
         self._parser = parser
         self._cache = cache or ParseCache()
+        self._region = region
         self._policy = ("", RepositoryPolicy())
 
     def discover(self, tree: FileTree, source: Source) -> Discovery:
         """Returns the jobs of all files that match the source's paths. Problems of files are in the
-        result, so that all of them are shown together."""
+        result, so that all of them are shown together. Raises InvalidInputError for a source of
+        another region."""
+        check_region(source, self._region)
         var_files, problems = _var_files(tree, source)
         var_file_ids = [(each.name, blob_id_of(each.content)) for each in var_files]
         variables = sorted(source.variables.items())
         settings = _digest((source.namespace, variables, var_file_ids))
-        inputs = _digest((self._parser.version, settings))
-        reading = _Reading(tree, source, var_files, settings)
-        entries = _job_files(tree, source)
+        inputs = _digest((self._parser.version, settings, source.region, self._region))
+        reading = _Reading(tree, source, var_files, settings, self._region)
+        files = find_job_files(tree, source)
+        entries = [file.entry for file in files]
         keys = [f"{entry.blob_id}:{inputs}:{entry.path}" for entry in entries]
         self._cache.load(keys)
         known: list[FileOutcome | None] = []
@@ -73,12 +89,22 @@ class Discoverer:
             if outcome.is_cacheable:
                 self._cache.put(key, outcome)
         self._cache.save(fresh)
-        problems += [problem for outcome in outcomes for problem in outcome.problems]
+        without_job = frozenset(
+            file.entry.path
+            for file, outcome in zip(files, outcomes, strict=True)
+            if not (outcome.is_job_file or file.must_be_job)
+        )
+        problems += [
+            problem
+            for entry, outcome in zip(entries, outcomes, strict=True)
+            if entry.path not in without_job
+            for problem in outcome.problems
+        ]
         found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
         jobs, duplicates = _by_key(found)
         policy, policy_problems = self.policy(tree)
         problems = [*policy_problems, *problems, *duplicates]
-        return Discovery(jobs, tuple(problems), len(fresh), policy)
+        return Discovery(jobs, tuple(problems), len(fresh), policy, without_job)
 
     def policy(self, tree: FileTree) -> tuple[RepositoryPolicy, list[str]]:
         """Returns the policy of the tree's `orchgit.hcl`, empty without one, and its problems. The
@@ -109,6 +135,7 @@ class _Reading:
     source: Source
     var_files: Sequence[VarFile]
     settings: str
+    region: str
 
     def still_holds(self, depends: Depends) -> bool:
         """Returns whether every look into the tree would find the same again."""
@@ -136,26 +163,24 @@ class _Reading:
                 raise answer
             content_id = _digest((entry.blob_id, self.settings, depends))
             found = DesiredJob(answer.job, entry.path, answer.line, entry.blob_id, content_id)
-            return FileOutcome(_in_namespace(found, self.source), (), depends)
+            found = in_region(_in_namespace(found, self.source), self.source, self.region)
+            return FileOutcome(found, (), depends)
         except JobFileError as error:
             found_problems = error.problems or (str(error),)
             problems = tuple(_at_start(entry.path, each) for each in found_problems)
             # Without problems the file may be right: a process ended, or a limit of the commit.
-            return FileOutcome(None, problems, depends, is_cacheable=bool(error.problems))
+            return FileOutcome(
+                None,
+                problems,
+                depends,
+                is_cacheable=bool(error.problems),
+                is_job_file=not isinstance(error, NoJobError),
+            )
         except OrchgitError as error:
             problems = (_at_start(entry.path, str(error)),)
             return FileOutcome(
                 None, problems, depends, is_cacheable=not isinstance(error, UnavailableError)
             )
-
-
-def _job_files(tree: FileTree, source: Source) -> list[TreeEntry]:
-    skipped = {*source.var_files, POLICY_PATH}
-    return [
-        entry
-        for entry in tree.matching(source.paths)
-        if entry.path not in skipped and entry.kind is not EntryKind.SUBMODULE
-    ]
 
 
 def _var_files(tree: FileTree, source: Source) -> tuple[list[VarFile], list[str]]:

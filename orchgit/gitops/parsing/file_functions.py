@@ -16,18 +16,25 @@ from orchgit.gitops.parsing.trees import FileTree, confined_path
 
 _GLOB = "\x00glob\x00"
 _EVERYTHING = ("**",)
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 
 
 def read_file(tree: FileTree, entry: TreeEntry) -> bytes:
-    """Returns a file's content. Raises InvalidInputError for a link, a submodule, and a file whose
-    path is not UTF-8."""
+    """Returns a file's content. Raises InvalidInputError for a link, a submodule, a pointer of Git
+    LFS, and a file whose path is not UTF-8."""
     if entry.kind is EntryKind.NO_TEXT_PATH:
         raise InvalidInputError("cannot read a file whose path is not UTF-8: rename it")
     if entry.kind is EntryKind.LINK:
         raise InvalidInputError("cannot read a symbolic link: links are not followed")
     if entry.kind is EntryKind.SUBMODULE:
         raise InvalidInputError("cannot read a submodule: submodules are not followed")
-    return tree.read(entry)
+    content = tree.read(entry)
+    if content.startswith(_LFS_POINTER):
+        raise InvalidInputError(
+            "cannot read a file of Git LFS: git holds a pointer to it only; store the file itself "
+            f"(`git lfs untrack {entry.path}`, then `git add --renormalize {entry.path}`)"
+        )
+    return content
 
 
 def seen_at(tree: FileTree, place: str) -> str:

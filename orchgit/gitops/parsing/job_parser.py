@@ -15,7 +15,9 @@ from jobspec.canonicalize import parsed_job
 from jobspec.errors import JobFileErrors
 from jobspec.parse import parse_job
 from jobspec.validate import validate_job
-from orchgit.errors import JobFileError, OrchgitError
+from orchgit.errors import JobFileError, NoJobError, OrchgitError
+from orchgit.gitops.parsing.api_jobs import read_api_job
+from orchgit.gitops.parsing.contents import is_meant_as_job
 from orchgit.gitops.parsing.policy_parser import parse_policy
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile, parse_each
 from orchgit.model.job import Job
@@ -41,11 +43,14 @@ class JobspecParser:
     def parse(self, file: JobFile, inputs: Inputs) -> ParsedFile:
         """Parses one file here. A variable that the file does not declare is ignored, since a
         source's variables serve all its files. The file sees nothing of the server's
-        environment."""
-        path = file.path
+        environment. Raises NoJobError for a file that holds no job at all."""
+        path, content = file.path, file.read()
+        api_job = read_api_job(content, path)
+        if api_job is not None:
+            return ParsedFile(api_job, 1)
         try:
             parsed = parse_job(
-                file.read(),
+                content,
                 filename=path,
                 variables=inputs.variables,
                 var_files=[(each.name, each.content) for each in inputs.var_files],
@@ -53,7 +58,8 @@ class JobspecParser:
                 strict=False,
             )
         except JobFileErrors as error:
-            raise _named(error, path) from error
+            kind = JobFileError if is_meant_as_job(content, path) else NoJobError
+            raise _named(error, path, kind) from error
         job = parsed_job(parsed.spec)
         _check_rules(job, parsed.positions, path)
         return ParsedFile(job, parsed.positions.locate(())[0], parsed.steps)
@@ -101,7 +107,7 @@ def _check_rules(job: Job, positions: Positions, path: str) -> None:
         raise JobFileError(f"cannot use {path}:\n" + "\n".join(problems), problems)
 
 
-def _named(error: JobFileErrors, path: str) -> JobFileError:
+def _named(error: JobFileErrors, path: str, kind: type[JobFileError]) -> JobFileError:
     """Returns the error with the file's whole path in each problem."""
     name = PurePosixPath(path).name
     problems = []
@@ -113,4 +119,4 @@ def _named(error: JobFileErrors, path: str) -> JobFileError:
             problems.append(path + text.removeprefix(name))
         else:
             problems.append(text)
-    return JobFileError(f"cannot read {path}:\n" + "\n".join(problems), problems)
+    return kind(f"cannot read {path}:\n" + "\n".join(problems), problems)

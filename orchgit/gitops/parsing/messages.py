@@ -71,11 +71,13 @@ class PolicyFound(msgspec.Struct, array_like=True, tag="policy", gc=False):
 
 
 class ParseFailure(msgspec.Struct, array_like=True, tag="wrong"):
-    """Why a file has no job; `problems` may be empty."""
+    """Why a file has no job; `problems` may be empty. Not `is_job_file`: nothing in the file looks
+    like a job."""
 
     message: str
     problems: list[str]
     steps: int = 0
+    is_job_file: bool = True
 
 
 class FileLookup(msgspec.Struct, array_like=True, tag="ask"):

@@ -13,6 +13,7 @@ from jobspec.files import FileAccess
 from orchgit.errors import (
     InvariantError,
     JobFileError,
+    NoJobError,
     OrchgitError,
     TimedOutError,
     UnavailableError,
@@ -187,8 +188,9 @@ class ParseRun:
                 self._count_steps(steps)
             case JobSpecJson() | PolicyFound():
                 self._set_result(process.pending.popleft(), answer)
-            case ParseFailure(message, problems, steps):
-                self._set_result(process.pending.popleft(), JobFileError(message, problems))
+            case ParseFailure(message, problems, steps, is_job_file):
+                error = (JobFileError if is_job_file else NoJobError)(message, problems)
+                self._set_result(process.pending.popleft(), error)
                 self._count_steps(steps)
 
     def _set_result(self, number: int, result: ParseResult) -> None:

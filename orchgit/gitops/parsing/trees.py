@@ -8,16 +8,16 @@ from functools import cached_property
 from typing import Protocol
 
 from orchgit.errors import NotFoundError, TooLargeError
-from orchgit.gitops.git.globs import compile_globs
 from orchgit.gitops.git.limits import GitLimits
-from orchgit.gitops.git.repository import EntryKind, Repository, TreeEntry
+from orchgit.gitops.git.repository import EntryKind, Repository, TreeEntry, matching_entries
 
 
 class FileTree(Protocol):
     """Files by path, relative to the tree's root. Reading never leaves the tree."""
 
-    def matching(self, globs: Sequence[str]) -> list[TreeEntry]:
-        """Returns the entries that match any of the globs, sorted by path."""
+    def matching(self, globs: Sequence[str], exclude: Sequence[str] = ()) -> list[TreeEntry]:
+        """Returns the entries that match any of the globs and none of `exclude`, sorted by
+        path."""
         ...
 
     def entry(self, path: str) -> TreeEntry | None:
@@ -40,8 +40,8 @@ class CommitTree:
     def _entries(self) -> dict[str, TreeEntry]:
         return self._repository.tree(self._commit_id)
 
-    def matching(self, globs: Sequence[str]) -> list[TreeEntry]:
-        return self._repository.files(self._commit_id, globs)
+    def matching(self, globs: Sequence[str], exclude: Sequence[str] = ()) -> list[TreeEntry]:
+        return self._repository.files(self._commit_id, globs, exclude)
 
     def entry(self, path: str) -> TreeEntry | None:
         return self._entries.get(path)
@@ -61,9 +61,8 @@ class MemoryTree:
             for path, content in sorted(files.items())
         }
 
-    def matching(self, globs: Sequence[str]) -> list[TreeEntry]:
-        wanted = compile_globs(tuple(globs))
-        found = [e for e in self._entries.values() if wanted.fullmatch(e.path)]
+    def matching(self, globs: Sequence[str], exclude: Sequence[str] = ()) -> list[TreeEntry]:
+        found = matching_entries(self._entries.values(), globs, exclude)
         if len(found) > self._limits.max_job_files:
             raise TooLargeError(
                 f"cannot read {len(found)} job files at once: the limit max_job_files is "

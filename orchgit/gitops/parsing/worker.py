@@ -14,7 +14,7 @@ from jobspec.canonicalize import canonicalize
 from jobspec.errors import JobFileErrors
 from jobspec.evaluation.budget import MAX_STEPS
 from jobspec.parse import parse_job
-from orchgit.errors import InvariantError, JobFileError, OrchgitError
+from orchgit.errors import InvariantError, JobFileError, NoJobError, OrchgitError
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.messages import (
     MAX_FRAME_BYTES,
@@ -95,7 +95,8 @@ class ParseWorker:
         except JobFileError as error:
             cause = error.__cause__
             steps = cause.steps if isinstance(cause, JobFileErrors) else 0
-            return ParseFailure(str(error), list(error.problems), steps)
+            is_job_file = not isinstance(error, NoJobError)
+            return ParseFailure(str(error), list(error.problems), steps, is_job_file)
         except OrchgitError as error:
             return ParseFailure(str(error), [])
         return ParseSuccess(parsed.job, parsed.line, parsed.steps)

@@ -177,7 +177,7 @@ def _judge_active(deployment: Deployment, view: JobView, late: bool) -> JobVerdi
         notes.append("canaries wait for promotion")
     if deployment.status == DeploymentStatus.PAUSED:
         notes.append("paused")
-    waiting = _unplaced(view)
+    waiting = why_unplaced(view)
     if waiting:
         notes.append(waiting)
     if late and not _waits_for_a_person(deployment):
@@ -213,7 +213,7 @@ def _judge_without_deployment(
         return JobVerdict(status, "scheduling...")
     if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
         return JobVerdict(JobProgress.FAILED, evaluation.status_description or "evaluation failed")
-    unplaced = _unplaced(view)
+    unplaced = why_unplaced(view)
     if unplaced:
         return JobVerdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, unplaced)
     return _judge_allocations(change, job, view, late)
@@ -223,7 +223,7 @@ def _followed_up(evaluations: Sequence[Evaluation]) -> bool:
     return any(not e.is_terminal for e in evaluations)
 
 
-def _unplaced(view: JobView) -> str:
+def why_unplaced(view: JobView) -> str:
     """Returns what the job's blocked evaluation waits for, or ''."""
     blocked = [e for e in view.evaluations if e.status == EvalStatus.BLOCKED]
     if not blocked:

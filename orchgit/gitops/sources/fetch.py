@@ -9,6 +9,7 @@ from orchgit.gitops.git.credentials import GitCredential, login_environment
 from orchgit.gitops.git.process import GitProcess, last_words
 from orchgit.gitops.git.refs import ResolvedRef, is_commit_id, resolve_ref
 from orchgit.gitops.git.urls import RepositoryUrl, redact
+from orchgit.model.source import Source
 
 FETCHED_REF = "refs/orchgit/fetched"
 
@@ -82,16 +83,18 @@ async def update_mirror(
     git: GitProcess,
     mirror: Path,
     url: RepositoryUrl,
-    ref: str,
+    source: Source,
     known_commit: str,
     credential: GitCredential | None,
-) -> str:
-    """Returns the commit that the ref points at now, fetched if it is not `known_commit`."""
+) -> ResolvedRef:
+    """Returns what the source's ref means now; its commit is fetched if it is not
+    `known_commit`."""
+    ref = source.ref
     wanted = (
         ResolvedRef(ref, ref)
         if is_commit_id(ref)
-        else resolve_ref(ref, await list_refs(git, url, credential))
+        else resolve_ref(ref, await list_refs(git, url, credential), source.tags)
     )
     if wanted.commit_id != known_commit:
         await fetch(git, mirror, url, wanted, credential)
-    return wanted.commit_id
+    return wanted

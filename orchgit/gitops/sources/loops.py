@@ -18,6 +18,7 @@ from orchgit.gitops.sources.access import opened_url
 from orchgit.gitops.sources.local_watch import watch_refs
 from orchgit.gitops.sources.reconciler import SourceReconciler
 from orchgit.model.source import Source, SourceKind, SourceStatus
+from orchgit.model.source_health import SourceCheck
 
 _IDLE_WAIT_S = 300.0
 _WATCH_RETRY_S = 5.0
@@ -131,10 +132,10 @@ class SourceLoops:
         if followed is not None:
             followed.reconciler.wake(trigger, force)
 
-    def last_checked_ns(self, name: str) -> int:
-        """Returns when a round last checked the source, in Unix nanoseconds; 0 before the first."""
+    def check(self, name: str) -> SourceCheck:
+        """Returns how the rounds of the source go; not `known` where no loop follows it."""
         followed = self._followed.get(name)
-        return followed.reconciler.last_checked_ns if followed is not None else 0
+        return followed.reconciler.check if followed is not None else SourceCheck()
 
     async def reconciler(self, name: str) -> SourceReconciler:
         """Returns the reconciler of a stored source, as soon as it has been started."""

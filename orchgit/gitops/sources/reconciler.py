@@ -14,24 +14,28 @@ import structlog
 from msgspec.structs import replace
 
 from orchgit.backoff import backoff_s
-from orchgit.errors import JobFileError, OrchgitError, SourceError
+from orchgit.errors import JobFileError, OrchgitError, SourceError, UnavailableError
+from orchgit.gitops.commits.descent import refusal_of_move
 from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.gates.decide import may_go_on, waits_for_room
+from orchgit.gitops.git.refs import ResolvedRef, is_commit_id
 from orchgit.gitops.mirrors.mirror import Mirror
-from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, full_ref
+from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, followed_ref
 from orchgit.gitops.sources.access import credential_of, opened_url
 from orchgit.gitops.sources.fetch import FETCHED_REF, update_mirror
 from orchgit.gitops.sources.gate_loop import GATE_TRIGGER
+from orchgit.gitops.sources.health import error_kind
 from orchgit.gitops.sources.wakeups import Wake, Wakeups
 from orchgit.model.base import NS_PER_S
 from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
-from orchgit.model.source import Source, SourceKind
+from orchgit.model.source import Source, SourceErrorKind, SourceKind, SourceStatus
+from orchgit.model.source_health import SourceCheck, SyncResult
 from orchgit.replication.commands import RefMove
-from orchgit.services.gitops.pauses import resume_when_due
+from orchgit.services.gitops.pauses import pause_text, resume_when_due
 from orchgit.services.gitops.sources import move_refs, record_source_status
 
 _JITTER_SHARE = 0.2
@@ -48,8 +52,8 @@ _log = structlog.get_logger(component="gitops")
 class SourceReconciler:
     """Follows one source until `run` is cancelled.
 
-    `last_checked_ns` is when a round last looked for commits, in Unix nanoseconds, whatever came of
-    it. It is kept in this server's memory only: a check that finds nothing writes no log entry.
+    `check` tells how its rounds go. It is kept in this server's memory only, since a check that
+    finds nothing writes no log entry.
     """
 
     def __init__(
@@ -62,7 +66,7 @@ class SourceReconciler:
         gatekeeper: Gatekeeper,
     ) -> None:
         self.name = name
-        self.last_checked_ns = 0
+        self.check = SourceCheck()
         self._mirror = mirror
         self._services = services
         self._config = config
@@ -70,8 +74,8 @@ class SourceReconciler:
         self._gatekeeper = gatekeeper
         self._gates_seen: tuple[str, int] = ("", 0)
         self._wakeups = Wakeups(services.context.clock)
-        self._failures = 0
         self._finished_round = 0
+        self._result = SyncResult("checking")
         self._round_done = asyncio.Condition()
 
     def wake(self, trigger: str, force: bool = False) -> None:
@@ -83,23 +87,10 @@ class SourceReconciler:
         try:
             self.wake("poll")
             while True:
-                wake = await self._wakeups.next(self._pause_s())
-                try:
-                    await self.reconcile(wake)
-                    self._failures = 0
-                except OrchgitError as error:
-                    self._failures += 1
-                    await self._note_error(error)
-                except Exception as error:  # noqa: BLE001 - one bad round must not end the loop
-                    self._failures += 1
-                    _log.exception("a round of a source failed", source=self.name)
-                    await self._note_error(
-                        SourceError(
-                            f"cannot finish a round of source {self.name!r}: internal error "
-                            f"({type(error).__name__}: {error}); the log of "
-                            f"{self._services.synchronizer.own_name} has the traceback"
-                        )
-                    )
+                wake = await self._wakeups.next(self._plan_next_try())
+                self.check = replace(self.check, under_way=True, next_try_ns=0)
+                self._result = await self._round(wake)
+                self.check = replace(self.check, under_way=False)
                 await self._round_ended(self._wakeups.handled)
         finally:
             await self._round_ended(_LAST_ROUND)
@@ -109,13 +100,51 @@ class SourceReconciler:
             self._finished_round = number
             self._round_done.notify_all()
 
-    async def round_after_now(self, override: WindowOverride | None = None) -> None:
-        """Causes a round, and returns when one that started after this call has ended. With
-        `override` that round applies a commit outside its windows."""
+    async def _round(self, wake: Wake) -> SyncResult:
+        """Does one round, and records what went wrong."""
+        try:
+            result = await self.reconcile(wake)
+        except JobFileError as error:  # recorded with its problems already
+            result = SyncResult("refused", str(error), self.check.remote_commit)
+        except OrchgitError as error:
+            return await self._failed(error)
+        except Exception as error:  # noqa: BLE001 - one bad round must not end the loop
+            _log.exception("a round of a source failed", source=self.name)
+            return await self._failed(
+                SourceError(
+                    f"cannot finish a round of source {self.name!r}: internal error "
+                    f"({type(error).__name__}: {error}); the log of "
+                    f"{self._services.synchronizer.own_name} has the traceback"
+                )
+            )
+        if result.result != "paused":
+            now_ns = self._services.context.now_ns()
+            self.check = replace(self.check, last_success_ns=now_ns, failures=0)
+        return result
+
+    async def round_after_now(self, override: WindowOverride | None = None) -> SyncResult:
+        """Causes a round, and returns the result of one that started after this call. With
+        `override` that round applies a commit outside its windows.
+
+        Raises UnavailableError if the loop ends before.
+        """
         self._wakeups.request(Wake("api", True, override))
         asked = self._wakeups.requested
         async with self._round_done:
             await self._round_done.wait_for(lambda: self._finished_round >= asked)
+        if self._finished_round == _LAST_ROUND:
+            raise UnavailableError(
+                f"cannot tell what checking source {self.name!r} came to: this server stopped "
+                "following it; `orchgit source status` shows it"
+            )
+        return self._result
+
+    def _plan_next_try(self) -> float:
+        """Returns the seconds to the next round, and remembers when that is."""
+        pause_s = self._pause_s()
+        next_ns = self._services.context.now_ns() + int(pause_s * NS_PER_S)
+        self.check = replace(self.check, next_try_ns=next_ns)
+        return pause_s
 
     def _pause_s(self) -> float:
         """Returns the poll interval with jitter; longer after each failure in a row, up to a
@@ -125,37 +154,52 @@ class SourceReconciler:
         except OrchgitError:
             return _MAX_BACKOFF_S
         interval_s = source.poll_interval_ns / NS_PER_S
-        retry_s = backoff_s(min(self._failures, 8), interval_s, _MAX_BACKOFF_S)
+        retry_s = backoff_s(min(self.check.failures, 8), interval_s, _MAX_BACKOFF_S)
         bounded_s = max(interval_s, retry_s) * (1 + _JITTER_SHARE * self._random.random())
         if source.paused and source.pause.until_ns:
             left_ns = source.pause.until_ns - self._services.context.now_ns()
             return min(bounded_s, max(0.0, left_ns / NS_PER_S))
         return bounded_s
 
-    async def reconcile(self, wake: Wake) -> Rollout | None:
-        """Does one round. Returns the rollout if a commit was applied. Raises what stopped it."""
+    async def reconcile(self, wake: Wake) -> SyncResult:
+        """Does one round. Returns what it came to. Raises what stopped it."""
         async with self._mirror.lock:
             source = self._services.applier.source(self.name)
             if source.paused and await resume_when_due(self._services.context, source):
                 _log.info("the pause of a source is over", source=self.name)
                 source = self._services.applier.source(self.name)
             if source.paused:
-                return None
-            self.last_checked_ns = self._services.context.now_ns()
+                return SyncResult("paused", pause_text(source))
+            now_ns = self._services.context.now_ns()
+            self.check = replace(self.check, known=True, last_check_ns=now_ns, remote_commit="")
             if source.kind == SourceKind.BUILTIN:
-                commit_id = await self._builtin_commit(source)
+                wanted = await self._builtin_commit(source)
             else:
-                commit_id = await self._fetched_commit(source)
-            if commit_id is not None and commit_id == source.status.applied_commit:
+                wanted = await self._fetched_commit(source)
+            if wanted is None:
+                await self._record_error("")
+                return SyncResult("unchanged", f"source {self.name} has no commit yet")
+            commit_id = wanted.commit_id
+            self.check = replace(self.check, remote_commit=commit_id)
+            if commit_id == source.status.applied_commit:
                 await self._record_error("")
                 await self._gatekeeper.withdraw(self.name, "its commit is not wanted any more")
-                return None
-            if commit_id is None or not self._is_due(source, commit_id, wake):
-                return None
-            return await self._apply(source, commit_id, wake)
+                return SyncResult("unchanged", "", commit_id, source.status.applied_rollout)
+            if commit_id in source.status.quarantined:
+                await self._record_error("")
+                return SyncResult("held", "this commit was reverted or rejected", commit_id)
+            waiting = self._gatekeeper.waiting(self.name, commit_id)
+            if waiting is not None and not self._may_go_on(waiting, wake):
+                await self._record_error("")
+                return SyncResult("waiting", waiting.status_description, commit_id, waiting.id)
+            if not self._is_due(source, wanted, wake):
+                return SyncResult("refused", source.status.last_error, commit_id)
+            rollout = await self._apply(source, wanted, wake)
+            result = "applied" if rollout.was_applied else "waiting"
+            return SyncResult(result, rollout.status_description, commit_id, rollout.id)
 
-    async def _fetched_commit(self, source: Source) -> str | None:
-        """Returns the commit of the remote's ref, fetched if it is new."""
+    async def _fetched_commit(self, source: Source) -> ResolvedRef | None:
+        """Returns the remote's ref and its commit, fetched if it is new."""
         await self._services.synchronizer.sync_refs_locked(self._mirror)
         waiting = self._gatekeeper.waiting(self.name)
         known = waiting.commit.id if waiting is not None else source.status.applied_commit
@@ -165,8 +209,8 @@ class SourceReconciler:
         url = await asyncio.to_thread(opened_url, self._config, source, server)
         credential = credential_of(self._config, source, server)
         try:
-            commit_id = await update_mirror(
-                self._services.git, self._mirror.path, url, source.ref, known, credential
+            wanted = await update_mirror(
+                self._services.git, self._mirror.path, url, source, known, credential
             )
         except SourceError as error:
             if (
@@ -175,39 +219,48 @@ class SourceReconciler:
                 and may_go_on(waiting, self._services.context.now_ns())
             ):
                 _log.warning("applying what waits", source=self.name, error=str(error))
-                return known
+                return ResolvedRef(waiting.ref, known)
             if source.kind != SourceKind.LOCAL:
                 raise
             raise SourceError(
                 f"{error} (a local source is read on the machine of {server}, which leads)"
             ) from error
-        if commit_id == known:
-            return commit_id
+        if wanted.commit_id == known:
+            return wanted
         self._services.maintenance.after_write(self._mirror)
-        return self._mirror.open().resolve(FETCHED_REF)
+        fetched = self._mirror.open().resolve(FETCHED_REF)
+        return ResolvedRef(wanted.name, fetched) if fetched is not None else None
 
-    async def _builtin_commit(self, source: Source) -> str | None:
-        """Returns the branch's commit. Raises SourceError while this server, a new leader perhaps,
-        lacks its objects."""
+    async def _builtin_commit(self, source: Source) -> ResolvedRef | None:
+        """Returns the followed ref and its commit. Raises SourceError while this server, a new
+        leader perhaps, lacks its objects."""
         missing = await self._services.synchronizer.sync_refs_locked(self._mirror)
-        branch = await self._branch(source)
-        for commit_id in (branch, source.status.applied_commit):
-            if commit_id and commit_id in missing:
+        name, target = await self._followed(source)
+        for object_id in (target, source.status.applied_commit):
+            if object_id and object_id in missing:
                 raise SourceError(
                     f"cannot apply source {source.name!r} yet: this server lacks commit "
-                    f"{commit_id[:12]} and is fetching it from the other servers"
+                    f"{object_id[:12]} and is fetching it from the other servers"
                 )
-        return branch
+        commit_id = self._mirror.open().peel(target) if target else None
+        return ResolvedRef(name, commit_id) if commit_id is not None else None
 
-    async def _branch(self, source: Source) -> str | None:
-        """Returns where the log says that the branch is. Refs from before refs were in the log, and
-        a branch that is followed before its first push, are entered there first."""
+    async def _followed(self, source: Source) -> tuple[str, str | None]:
+        """Returns the followed ref, and the object at which the log says that it is.
+
+        Refs from before refs were in the log, and a branch that is followed before its first push,
+        are entered there first.
+        """
         with self._services.context.snapshot() as snapshot:
             known = snapshot.git_refs.of_source(source.name)
-        followed, applied = full_ref(source.ref), source.status.applied_commit
+        followed, applied = followed_ref(source, known), source.status.applied_commit
         repository = self._mirror.open()
-        if followed in known or not applied or not repository.has_commit(applied):
-            return known.get(followed)
+        if is_commit_id(followed):
+            return followed, followed if repository.has_commit(followed) else None
+        is_branch = followed.startswith("refs/heads/")
+        is_known = followed in known or not is_branch or not applied
+        if is_known or not repository.has_commit(applied):
+            return followed, known.get(followed)
         found = {} if known else repository.refs()
         moves = {ref: each for ref, each in found.items() if ref.startswith(PUBLIC_PREFIXES)}
         branch = repository.resolve(followed)
@@ -217,26 +270,21 @@ class SourceReconciler:
         entered = [RefMove(ref, "", each) for ref, each in moves.items()]
         await move_refs(self._services.context, source.name, entered)
         await self._services.synchronizer.sync_refs_locked(self._mirror)
-        return branch
+        return followed, branch
 
-    def _is_due(self, source: Source, commit_id: str, wake: Wake) -> bool:
-        """Returns whether to apply a new commit. A quarantined one is never applied, a refused one
-        only when forced. Raises SourceError where history was rewritten."""
-        if commit_id in source.status.quarantined:
-            return False
-        waiting = self._gatekeeper.waiting(self.name, commit_id)
-        if waiting is not None:
-            return self._may_go_on(waiting, wake)
+    def _is_due(self, source: Source, wanted: ResolvedRef, wake: Wake) -> bool:
+        """Returns whether to apply a new commit. A refused one is tried again only when forced, or
+        when another error took the place of its problems in the source's status. Raises SourceError
+        where history was rewritten or a tag went back."""
+        commit_id = wanted.commit_id
         if commit_id == source.status.seen_commit and not wake.force:
-            return False
+            return error_kind(source) != SourceErrorKind.HELD
         applied = source.status.applied_commit
         descends = not applied or self._mirror.open().is_descendant(commit_id, applied)
-        if not descends and not source.allow_rewind:
-            raise SourceError(
-                f"cannot apply commit {commit_id[:12]} of source {source.name!r}: it does not "
-                f"descend from the applied commit {applied[:12]}; was history rewritten? "
-                f"`orchgit source set {source.name} -allow-rewind` accepts it"
-            )
+        applied_ref = self._services.applier.applied_ref(source)
+        refusal = refusal_of_move(source, wanted, applied_ref, descends)
+        if refusal:
+            raise SourceError(refusal)
         return True
 
     def _may_go_on(self, waiting: Rollout, wake: Wake) -> bool:
@@ -250,13 +298,17 @@ class SourceReconciler:
             return True
         return not needs_room and may_go_on(waiting, context.now_ns())
 
-    async def _apply(self, source: Source, commit_id: str, wake: Wake) -> Rollout | None:
+    async def _apply(self, source: Source, wanted: ResolvedRef, wake: Wake) -> Rollout:
+        commit_id = wanted.commit_id
         applier, cache = self._services.applier, self._services.caches.of(self.name)
         read = await applier.read(self._mirror.open(), commit_id, source, cache)
         plan = await applier.plan(read, self.name, cache)
-        trigger = Trigger("poll" if wake.trigger == GATE_TRIGGER else wake.trigger)
+        kind = "poll" if wake.trigger == GATE_TRIGGER else wake.trigger
+        trigger = Trigger(kind, ref=wanted.name)
         if plan.problems:
-            await applier.record_refused(source, read, plan.problems, trigger)
+            if not self._is_recorded(commit_id, plan.problems):
+                await applier.record_refused(source, read, plan.problems, trigger)
+            await self._gatekeeper.withdraw(self.name, "its plan has problems now")
             await self._note_refused(source, commit_id, plan.problems)
             raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
         await self._services.quorum.hold(self.name, [commit_id])
@@ -264,17 +316,8 @@ class SourceReconciler:
             read, plan, trigger, cache, override=wake.override
         )
         await self._services.synchronizer.sync_refs_locked(self._mirror)
-        if rollout.is_waiting:
-            _log.info(
-                "commit waits",
-                source=self.name,
-                commit=commit_id,
-                rollout=rollout.id,
-                why=rollout.status_description,
-            )
-            return None
         _log.info(
-            "commit applied",
+            "commit applied" if rollout.was_applied else "commit waits",
             source=self.name,
             commit=commit_id,
             rollout=rollout.id,
@@ -283,35 +326,49 @@ class SourceReconciler:
         )
         return rollout
 
+    def _is_recorded(self, commit_id: str, problems: tuple[str, ...]) -> bool:
+        """Returns whether the newest rollout of the commit says that it was refused for these
+        problems."""
+        with self._services.context.snapshot() as snapshot:
+            newest = snapshot.rollouts.all(self.name, limit=1, commit_id=commit_id)
+        return any(each.problems and each.problems[0] == problems[0] for each in newest)
+
     async def _note_refused(
         self, source: Source, commit_id: str, problems: tuple[str, ...]
     ) -> None:
         count = len(problems)
         text = f"refused commit {commit_id[:12]}: {count} problem{'s' * (count != 1)}: "
-        status = replace(
-            source.status,
-            seen_commit=commit_id,
-            last_error=(text + problems[0])[:_MAX_ERROR_TEXT],
-            last_checked_ns=self._services.context.now_ns(),
-        )
-        await record_source_status(self._services.context, self.name, status)
+        status = replace(source.status, seen_commit=commit_id)
+        await self._record(status, (text + problems[0])[:_MAX_ERROR_TEXT], SourceErrorKind.HELD)
 
-    async def _note_error(self, error: OrchgitError) -> None:
+    async def _failed(self, error: OrchgitError) -> SyncResult:
         """Logs the error each time, and records it in the source's status when it is a new one."""
         _log.warning("cannot reconcile", source=self.name, error=str(error))
-        if isinstance(error, JobFileError):
-            return  # recorded with its problems already
+        commit_id = self.check.remote_commit
+        self.check = replace(self.check, failures=self.check.failures + 1)
+        kind = SourceErrorKind.HELD if commit_id else SourceErrorKind.UNREACHABLE
         async with self._mirror.lock:
-            await self._record_error(str(error)[:_MAX_ERROR_TEXT])
+            await self._record_error(str(error)[:_MAX_ERROR_TEXT], kind)
+        return SyncResult("error", str(error), commit_id)
 
-    async def _record_error(self, text: str) -> None:
+    async def _record_error(self, text: str, kind: SourceErrorKind = SourceErrorKind.NONE) -> None:
         """Records the last error in the source's status, if it is another. The caller holds the
         mirror's lock, as a revert does: a status is read and written back whole."""
-        context = self._services.context
         try:
             status = self._services.applier.source(self.name).status
             if status.last_error != text:
-                noted = replace(status, last_error=text, last_checked_ns=context.now_ns())
-                await record_source_status(context, self.name, noted)
+                await self._record(status, text, kind)
         except OrchgitError as error:
             _log.warning("cannot record an error", source=self.name, error=str(error))
+
+    async def _record(self, status: SourceStatus, text: str, kind: SourceErrorKind) -> None:
+        now_ns = self._services.context.now_ns()
+        noted = replace(
+            status,
+            last_error=text,
+            error_kind=kind,
+            error_since_ns=(status.error_since_ns or now_ns) if text else 0,
+            last_checked_ns=now_ns,
+            last_success_ns=max(status.last_success_ns, self.check.last_success_ns),
+        )
+        await record_source_status(self._services.context, self.name, noted)

@@ -24,6 +24,7 @@ from orchgit.errors import (
     TooLargeError,
     UnavailableError,
 )
+from orchgit.gitops.git.refs import SEMVER
 from orchgit.gitops.git.urls import normalized
 from orchgit.gitops.webhooks import generic, github
 from orchgit.gitops.webhooks.event import Deliveries, PushEvent
@@ -129,6 +130,8 @@ def _concerns(source: Source, event: PushEvent) -> bool:
     url = normalized(source.url)
     if url and url not in {normalized(each) for each in event.repository_urls}:
         return False
+    if source.ref.startswith(SEMVER):
+        return event.ref.startswith(f"refs/tags/{source.tags.prefix}")
     return event.ref in (source.ref, f"refs/heads/{source.ref}", f"refs/tags/{source.ref}")
 
 

@@ -9,7 +9,7 @@ from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import JobOrigin
 from orchgit.model.ownership import owner_of
 from orchgit.model.rollout import Rollout, RolloutStatus
-from orchgit.model.source import GitRef, Source, SourceStatus
+from orchgit.model.source import GitRef, Source, SourceErrorKind, SourceStatus
 from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.apply.jobs import delete_job, for_job, upsert_job
 from orchgit.replication.commands import (
@@ -71,7 +71,8 @@ def apply_rollout(
     _store_rollout(txn, rollout, effects, is_applied_now=True)
     source.status.applied_commit = source.status.seen_commit = rollout.commit.id
     source.status.applied_rollout = rollout.id
-    source.status.last_error = ""
+    source.status.last_error, source.status.error_kind = "", SourceErrorKind.NONE
+    source.status.error_since_ns = 0
     _store_source(txn, source, effects)
     return rollout
 
@@ -145,7 +146,8 @@ def record_gates(txn: WriteTxn, command: RecordGates, effects: Effects) -> Rollo
     _end_waiting(txn, source.name, command.now_ns, why, effects, rollout.id)
     _store_rollout(txn, rollout, effects)
     source.status.seen_commit = rollout.commit.id
-    source.status.last_error = ""
+    source.status.last_error, source.status.error_kind = "", SourceErrorKind.NONE
+    source.status.error_since_ns = 0
     if rollout.status == RolloutStatus.REJECTED:
         known = [each for each in source.status.quarantined if each != rollout.commit.id]
         source.status.quarantined = [*known, rollout.commit.id]

@@ -11,13 +11,17 @@ import msgspec
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.globs import compile_globs
-from orchgit.gitops.git.refs import check_ref_name
+from orchgit.gitops.git.refs import check_followed_ref
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.mirrors.backup import RepositoryBackup
+from orchgit.gitops.parsing.regions import check_region
 from orchgit.gitops.sources.access import check_access
+from orchgit.gitops.sources.status_reader import SourceReport
 from orchgit.model.rollout import JobAction, Rollout
 from orchgit.model.source import Source
+from orchgit.model.source_health import SyncResult
 from orchgit.replication.proposal import RequestWrites
+from orchgit.state.snapshot import Snapshot
 
 _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
 
@@ -34,9 +38,10 @@ class ApiGitops:
         return self._gitops.backup
 
     def check_source(self, source: Source) -> None:
-        check_ref_name(source.ref)
+        check_followed_ref(source.ref, source.tags)
+        check_region(source, self._config.region)
         check_access(self._config, source, self._gitops.synchronizer.own_name)
-        compile_globs(tuple(source.paths))
+        compile_globs((*source.paths, *source.exclude))
         self._check_named("credential", source.credential, self._config.credentials)
         self._check_named("webhook secret", source.webhook_secret, self._config.webhook_secrets)
 
@@ -59,8 +64,14 @@ class ApiGitops:
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
 
-    def last_checked_ns(self, source: str) -> int:
-        return self._gitops.last_checked_ns(source)
+    def report(self, snapshot: Snapshot, source: Source) -> SourceReport:
+        return self._gitops.statuses.report(snapshot, source)
+
+    def reports(self, snapshot: Snapshot) -> list[SourceReport]:
+        return self._gitops.statuses.reports(snapshot)
+
+    async def sync(self, source: str) -> SyncResult:
+        return await self._gitops.sync(source)
 
     async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Rollout:
         return await self._gitops.revert(rollout_id, writes=writes)
@@ -75,8 +86,8 @@ class ApiGitops:
     ) -> Rollout:
         return await self._gitops.reject(rollout_id, reason, by, writes)
 
-    async def override_window(self, source: str, reason: str, by: str) -> None:
-        await self._gitops.override_window(source, reason, by)
+    async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
+        return await self._gitops.override_window(source, reason, by)
 
     async def plan_files(
         self,

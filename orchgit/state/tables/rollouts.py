@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from orchgit.model.rollout import TERMINAL_ROLLOUT_STATUSES, WAITING_ROLLOUT_STATUSES, Rollout
 from orchgit.state.body_table import BodyTable, conditions
@@ -36,6 +37,23 @@ class RolloutReads(TableReads):
         """Returns the rollouts that have not ended, oldest first."""
         where = f"status NOT IN ({', '.join('?' * len(_TERMINAL))})"
         return ROLLOUTS.find(self._connection, where, _TERMINAL, "create_index, id")
+
+    def active_of_source(self, source: str) -> list[tuple[str, int]]:
+        """Returns (id, modify index) of the source's rollouts that have not ended, the newest
+        first."""
+        marks = ", ".join("?" * len(_TERMINAL))
+        sql = f"""SELECT id, modify_index FROM rollouts
+            WHERE source = ? AND status NOT IN ({marks}) ORDER BY create_index DESC, id"""  # noqa: S608
+        return cast(list[tuple[str, int]], self._rows(sql, (source, *_TERMINAL)))
+
+    def newest_change_of(self, source: str) -> int:
+        """Returns the newest modify index of the source's rollouts; 0 if it has none."""
+        return self._number("SELECT max(modify_index) FROM rollouts WHERE source = ?", (source,))
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """Returns how many rollouts there are by (source, status)."""
+        rows = self._rows("SELECT source, status, count(*) FROM rollouts GROUP BY source, status")
+        return {(str(source), str(status)): cast(int, count) for source, status, count in rows}
 
     def applied_after(self, rollout: Rollout) -> list[Rollout]:
         """Returns the applied rollouts of the same source that came later, oldest first."""

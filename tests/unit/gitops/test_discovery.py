@@ -133,7 +133,7 @@ def test_a_huge_file_is_named_with_its_limit() -> None:
 
 def test_a_link_is_a_problem_and_never_followed() -> None:
     class Linked(MemoryTree):
-        def matching(self, globs):  # type: ignore[no-untyped-def]
+        def matching(self, globs, exclude=()):  # type: ignore[no-untyped-def]
             return [TreeEntry("web.hcl", "a" * 40, EntryKind.LINK)]
 
     found = Discoverer(CountingParser()).discover(Linked({}, LIMITS), SOURCE)

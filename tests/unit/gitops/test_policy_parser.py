@@ -167,7 +167,8 @@ def test_policy_file_is_no_job_file_and_its_problems_are_those_of_the_commit() -
     found = Discoverer(JobspecParser()).discover(MemoryTree(files, GitLimits()), Source())
     assert found.jobs == {}
     places = {problem.split(" ")[0] for problem in found.problems}
-    assert places == {"orchgit.hcl:1:1:", "sub/orchgit.hcl:1:1:"}
+    assert places == {"orchgit.hcl:1:1:"}
+    assert found.without_job == {"sub/orchgit.hcl"}
     texts = [problem for problem in found.problems if problem.startswith("orchgit.hcl")]
     assert texts == [
         'orchgit.hcl:1:1: Unsupported block type: "jop" is not expected here. Did you mean "job"?'

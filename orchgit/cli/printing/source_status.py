@@ -1,0 +1,137 @@
+"""Prints sources: their health, how following them goes, and what a sync came to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from orchgit.cli.printing.output import ago, duration, heading, pairs, plain, short, styled, table
+
+_SECOND_NS = 1_000_000_000
+_COUNTED = ("Healthy", "Progressing", "Degraded", "Held", "Drifted")
+
+
+def show_sources(found: Iterable[dict[str, Any]], verbose: bool) -> None:
+    """Prints one line for each source."""
+    table(
+        ("Name", "Kind", "URL", "Ref", "Applied", "Checked", "Jobs", "Health", "Why"),
+        (
+            (
+                plain(each["Name"]),
+                each["Kind"],
+                plain(each["URL"] or "-"),
+                plain(each["Ref"].removeprefix("refs/heads/")),
+                short(each["Status"]["AppliedCommit"] or "-", verbose),
+                ago(each["Check"]["LastCheck"]),
+                each["Health"]["Jobs"]["Total"],
+                styled(each["Health"]["Status"]),
+                _first_reason(each["Health"]),
+            )
+            for each in found
+        ),
+        empty="No sources yet: `orchgit source add NAME [URL]`",
+    )
+
+
+def show_source(data: dict[str, Any]) -> None:
+    """Prints one source: its settings, its health with every reason, and how its checks go."""
+    seen, health, check = data["Status"], data["Health"], data["Check"]
+    jobs = health["Jobs"]
+    counts = [f"{jobs[name]} {name.lower()}" for name in _COUNTED if jobs[name]]
+    deadline = "from the jobs' progress deadlines"
+    if data["RolloutDeadline"]:
+        deadline = duration(data["RolloutDeadline"])
+    pairs(
+        (
+            ("Name", plain(data["Name"])),
+            ("Kind", data["Kind"]),
+            ("URL", plain(data["URL"])),
+            ("Ref", plain(data["Ref"])),
+            ("Paths", plain(", ".join(data["Paths"]))),
+            ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
+            ("Rollout deadline", deadline),
+            ("Health", styled(health["Status"])),
+            ("Jobs", f"{jobs['Total']}" + (f" ({', '.join(counts)})" if counts else "")),
+            ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
+            ("Applied commit", seen["AppliedCommit"] or "<none yet>"),
+            ("Applied rollout", short(seen["AppliedRollout"])),
+            ("Remote commit", health["RemoteCommit"] or "<not known>"),
+            ("Why it differs", plain(health["Difference"])),
+            ("Last check", ago(check["LastCheck"])),
+            ("Last success", ago(check["LastSuccess"])),
+            ("Next check", _next_try(check, data["Paused"])),
+            ("Last error", plain(seen["LastError"])),
+            ("Error since", ago(check["ErrorSince"]) if check["ErrorSince"] else ""),
+            ("Quarantined", ", ".join(short(each) for each in seen["Quarantined"])),
+        )
+    )
+    if health["Reasons"]:
+        heading("Reasons")
+        table(
+            ("Status", "Job", "Why"),
+            (
+                (styled(each["Status"]), _job(each), plain(each["Text"]))
+                for each in health["Reasons"]
+            ),
+        )
+
+
+def sync_text(name: str, answer: dict[str, Any]) -> str:
+    """Returns one line that says what a round of the source came to."""
+    result, text = answer["Result"], str(answer["Text"])
+    commit = short(answer["CommitID"])
+    if result == "applied":
+        rollout = short(answer["RolloutID"])
+        return f"Applied commit {commit} in rollout {rollout}."
+    if result == "waiting":
+        return f"Commit {commit} waits: {text}"
+    if result == "unchanged":
+        return f"Nothing new: {f'commit {commit} is applied' if commit else text}."
+    if result == "held":
+        return f"Applied nothing: commit {commit} is held: {text}"
+    if result == "refused":
+        return f"Refused commit {commit}:\n{text}"
+    if result == "paused":
+        return f"Checked nothing: source {name} is {text}"
+    return text
+
+
+def _first_reason(health: dict[str, Any]) -> str:
+    if not health["Reasons"]:
+        return ""
+    first, *others = health["Reasons"]
+    job = f"{_job(first)}: " if first["JobID"] else ""
+    return job + plain(first["Text"]) + (f" (and {len(others)} more)" if others else "")
+
+
+def _job(reason: dict[str, Any]) -> str:
+    if not reason["JobID"]:
+        return "-"
+    where = "" if reason["Namespace"] == "default" else f"{reason['Namespace']}/"
+    return plain(where + reason["JobID"])
+
+
+def _next_try(check: dict[str, Any], paused: bool) -> str:
+    if paused:
+        return "when the source is resumed"
+    if not check["Known"]:
+        return "<not known: this server does not lead, or has not checked yet>"
+    failures = check["Failures"]
+    why = f" ({failures} failed check{'s' * (failures != 1)} in a row)" if failures else ""
+    if check["UnderWay"]:
+        return "now" + why
+    return f"in {duration(check['NextTry'] - time.time_ns() + _SECOND_NS // 2)}" + why
+
+
+def _pause_record(record: dict[str, Any]) -> str:
+    """Returns who paused or resumed a source, when, until when and why; '' if nobody did."""
+    if not record["At"]:
+        return ""
+    parts = [ago(record["At"])]
+    if record["By"]:
+        parts.append(f"by {plain(record['By'])}")
+    if record["Until"]:
+        parts.append(f"for another {duration(record['Until'] - time.time_ns())}")
+    why = f": {plain(record['Reason'])}" if record["Reason"] else ""
+    return " ".join(parts) + why
