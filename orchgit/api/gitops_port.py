@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.model.source_health import SourceCheck, SourceHealth, SyncResult
 from orchgit.replication.proposal import RequestWrites
@@ -88,6 +89,10 @@ class GitopsPort(Protocol):
     async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
         """Applies the source's newest commit outside its windows, as soon as its other gates are
         open; returns what trying so came to."""
+        ...
+
+    async def rollout_report(self, rollout: Rollout) -> Any:
+        """Returns why jobs of the rollout failed, and where its services are."""
         ...
 
     async def plan_files(

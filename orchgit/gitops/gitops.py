@@ -35,8 +35,9 @@ from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
 from orchgit.gitops.remote.push import PushReceiver
-from orchgit.gitops.remote.push_progress import NoLogs, PushProgress, TaskLogs
+from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.routes import GitRemote
+from orchgit.gitops.rollouts.report import NoLogs, RolloutReporter, TaskLogs
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.gitops.sources.gate_loop import GATE_TRIGGER, GateLoop
 from orchgit.gitops.sources.loops import SourceLoops
@@ -115,7 +116,8 @@ class Gitops:
         self._loops = SourceLoops(self._services, config, ports.random, self._gatekeeper)
         self._gate_loop = GateLoop(context, self._look_at_gates)
         receiver = PushReceiver(self._services, self._gatekeeper)
-        progress = PushProgress(context, self.tracker, ports.logs)
+        self.reporter = RolloutReporter(context, ports.logs)
+        progress = PushProgress(self.tracker, self.reporter)
         remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
 
         def sources() -> Sequence[Source]:

@@ -19,7 +19,7 @@ from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.errors import ConflictError, InvalidInputError, NotFoundError
 from orchgit.model.allocation import Allocation
-from orchgit.model.rollout import Rollout
+from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import PauseRecord, Source, SourceKind
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.services.gitops.pauses import pause_source, resume_source
@@ -35,6 +35,7 @@ from orchgit.services.gitops.sources import (
 from orchgit.state.snapshot import Snapshot
 
 MAX_PLAN_BODY_BYTES = 64 * 1024 * 1024
+_COMMIT_ID_LENGTHS = (40, 64)
 _KEPT_BY_SERVER = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
 _REPLACED_WHOLE = frozenset(("Variables",))
 """Settings that are maps of any keys; other maps are groups of settings, changed one by one."""
@@ -225,12 +226,29 @@ def _files(entries: list[dict[str, Any]]) -> list[tuple[str, bytes]]:
 
 
 async def rollouts(call: ApiCall) -> Response:
+    """Lists rollouts, the newest first: those of `source`, in one of the `status` (separated by
+    commas), of commits whose ids begin with `commit`."""
     page, wanted = PageRequest.of(call), call.query.get("source") or None
+    commit, status = call.query.get("commit", ""), call.query.get("status", "")
+    statuses = {each.strip() for each in status.split(",")} if status else None
+    if unknown := sorted((statuses or set()) - set(RolloutStatus)):
+        raise InvalidInputError(
+            f"cannot list rollouts of status {unknown[0]!r}: it is one of "
+            f"{', '.join(RolloutStatus)}"
+        )
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        whole = page.matches or page.next_token or page.reverse or not page.per_page
-        newest = snapshot.rollouts.all(wanted, limit=None if whole else page.per_page + 1)
-        return page.apply(newest, by_index)
+        filters = page.matches or commit or statuses
+        whole = filters or page.next_token or page.reverse or not page.per_page
+        limit = None if whole else page.per_page + 1
+        commit_id = commit if len(commit) in _COMMIT_ID_LENGTHS else None
+        newest = snapshot.rollouts.all(wanted, limit, commit_id)
+        found = [
+            each
+            for each in newest
+            if each.commit.id.startswith(commit) and (not statuses or each.status in statuses)
+        ]
+        return page.apply(found, by_index)
 
     return await answer_list(call, ("rollouts",), read)
 
@@ -243,6 +261,22 @@ async def rollout(call: ApiCall) -> Response:
         lambda snapshot: find_rollout(snapshot, rollout_id),
         f'cannot find rollout "{rollout_id}"; `orchgit rollout list` shows them',
     )
+
+
+async def report(call: ApiCall) -> Response:
+    """Returns why jobs of a rollout failed, with the end of their output, and the addresses of its
+    services."""
+    return call.answer(await required_gitops(call).rollout_report(_known_rollout(call)))
+
+
+def _known_rollout(call: ApiCall) -> Rollout:
+    """Returns the rollout that the path names. Raises NotFoundError if there is none."""
+    text = call.path["rollout_id"]
+    with call.context.snapshot() as snapshot:
+        found = find_rollout(snapshot, text)
+    if found is None:
+        raise NotFoundError(f'cannot find rollout "{text}"; `orchgit rollout list` shows them')
+    return found
 
 
 def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
@@ -261,32 +295,22 @@ def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
 
 
 async def revert(call: ApiCall) -> Response:
-    found = _found_rollout(call)
+    found = _known_rollout(call)
     return call.answer(await required_gitops(call).revert(found.id, call.writes))
 
 
 async def approve(call: ApiCall) -> Response:
     """Approves the plan of a rollout that waits; `PlanHash` names the plan."""
-    body, found = await _sent(call), _found_rollout(call)
+    body, found = await _sent(call), _known_rollout(call)
     plan_hash, by = nomad_json.get(body, "PlanHash", ""), nomad_json.get(body, "By", "")
     return call.answer(await required_gitops(call).approve(found.id, plan_hash, by, call.writes))
 
 
 async def reject(call: ApiCall) -> Response:
     """Ends a rollout that waits, for the given `Reason`."""
-    body, found = await _sent(call), _found_rollout(call)
+    body, found = await _sent(call), _known_rollout(call)
     reason, by = nomad_json.get(body, "Reason", ""), nomad_json.get(body, "By", "")
     return call.answer(await required_gitops(call).reject(found.id, reason, by, call.writes))
-
-
-def _found_rollout(call: ApiCall) -> Rollout:
-    with call.context.snapshot() as snapshot:
-        found = find_rollout(snapshot, call.path["rollout_id"])
-    if found is None:
-        raise NotFoundError(
-            f'cannot find rollout "{call.path["rollout_id"]}"; `orchgit rollout list` shows them'
-        )
-    return found
 
 
 async def forget(call: ApiCall) -> Response:
@@ -372,6 +396,7 @@ ENDPOINTS = [
     endpoint("/v1/gitops/drift", get=drift),
     endpoint("/v1/gitops/rollouts", get=rollouts),
     endpoint("/v1/gitops/rollout/{rollout_id}", get=rollout, delete=forget),
+    endpoint("/v1/gitops/rollout/{rollout_id}/report", get=report),
     endpoint("/v1/gitops/rollout/{rollout_id}/revert", put=revert),
     endpoint("/v1/gitops/rollout/{rollout_id}/approve", put=approve),
     endpoint("/v1/gitops/rollout/{rollout_id}/reject", put=reject),

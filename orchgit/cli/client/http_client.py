@@ -113,8 +113,9 @@ class ApiClient:
         return self._answer(self._request("DELETE", path, params))
 
     def blocking_get(self, path: str, index: int, **params: Any) -> tuple[int, Any]:
-        """Waits until the answer is newer than `index`; returns its index and the answer."""
-        response = self._request("GET", path, {**params, "index": index, "wait": "60s"})
+        """Waits, for 60 s unless `wait` says otherwise, until the answer is newer than `index`;
+        returns its index and the answer."""
+        response = self._request("GET", path, {"wait": "60s", **params, "index": index})
         return int(response.headers.get("X-Nomad-Index", "0")), response.json()
 
     def stream_lines(self, path: str, /, **params: Any) -> Iterator[str]:

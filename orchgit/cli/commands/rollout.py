@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import (
     connected,
     detach_option,
@@ -28,10 +28,8 @@ from orchgit.cli.printing.output import (
 )
 from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.user_name import user_name
-
-TERMINAL = frozenset(("healthy", "degraded", "superseded", "reverted", "rejected", "failed"))
-
-WAITING = frozenset(("pending", "awaiting_approval"))
+from orchgit.clock import SECOND_NS
+from orchgit.durations import parse_length_ns
 
 
 @click.group("rollout")
@@ -41,19 +39,24 @@ def rollout() -> None:
 
 @rollout.command("list")
 @option("source", help="Only rollouts of this source.")
-@option("n", dest="limit", type=int, default=20, help="How many to show.")
+@option("status", help="Only rollouts of this status; several are separated by commas.")
+@option("commit", help="Only rollouts of commits whose ids begin so.")
+@option("n", dest="limit", type=click.IntRange(1), default=20, help="How many to show.")
 @verbose_option
 @formatted
 @connected
 def list_(
     client: ApiClient,
     source: str | None,
+    status: str | None,
+    commit: str | None,
     limit: int,
     verbose: bool,
     output: OutputFormat,
 ) -> None:
     """List the rollouts, the newest first."""
-    found = client.get("/v1/gitops/rollouts", source=source, per_page=limit)
+    query = {"source": source, "status": status, "commit": commit, "per_page": limit}
+    found = client.get("/v1/gitops/rollouts", **query)
     if output.printed(found):
         return
     table(
@@ -72,7 +75,9 @@ def list_(
             )
             for each in found
         ),
-        empty="No rollouts yet: push a commit, or `orchgit source add` a repository",
+        empty="No rollouts of that kind: `orchgit rollout list` shows all"
+        if source or status or commit
+        else "No rollouts yet: push a commit, or `orchgit source add` a repository",
     )
 
 
@@ -94,11 +99,36 @@ def status(
 
 
 @rollout.command("watch")
-@click.argument("identifier", required=False)
+@click.argument("what", required=False, metavar="[ROLLOUT|COMMIT|SOURCE]")
+@option("source", help="Only rollouts of this source, if several follow the commit.")
+@option("timeout", help="Give up after this time; at first 1m for the rollout to appear.")
+@formatted
 @connected
-def watch(client: ApiClient, identifier: str | None) -> None:
-    """Follow a rollout to its end. Exit code 0: it is healthy, 1: it is not."""
-    raise SystemExit(follow(client, identifier or newest_id(client)))
+def watch(
+    client: ApiClient,
+    what: str | None,
+    source: str | None,
+    timeout: str | None,
+    output: OutputFormat,
+) -> None:
+    """Follow a rollout to its end, and show what a push shows.
+
+    Names a rollout, the commit or the source, by its id or the beginning of it; without it, the
+    newest rollout. Waits for the first rollout of a commit. Exit code 0: it is healthy, 1: it is
+    not, 2: there is none, it did not end in time, or no server answered.
+    """
+    from orchgit.cli.rollout_watching import NOT_FOUND, RolloutWatch
+
+    is_quiet = output.as_json or output.template is not None
+    limit_s = parse_length_ns(timeout) / SECOND_NS if timeout else None
+    watching = RolloutWatch(client, source, limit_s, is_quiet)
+    try:
+        code = watching.run(what)
+    except ApiError as error:
+        click.echo(f"Error: {error}", err=True)
+        raise SystemExit(NOT_FOUND) from error
+    output.printed(watching.ended)
+    raise SystemExit(code)
 
 
 @rollout.command("revert")
@@ -118,7 +148,10 @@ def revert(client: ApiClient, identifier: str, detach: bool, yes: bool) -> None:
     answer = client.post(f"/v1/gitops/rollout/{bad['ID']}/revert")
     click.echo(f"Reverting commit {short(bad['Commit']['ID'])} in rollout {short(answer['ID'])}...")
     if not detach:
-        raise SystemExit(follow(client, answer["ID"]))
+        # Imported here and above: other commands need none of its modules, and should start fast.
+        from orchgit.cli.rollout_watching import RolloutWatch
+
+        raise SystemExit(RolloutWatch(client).follow(answer["ID"]))
 
 
 _by_option = option("by", help="Your name [ORCHGIT_USER, or your account's name].")
@@ -180,30 +213,6 @@ def took(data: dict[str, Any]) -> str:
     if not data.get("FinishedTime"):
         return "-"
     return duration(data["FinishedTime"] - data["CreateTime"])
-
-
-def follow(client: ApiClient, identifier: str) -> int:
-    """Prints each change of a rollout until its end; returns the exit code, 0 for healthy."""
-    index = 0
-    seen: dict[str, str] = {}
-    waits_for = ""
-    while True:
-        index, data = client.blocking_get(f"/v1/gitops/rollout/{identifier}", index)
-        if data["Status"] in WAITING:
-            if data["StatusDescription"] != waits_for:
-                waits_for = data["StatusDescription"]
-                console().print(f"  {styled(data['Status'])}: {plain(waits_for)}")
-            continue
-        for job in data["Jobs"]:
-            name = f"{job['Namespace']}/{job['JobID']}"
-            if job["Action"] != "unchanged" and seen.get(name) != job["Status"]:
-                seen[name] = job["Status"]
-                note = f"  {plain(job['Description'])}" if job["Description"] else ""
-                console().print(f"  {plain(job['JobID'])}: {styled(job['Status'])}{note}")
-        if data["Status"] in TERMINAL:
-            note = plain(data["StatusDescription"])
-            console().print(f"Rollout {short(data['ID'])} is {styled(data['Status'])}. {note}")
-            return 0 if data["Status"] == "healthy" else 1
 
 
 def _show_gates(data: dict[str, Any]) -> None:

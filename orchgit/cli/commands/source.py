@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
-from orchgit.cli.commands.rollout import follow
 from orchgit.cli.commands.source_drift import show_drift
 from orchgit.cli.options import (
     connected,
@@ -223,7 +222,9 @@ def sync(
     if failed:
         raise SystemExit(1)
     if wait and rollout_id:
-        raise SystemExit(follow(client, rollout_id))
+        from orchgit.cli.rollout_watching import RolloutWatch
+
+        raise SystemExit(RolloutWatch(client).follow(rollout_id))
 
 
 @source.command("release")

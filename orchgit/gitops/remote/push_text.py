@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.causes import hand_change_text
 from orchgit.gitops.commits.fit_text import (
     SIGNS,
@@ -15,12 +15,16 @@ from orchgit.gitops.commits.fit_text import (
     verdict_text,
 )
 from orchgit.gitops.commits.holds import held_text
-from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.rollouts.health import ENDED, JobProgress
 from orchgit.model.fit import FitReport, JobFit
 from orchgit.model.gates import RolloutGates
 from orchgit.model.job import Job
 from orchgit.model.rollout import ChangeCause, Commit, JobAction, Rollout, RolloutJob, RolloutStatus
+
+if TYPE_CHECKING:
+    # The command line shows rollouts with this module too, and should start fast.
+    from orchgit.gitops.commits.actions import Action
+    from orchgit.gitops.commits.plan import CommitPlan
 
 _MARKS: dict[str, str] = {JobProgress.HEALTHY: "ok", JobProgress.SUPERSEDED: ">>"}
 _CAUSES = {

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from orchgit.model.allocation import Allocation, ClientStatus, TaskEvent, TaskState
+from orchgit.model.base import Model
 
 MAX_SHOWN = 3
 _SETUP_FAILURES = frozenset(
@@ -17,18 +19,24 @@ _KILLING = "Killing"
 _STARTED = "Started"
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFailure:
-    """One way in which tasks failed, seen in `alike` allocations. `task` is '' if the allocation
-    failed as a whole. `has_output`: the task ran, so it may have written output."""
+class TaskFailure(Model):
+    """One way in which tasks of a job failed, seen in `alike` allocations.
 
-    alloc_id: str
-    node_name: str
-    task: str
-    reason: str
+    `task` is '' if the allocation failed as a whole. `has_output`: the task ran, so it may have
+    written output; `output` is the end of what it wrote to `stream`, stderr or stdout.
+    """
+
+    namespace: str = "default"
+    job_id: str = ""
+    alloc_id: str = ""
+    node_name: str = ""
+    task: str = ""
+    reason: str = ""
     restarts: int = 0
     alike: int = 1
     has_output: bool = False
+    stream: str = "stderr"
+    output: str = ""
 
 
 def task_failures(allocations: Iterable[Allocation], job_version: int) -> list[TaskFailure]:
@@ -49,22 +57,33 @@ def task_failures(allocations: Iterable[Allocation], job_version: int) -> list[T
 
 
 def _failures_of(allocation: Allocation) -> Iterable[TaskFailure]:
+    whole = TaskFailure(
+        namespace=allocation.namespace,
+        job_id=allocation.job_id,
+        alloc_id=allocation.id,
+        node_name=allocation.node_name,
+    )
     failed = [
         (name, state, event)
         for name, state in sorted((allocation.task_states or {}).items())
         if (event := _failing_event(state)) is not None
     ]
     for name, state, event in failed:
-        yield TaskFailure(
-            alloc_id=allocation.id,
-            node_name=allocation.node_name,
+        yield replace(
+            whole,
             task=name,
             reason=_reason(event),
             restarts=state.restarts,
             has_output=event.type == _TERMINATED,
         )
     if not failed and (reason := _of_whole(allocation)):
-        yield TaskFailure(allocation.id, allocation.node_name, "", reason)
+        # What a task that is not healthy wrote last often says why.
+        running = sorted(
+            name
+            for name, state in (allocation.task_states or {}).items()
+            if state.state == "running"
+        )
+        yield replace(whole, task="".join(running[:1]), reason=reason, has_output=bool(running))
 
 
 def _failing_event(state: TaskState) -> TaskEvent | None:
@@ -103,8 +122,8 @@ def _of_whole(allocation: Allocation) -> str:
     return ""
 
 
-def failure_lines(failure: TaskFailure, output: str) -> Sequence[str]:
-    """Returns the lines that show a failure. `output` is the end of the task's output, or ''."""
+def failure_lines(failure: TaskFailure) -> Sequence[str]:
+    """Returns the lines that show a failure: where, why, the end of its output, and a command."""
     allocation = failure.alloc_id[:8]
     where = f"allocation {allocation} on {failure.node_name}"
     what = f"task {failure.task}: {failure.reason}" if failure.task else failure.reason
@@ -116,11 +135,16 @@ def failure_lines(failure: TaskFailure, output: str) -> Sequence[str]:
         notes.append(f"{more} more allocation{'s' * (more != 1)} failed the same way")
     suffix = f" ({', '.join(notes)})" if notes else ""
     lines = [f"     {where}: {what}{suffix}"]
-    lines += [f"     | {line}" for line in output.splitlines()]
-    look = f"orchgit alloc status {allocation}"
+    lines += [f"     | {line}" for line in failure.output.splitlines()]
+    stream = "" if failure.stream == "stdout" else "-stderr "
+    look = f"orchgit alloc status{_namespace(failure)} {allocation}"
     if failure.has_output:
-        look = f"orchgit alloc logs -stderr {allocation} {failure.task}"
+        look = f"orchgit alloc logs{_namespace(failure)} {stream}{allocation} {failure.task}"
     return [*lines, f"     look further: {look}"]
+
+
+def _namespace(failure: TaskFailure) -> str:
+    return "" if failure.namespace == "default" else f" -namespace {failure.namespace}"
 
 
 def last_lines(data: bytes, max_lines: int = 10, max_columns: int = 200) -> str:

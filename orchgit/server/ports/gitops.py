@@ -15,6 +15,7 @@ from orchgit.gitops.git.refs import check_followed_ref
 from orchgit.gitops.gitops import Gitops
 from orchgit.gitops.mirrors.backup import RepositoryBackup
 from orchgit.gitops.parsing.regions import check_region
+from orchgit.gitops.rollouts.report import RolloutReport
 from orchgit.gitops.sources.access import check_access
 from orchgit.gitops.sources.status_reader import SourceReport
 from orchgit.model.rollout import JobAction, Rollout
@@ -88,6 +89,9 @@ class ApiGitops:
 
     async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
         return await self._gitops.override_window(source, reason, by)
+
+    async def rollout_report(self, rollout: Rollout) -> RolloutReport:
+        return await self._gitops.reporter.report(rollout)
 
     async def plan_files(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from orchgit.gitops.rollouts.task_failures import failure_lines, last_lines, task_failures
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus, TaskEvent, TaskState
 
@@ -47,7 +49,7 @@ def test_setup_failure_gives_its_message_and_no_output() -> None:
     failed = event("Driver Failure", display_message="cannot find image web:2")
     [found] = task_failures([alloc("a", event("Received"), failed)], 2)
     assert (found.reason, found.has_output) == ("cannot find image web:2", False)
-    assert "orchgit alloc status a" in failure_lines(found, "")[-1]
+    assert "orchgit alloc status a" in failure_lines(found)[-1]
 
 
 def test_task_killed_on_purpose_did_not_fail() -> None:
@@ -69,7 +71,7 @@ def test_equal_failures_are_counted_under_the_newest_allocation() -> None:
     several = [alloc(f"a{n}", event("Terminated", exit_code=7), index=n) for n in range(5)]
     [found] = task_failures(several, 2)
     assert (found.alloc_id, found.alike) == ("a4", 5)
-    assert "4 more allocations failed the same way" in failure_lines(found, "")[0]
+    assert "4 more allocations failed the same way" in failure_lines(found)[0]
 
 
 def test_at_most_three_different_failures_are_shown() -> None:
@@ -89,12 +91,26 @@ def test_allocation_without_a_failed_task_fails_as_a_whole() -> None:
 
 def test_lines_show_the_task_its_output_and_the_command() -> None:
     [found] = task_failures([alloc("12345678-aa", event("Terminated", exit_code=7))], 2)
-    assert failure_lines(found, "no database\nbye") == [
+    assert failure_lines(replace(found, output="no database\nbye")) == [
         "     allocation 12345678 on n1: task main: exit code 7 (2 restarts)",
         "     | no database",
         "     | bye",
         "     look further: orchgit alloc logs -stderr 12345678 main",
     ]
+
+
+def test_task_of_an_unhealthy_allocation_has_output_and_names_its_namespace() -> None:
+    unhealthy = alloc(
+        "12345678-aa", namespace="ops", deployment_status=AllocDeploymentStatus(healthy=False)
+    )
+    unhealthy.task_states = {"main": TaskState(state="running")}
+    [found] = task_failures([unhealthy], 2)
+    assert (found.task, found.reason) == ("main", "not healthy by its healthy_deadline")
+    assert failure_lines(found)[-1] == (
+        "     look further: orchgit alloc logs -namespace ops -stderr 12345678 main"
+    )
+    found = replace(found, stream="stdout", output="listening on 8081")
+    assert failure_lines(found)[-1].endswith("alloc logs -namespace ops 12345678 main")
 
 
 def test_output_is_cut_to_its_last_lines_and_width() -> None:
