@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
@@ -31,6 +31,13 @@ class SourceReportPort(Protocol):
         ...
 
 
+class HeldChoice(NamedTuple):
+    """Held versions that a request names: those of `jobs` (namespace, id), or `every` one."""
+
+    jobs: Sequence[tuple[str, str]]
+    every: bool
+
+
 class GitopsPort(Protocol):
     def check_source(self, source: Source) -> None:
         """Raises InvalidInputError for a URL, ref, path or secret's name that cannot be used.
@@ -47,6 +54,12 @@ class GitopsPort(Protocol):
         self, source: str, jobs: Sequence[tuple[str, str]], writes: RequestWrites | None
     ) -> Any:
         """Creates these jobs (namespace, id) of the applied commit again; returns the rollout."""
+        ...
+
+    async def retry(
+        self, source: str, wanted: HeldChoice, by: str, writes: RequestWrites | None
+    ) -> Any:
+        """Applies held versions of the applied commit again; returns the rollout."""
         ...
 
     def wake(self, source: str) -> None:

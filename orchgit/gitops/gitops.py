@@ -16,11 +16,12 @@ from orchgit.gitops.commits.approve import Approver
 from orchgit.gitops.commits.forecast import Forecaster
 from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.preview import Preview, Previewer
-from orchgit.gitops.commits.rerun import Rerunner
+from orchgit.gitops.commits.rerun import Rerunner, RetryRequest
 from orchgit.gitops.commits.revert import Reverter
 from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
+from orchgit.gitops.commits.stage_runner import StageRunner
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.drift.detector import DriftDetector
 from orchgit.gitops.gates.approvals import checked_name, checked_reason
@@ -40,6 +41,7 @@ from orchgit.gitops.remote.routes import GitRemote
 from orchgit.gitops.rollouts.report import NoLogs, RolloutReporter, TaskLogs
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.gitops.sources.gate_loop import GATE_TRIGGER, GateLoop
+from orchgit.gitops.sources.health_gate import HealthGate
 from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.sources.status_reader import SourceStatusReader
 from orchgit.gitops.webhooks.routes import WebhookRoutes
@@ -106,7 +108,8 @@ class Gitops:
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )
-        self.tracker = RolloutTracker(context, config.tracker)
+        self._stages = StageRunner(self._services, config.tracker.patience_s)
+        self.tracker = RolloutTracker(context, config.tracker, self._stages.apply_open_stage)
         self._drift = DriftDetector(self._services)
         self._gatekeeper = Gatekeeper(self._services, ports.forecaster)
         self._previewer = Previewer(self._services, self._gatekeeper)
@@ -156,13 +159,15 @@ class Gitops:
 
     async def start(self) -> None:
         """Starts the leader's loops: one for each source, and one each for the active rollouts,
-        those that wait at their gates, and drift."""
+        those that wait at their gates, the health gate, and drift."""
         if self._leader_tasks:
             return
+        health_gate = HealthGate(self._services)
         loops = (
             self._loops.run(),
             self.tracker.run(),
             self._gate_loop.run(),
+            health_gate.run(),
             self._drift.run(),
         )
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
@@ -175,6 +180,7 @@ class Gitops:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._stages.stop()
         self._disk_cache.close()
         await asyncio.to_thread(self._ports.parser.close)
 
@@ -202,6 +208,12 @@ class Gitops:
     ) -> Rollout:
         """Creates jobs of the applied commit again; see `Rerunner.rerun`."""
         return await Rerunner(self._services.noting(writes)).rerun(source, jobs)
+
+    async def retry(
+        self, source: str, request: RetryRequest, writes: RequestWrites | None = None
+    ) -> Rollout:
+        """Applies held versions of the applied commit again; see `Rerunner.retry`."""
+        return await Rerunner(self._services.noting(writes)).retry(source, request)
 
     async def preview_files(
         self,

@@ -65,10 +65,21 @@ class ChangeCause(StrEnum):
     """The job had no source, or had been released by one, and the source takes it over."""
 
 
+class JobWait(Model):
+    """What a job of a later stage waits for: another job, until a `WaitCondition` of it holds.
+
+    `job_id` `*` stands for every job of the rollout's earlier stages.
+    """
+
+    namespace: str = "default"
+    job_id: str = ""
+    condition: str = "healthy"
+
+
 class RolloutJob(Model):
     """What a commit does to one job, and the result.
 
-    `status` is applied, progressing, healthy, failed, reverted, superseded or overridden.
+    `status` is a `JobProgress` of `gitops/rollouts/health.py`.
     """
 
     namespace: str = "default"
@@ -88,6 +99,14 @@ class RolloutJob(Model):
     """Why the job changes: commit, drift, retry or release; empty in records from before."""
     content_id: str = ""
     """Identifies the file and all that it was read with; empty for a deletion."""
+    stage: int = 0
+    """The first stage, 0, is applied with the commit; a later one when what it waits for is there.
+    """
+    waits_for: list[JobWait] = []
+    must_complete: bool = False
+    """Whether the job is healthy only when all of its work is done, since others wait for that."""
+    applied_time_ns: int = 0
+    """When the job's stage was applied; 0: with the commit, or not yet."""
 
 
 class Rollout(Model):

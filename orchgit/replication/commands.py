@@ -152,13 +152,14 @@ class ApplyStage(Entry, tag="apply-stage", kw_only=True):
 
     As `ApplyCommit`, with every field that a rollout has since version 4. `hold` and `unhold`
     change the held versions; `renew` are (namespace, job id) of jobs that get a new version though
-    they are registered with the same spec. `expected_rollout_index` is the modify index of
-    the rollout's record if the rollout waited at its gates. When the applied commit moves, other
-    rollouts of the source that wait are superseded.
+    they are registered with the same spec. `expected_rollout_index`, if not 0, is the modify index
+    of the rollout as it is recorded: it waited at its gates, or this is a later stage of it. When
+    the applied commit moves, other rollouts of the source that wait at their gates are superseded.
     """
 
     rollout: Rollout
     expected_commit: str = ""
+    expected_rollout_index: int = 0
     upserts: list[JobUpsert] = []
     deletions: list[JobDeletion] = []
     evaluations: list[Evaluation] = []
@@ -168,7 +169,6 @@ class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     hold: list[HeldVersion] = []
     unhold: list[tuple[str, str]] = []
     renew: list[tuple[str, str]] = []
-    expected_rollout_index: int | None = None
 
 
 class RecordGates(Entry, tag="record-gates", kw_only=True):
@@ -186,7 +186,8 @@ class RecordGates(Entry, tag="record-gates", kw_only=True):
 
 
 class RecordProgress(Entry, tag="record-progress", kw_only=True):
-    """As `RecordRollout`, with every field that a rollout has since version 4.
+    """As `RecordRollout`, with every field that a rollout has since version 4, and only if the
+    rollout is recorded with modify index `expected_modify_index`, where that is not 0.
 
     `hold` are versions that this rollout applied and that failed. One of a job that a later rollout
     of the source changed is left out.
@@ -194,6 +195,7 @@ class RecordProgress(Entry, tag="record-progress", kw_only=True):
 
     rollout: Rollout
     hold: list[HeldVersion] = []
+    expected_modify_index: int = 0
 
 
 class MoveRefs(Entry, tag="move-refs", kw_only=True):

@@ -120,7 +120,14 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     ),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
     Rollout: ("ref", "gates"),
-    RolloutJob: ("cause", "content_id"),
+    RolloutJob: (
+        "cause",
+        "content_id",
+        "stage",
+        "waits_for",
+        "must_complete",
+        "applied_time_ns",
+    ),
     PrunePolicy: ("wildcard", "claims"),
 }
 """Fields that servers of version 3 would drop; all have defaults."""

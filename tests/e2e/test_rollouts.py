@@ -174,26 +174,3 @@ def test_completed_batch_job_reruns_manually_and_not_by_an_unrelated_commit(
 
 def is_registered(server: ApiUser, job_id: str) -> bool:
     return any(job["ID"] == job_id for job in server.get("/v1/jobs", prefix=job_id))
-
-
-def test_failed_version_is_not_applied_again_by_unrelated_commits(repository: Repository) -> None:
-    name = repository.name
-    repository.write("r.nomad.hcl", sleeper(name, auto_revert=True))
-    repository.commit("Good")
-    repository.push()
-    bad = sleeper(name, version="2", command="exit 7", auto_revert=True)
-    repository.write("r.nomad.hcl", bad)
-    commit = repository.commit("Bad")
-    repository.push()
-    version = repository.server.get(f"/v1/job/{name}")["Version"]
-    for number in range(3):
-        repository.write("README", f"{number}\n")
-        repository.commit("Unrelated")
-        seen = repository.push()
-        assert f"! {name}: held since {commit[:8]}: failed its health check" in seen
-        assert repository.server.get(f"/v1/job/{name}")["Version"] == version
-    assert versions_running(repository, 1) == ["1"]
-    repository.write("r.nomad.hcl", sleeper(name, version="3", auto_revert=True))
-    repository.commit("Fixed")
-    assert "Healthy after" in repository.push()
-    assert versions_running(repository, 1) == ["3"]

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.caller import changed_by
+from orchgit.api.gitops_port import HeldChoice
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routes import source_status
 from orchgit.api.routes.source_status import required_gitops
@@ -196,6 +197,34 @@ async def drift(call: ApiCall) -> Response:
         return page.apply(found, lambda each: each.id)
 
     return await answer_list(call, ("drifted_jobs",), read)
+
+
+async def held(call: ApiCall) -> Response:
+    """Lists the versions of jobs that the source keeps from the cluster; with `all` also those that
+    it would keep if git had them again."""
+    name, every = call.path["name"], call.flag("all")
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        if snapshot.sources.get(name) is None:
+            raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
+        found = snapshot.held_versions
+        return (found.known_of_source(name) if every else found.of_source(name)), {}
+
+    return await answer_list(call, ("held_versions", "sources"), read)
+
+
+async def retry(call: ApiCall) -> Response:
+    """Applies held versions again: those of `Jobs` (ids in the request's namespace), or `All`."""
+    body = await _sent(call)
+    jobs, every = nomad_json.get_texts(body, "Jobs"), nomad_json.get(body, "All", False)
+    if bool(jobs) == every:
+        raise InvalidInputError(
+            "cannot retry: name the jobs (Jobs is a list of job ids), or set All to true"
+        )
+    choice = HeldChoice([(call.namespace, job_id) for job_id in jobs], every)
+    by = nomad_json.get(body, "By", "")
+    rollout = await required_gitops(call).retry(call.path["name"], choice, by, call.writes)
+    return call.answer(rollout, index=call.context.state.store.watch.applied_index)
 
 
 async def plan(call: ApiCall) -> Response:
@@ -392,6 +421,8 @@ ENDPOINTS = [
     endpoint("/v1/gitops/source/{name}/pause", put=pause),
     endpoint("/v1/gitops/source/{name}/resume", put=resume),
     endpoint("/v1/gitops/source/{name}/plan", put=plan),
+    endpoint("/v1/gitops/source/{name}/held", get=held),
+    endpoint("/v1/gitops/source/{name}/retry", put=retry),
     endpoint("/v1/gitops/release", put=release),
     endpoint("/v1/gitops/drift", get=drift),
     endpoint("/v1/gitops/rollouts", get=rollouts),

@@ -60,6 +60,12 @@ class FitOptions:
     out: str | None = option_field("o", help="Write to this file.")
 
 
+CAUSES = {
+    "drift": "not changed by this commit: changed by hand",
+    "release": "not changed by this commit: taken over",
+}
+
+
 @click.command("diff")
 @click.argument("revision", required=False)
 @option("source", help="The source to compare with; by default that of the git remote.")
@@ -89,7 +95,7 @@ def diff(
             if fit_options.markdown:
                 click.echo(comment_text(_planned_commit(plan)), nl=False)
             elif not output.printed(plan):
-                _show(plan, verbose)
+                show_plan(plan, verbose)
                 _show_fit(plan, fit_options.fit)
     except OrchgitError as error:
         click.echo(f"Error: {error}", err=True)
@@ -158,12 +164,16 @@ def _encoded(files: list[TreeFile]) -> list[dict[str, str]]:
     return [each.encoded() for each in files]
 
 
-def _show(plan: dict[str, Any], verbose: bool) -> None:
+def show_plan(plan: dict[str, Any], verbose: bool) -> None:
+    """Prints the changes of a plan, what is held, and its problems."""
     for problem in plan["Problems"]:
         console(stderr=True).print(f"[red]{plain(problem)}[/red]")
     for job in plan["Jobs"]:
         if job["Action"] != "unchanged":
             _show_job(job, verbose)
+    for each in plan.get("Held") or ():
+        job_id, why = plain(each["Version"]["JobID"]), plain(each["Text"])
+        console().print(f"[yellow]held[/yellow] [bold]{job_id}[/bold] {why}")
     closed = [each["Reason"] for each in plan.get("Gates") or [] if not each["IsOpen"]]
     if closed:
         console().print(f"[yellow]would wait for:[/yellow] {plain('; '.join(closed))}")
@@ -212,7 +222,19 @@ def _planned_commit(plan: dict[str, Any]) -> PlannedCommit:
 
 def _show_job(job: dict[str, Any], verbose: bool) -> None:
     where = f" ({job['File']}:{job['Line']})" if job.get("File") else ""
-    console().print(f"{ACTION_STYLES[job['Action']]} [bold]{plain(job['JobID'])}[/bold]{where}")
+    why = f"  [yellow]{CAUSES[job['Cause']]}[/yellow]" if job.get("Cause") in CAUSES else ""
+    console().print(
+        f"{ACTION_STYLES[job['Action']]} [bold]{plain(job['JobID'])}[/bold]{where}{why}"
+    )
+    if job.get("Stage"):
+        waits = ", ".join(
+            f"{'every job before it' if each['JobID'] == '*' else each['JobID']} "
+            f"({each['Condition']})"
+            for each in job["WaitsFor"]
+        )
+        console().print(plain(f"  stage {job['Stage'] + 1}, after {waits}"))
+    if job.get("ByHand"):
+        console().print(f"    overwrites {plain(job['ByHand']['Text'])}")
     if job.get("Diff") and job["Action"] == "update":
         print_job_diff(job["Diff"], verbose)
     fit = msgspec.convert(job["Fit"], JobFit) if job.get("Fit") else JobFit()

@@ -31,6 +31,8 @@ from orchgit.cli.user_name import user_name
 from orchgit.clock import SECOND_NS
 from orchgit.durations import parse_length_ns
 
+_JOB_COLUMNS = ("Job", "Action", "Version", "File", "Deployment", "Status", "Description")
+
 
 @click.group("rollout")
 def rollout() -> None:
@@ -255,11 +257,13 @@ def show(data: dict[str, Any], verbose: bool) -> None:
     changed = [job for job in data["Jobs"] if job["Action"] != "unchanged"]
     if changed:
         heading("Jobs")
+        has_stages = any(job.get("Stage") for job in changed)
         table(
-            ("Job", "Action", "Version", "File", "Deployment", "Status", "Description"),
+            (*_JOB_COLUMNS[:1], *(["Stage"] * has_stages), *_JOB_COLUMNS[1:]),
             (
                 (
                     plain(job["JobID"]),
+                    *([job.get("Stage", 0) + 1] * has_stages),
                     job["Action"],
                     job["JobVersion"],
                     plain(f"{job['File']}:{job['Line']}" if job["File"] else "-"),

@@ -1,4 +1,4 @@
-"""`orchgit source`: add, set, rename, list, status, sync, release, pause, resume, remove."""
+"""`orchgit source`: add, set, rename, list, status, sync, retry, release, pause, resume, remove."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.source_drift import show_drift
+from orchgit.cli.commands.source_held import retry, show_held
 from orchgit.cli.options import (
     connected,
     detach_option,
@@ -32,6 +33,9 @@ _NOT_COPIED = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
 @click.group("source")
 def source() -> None:
     """Git repositories that the cluster follows."""
+
+
+source.add_command(retry)
 
 
 @source.command("add")
@@ -157,6 +161,7 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
     if output.printed(data):
         return
     show_source(data)
+    show_held(client, name)
 
 
 @source.command("drift")

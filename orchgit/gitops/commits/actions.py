@@ -49,11 +49,13 @@ class RegisteredJob:
 @dataclass(frozen=True, slots=True)
 class HandChange:
     """How a job differs from what the applied commit wants. `version` is the registered version, -1
-    if the job is not registered any more; `fields` are the names of what differs."""
+    if the job is not registered any more; `fields` are the names of what differs. `by` says who
+    changed the job and how, as far as it is known."""
 
     version: int
     is_stopped: bool = False
     fields: tuple[str, ...] = ()
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitError
 from orchgit.gitops.commits.actions import delete_trailers
 from orchgit.gitops.commits.log_entry import (
+    carried_jobs,
     deletions_of,
+    next_stage_of,
     plan_hash,
     records_of,
     refused_rollout,
@@ -31,11 +33,12 @@ from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.parsing.file_functions import read_file
 from orchgit.gitops.parsing.trees import CommitTree, FileTree
+from orchgit.gitops.rollouts.waiting import unapplied_jobs
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
 from orchgit.services.context import UseCaseContext
-from orchgit.services.gitops.rollouts import apply_rollout, record_rollout
+from orchgit.services.gitops.rollouts import RecordsChange, apply_rollout, record_rollout
 from orchgit.services.gitops.sources import move_refs
 
 MAX_ATTEMPTS = 5
@@ -71,9 +74,8 @@ def applied_jobs(
 ) -> Mapping[JobKey, DesiredJob]:
     """Returns the jobs of the applied commit, from the cache if it has them. None are known where
     this server lacks the commit."""
-    applied = source.status.applied_commit
-    known = cache.commit_jobs
-    if known is not None and known.is_applied(source):
+    applied, known = source.status.applied_commit, cache.commit_jobs
+    if known is not None and known.commit_id == applied:
         return known.jobs
     if not applied or not repository.has_commit(applied):
         return {}
@@ -107,16 +109,23 @@ class CommitApplier:
         return rollout.ref if rollout is not None else ""
 
     async def read(
-        self, repository: Repository, commit_id: str, source: Source, cache: SourceCache
+        self,
+        repository: Repository,
+        commit_id: str,
+        source: Source,
+        cache: SourceCache,
+        since: str | None = None,
     ) -> ReadCommit:
-        """Reads and parses the job files of a commit. Problems of files are in the result."""
+        """Reads and parses the job files of a commit, and the messages of the commits `since` one,
+        by default the applied one. Problems of files are in the result."""
 
         def read() -> ReadCommit:
             info = repository.commit(commit_id)
             tree = CommitTree(repository, commit_id)
             discovery = cache.discoverer.discover(tree, source)
             applied = source.status.applied_commit
-            messages = repository.messages_between(commit_id, applied) or [info.message]
+            base = applied if since is None else since
+            messages = repository.messages_between(commit_id, base) or [info.message]
             before = applied_jobs(repository, source, cache)
             return ReadCommit(info, tree, discovery, delete_trailers(messages), before, source)
 
@@ -169,6 +178,9 @@ class CommitApplier:
     ) -> Rollout:
         """Commits the plan as one log entry, in which refs of a built-in repository move too.
 
+        A plan of several stages is recorded whole, and its first stage is applied. A revert has one
+        stage: what a person takes back goes at once.
+
         The plan is made again, without reading git again, when a job changed since it was made.
         Raises JobFileError if the new plan has problems, PlanChangedError if it needs another
         permit, and ConflictError if the source's applied commit moved or the jobs keep changing.
@@ -176,30 +188,30 @@ class CommitApplier:
         texts = await asyncio.to_thread(_job_file_texts, read, plan)
         for _ in range(MAX_ATTEMPTS):
             now_ns = self._context.now_ns()
+            with self._context.snapshot() as snapshot:
+                previous = snapshot.rollouts.get(plan.source.status.applied_rollout)
+            carried = carried_jobs(plan, previous, read.info.commit.id)
+            rollout_id = self._context.ids.new()
             wanted = permit.stamped(
-                rollout_of(plan, read.info.commit, trigger, self._context.ids.new(), now_ns)
+                rollout_of(plan, read.info.commit, trigger, rollout_id, now_ns, carried)
             )
+            first = plan.without_later_stages()
             try:
                 index, rollout = await apply_rollout(
                     self._context,
                     wanted,
                     expected_commit=plan.source.status.applied_commit,
-                    upserts=upserts_of(plan, wanted, texts),
-                    deletions=deletions_of(plan),
+                    upserts=upserts_of(first, wanted, texts),
+                    deletions=deletions_of(first),
                     ref_moves=ref_moves,
-                    records=records_of(plan, now_ns),
+                    records=records_of(first, now_ns),
                     renew=plan.request.jobs,
                 )
             except ConflictError:
                 plan = await self._replan(read, plan, cache)
                 permit.check(plan_hash(plan), self._latest(permit))
                 continue
-            with self._context.snapshot() as snapshot:
-                indexes = snapshot.jobs.modify_indexes_of_source(plan.source.name)
-            cache.applied_commit = read.info.commit.id
-            settings = read.source or plan.source
-            cache.commit_jobs = CommitJobs(cache.applied_commit, settings, read.discovery.jobs)
-            cache.last_applied = last_applied_jobs(read.discovery.jobs, indexes, index)
+            self._note_applied(read, plan.source, rollout, index, cache)
             return rollout
         raise ConflictError(
             f"cannot apply commit {read.info.commit.id[:12]}: its jobs were changed by others "
@@ -212,6 +224,45 @@ class CommitApplier:
             return None
         with self._context.snapshot() as snapshot:
             return snapshot.rollouts.get(permit.waiting.id)
+
+    async def apply_stage(
+        self, read: ReadCommit, plan: CommitPlan, rollout: Rollout, stage: int, cache: SourceCache
+    ) -> Rollout:
+        """Commits one later stage of a recorded rollout as one log entry.
+
+        `plan` is that of the whole commit, made now. Raises ConflictError if a job, the source or
+        the rollout changed since: the caller judges and plans again.
+        """
+        keys = {(job.namespace, job.job_id) for job in rollout.jobs if job.stage == stage}
+        due = plan.only(keys)
+        texts = await asyncio.to_thread(_job_file_texts, read, due)
+        with self._context.snapshot() as snapshot:
+            known = {key: snapshot.jobs.get(*key) for key in keys}
+        versions = {key: job.version for key, job in known.items() if job is not None}
+        wanted = next_stage_of(rollout, due, stage, versions, self._context.now_ns())
+        index, applied = await apply_rollout(
+            self._context,
+            wanted,
+            expected_commit=rollout.commit.id,
+            upserts=upserts_of(due, wanted, texts),
+            deletions=deletions_of(due),
+            records=RecordsChange(remember=due.run_once.remember),
+        )
+        self._note_applied(read, plan.source, applied, index, cache)
+        return applied
+
+    def _note_applied(
+        self, read: ReadCommit, source: Source, rollout: Rollout, index: int, cache: SourceCache
+    ) -> None:
+        """Caches the commit's jobs as they were registered; those that wait still are not."""
+        with self._context.snapshot() as snapshot:
+            indexes = snapshot.jobs.modify_indexes_of_source(rollout.source)
+        unapplied = unapplied_jobs(rollout)
+        jobs = {key: job for key, job in read.discovery.jobs.items() if key not in unapplied}
+        cache.applied_commit = rollout.commit.id
+        settings = read.source or source
+        cache.commit_jobs = CommitJobs(cache.applied_commit, settings, read.discovery.jobs)
+        cache.last_applied = last_applied_jobs(jobs, indexes, index)
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, cache: SourceCache) -> CommitPlan:
         again = await self.plan(read, plan.source.name, cache, plan.request)

@@ -71,20 +71,32 @@ def hand_change(
     if known is None or known.job.stop:
         if runs_once(wanted.job):
             return None
-        return HandChange(known.job.version if known is not None else -1, is_stopped=True)
+        version = known.job.version if known is not None else -1
+        return HandChange(version, is_stopped=True, by=_author(known))
     finished = replace(wanted, job=completed(wanted.job))
     if known.source != source or is_registered_as_wanted(source, finished, known):
         return None
-    return HandChange(known.job.version, fields=changed_fields(finished.job, known.job))
+    fields = changed_fields(finished.job, known.job)
+    return HandChange(known.job.version, fields=fields, by=_author(known))
+
+
+def _author(known: RegisteredJob | None) -> str:
+    """Returns who made the registered version by hand and how, like "scale by ada (claimed)"."""
+    origin = known.job.origin if known is not None else None
+    change = origin.changed_by if origin is not None else None
+    if known is None or change is None or change.version != known.job.version:
+        return ""
+    return f"{change.via} by {change.text}"
 
 
 def hand_change_text(change: HandChange) -> str:
-    """Returns text like "version 4, changed by hand: TaskGroups[web].Count"."""
+    """Returns text like "version 4, changed by hand (scale by ada): TaskGroups[web].Count"."""
+    by = f" ({change.by})" if change.by else ""
     if change.version < 0:
         return "a purge by hand"
     if change.is_stopped:
-        return f"version {change.version}, stopped by hand"
-    return f"version {change.version}, changed by hand: {', '.join(change.fields) or 'its owner'}"
+        return f"version {change.version}, stopped by hand{by}"
+    return f"version {change.version}, changed by hand{by}: {', '.join(change.fields)}"
 
 
 def changed_fields(old: Job, new: Job) -> tuple[str, ...]:

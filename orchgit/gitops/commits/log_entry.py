@@ -13,9 +13,20 @@ from orchgit.gitops.commits.plan import CommitPlan, Trigger
 from orchgit.gitops.gates.decide import GateVerdict
 from orchgit.gitops.parsing.contents import is_api_text
 from orchgit.gitops.parsing.desired import JobKey
+from orchgit.gitops.rollouts.health import JobProgress
+from orchgit.gitops.rollouts.waiting import EVERY_JOB_BEFORE
+from orchgit.gitops.stages.stages import Stages
 from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.job import JobOrigin, JobSubmission
-from orchgit.model.rollout import Commit, JobAction, Rollout, RolloutJob, RolloutStatus
+from orchgit.model.repository_policy import WaitCondition
+from orchgit.model.rollout import (
+    Commit,
+    JobAction,
+    JobWait,
+    Rollout,
+    RolloutJob,
+    RolloutStatus,
+)
 from orchgit.model.source import Source
 from orchgit.replication.commands import JobDeletion, JobUpsert
 from orchgit.services.gitops.rollouts import RecordsChange
@@ -37,10 +48,17 @@ def plan_hash(plan: CommitPlan) -> str:
 
 
 def rollout_of(
-    plan: CommitPlan, commit: Commit, trigger: Trigger, rollout_id: str, now_ns: int
+    plan: CommitPlan,
+    commit: Commit,
+    trigger: Trigger,
+    rollout_id: str,
+    now_ns: int,
+    carried: Sequence[RolloutJob] = (),
 ) -> Rollout:
-    """Returns the rollout as the log entry stores it; healthy at once if no job changes."""
-    changes = plan.actions.changes
+    """Returns the rollout as the log entry stores it; healthy at once if no job changes. `carried`
+    are jobs of later stages that another rollout of the same commit has left."""
+    jobs = [_rollout_job(action, plan.stages) for action in plan.actions.changes]
+    changes = [*jobs, *carried]
     return Rollout(
         id=rollout_id,
         source=plan.source.name,
@@ -52,7 +70,7 @@ def rollout_of(
         ref=trigger.ref,
         status=RolloutStatus.APPLIED if changes else RolloutStatus.HEALTHY,
         status_description="" if changes else "no job changed",
-        jobs=[_rollout_job(action) for action in changes],
+        jobs=changes,
         plan_hash=plan_hash(plan),
         create_time_ns=now_ns,
         applied_time_ns=now_ns,
@@ -81,15 +99,87 @@ def waiting_rollout(
     )
 
 
-def _rollout_job(action: Action) -> RolloutJob:
+def carried_jobs(plan: CommitPlan, previous: Rollout | None, commit_id: str) -> list[RolloutJob]:
+    """Returns the jobs that the rollout before has not applied yet, where it is of the same commit:
+    the rollout that replaces it goes on with them, after all stages of the plan. Those of a rollout
+    that failed go on if the plan runs a job again that failed there."""
+    if previous is None or previous.commit.id != commit_id:
+        return []
+    planned = {action.key for action in plan.actions.changes}
+    failed = {
+        (job.namespace, job.job_id) for job in previous.jobs if job.status == JobProgress.FAILED
+    }
+    status = JobProgress.SKIPPED if failed & planned else JobProgress.WAITING
+    left = [
+        replace(job, status=JobProgress.WAITING, description="")
+        for job in previous.jobs
+        if job.status == status and (job.namespace, job.job_id) not in planned
+    ]
+    if not left:
+        return []
+    # What "every job before it" meant there and has no end yet is named here.
+    running = [
+        JobWait(
+            job.namespace,
+            job.job_id,
+            WaitCondition.COMPLETE if job.must_complete else WaitCondition.HEALTHY,
+        )
+        for job in previous.jobs
+        if job.status not in (JobProgress.WAITING, JobProgress.SKIPPED, JobProgress.HEALTHY)
+        and job.action != JobAction.DELETE
+        and (job.namespace, job.job_id) not in planned
+    ]
+    shift = plan.stages.last + 1 - min(job.stage for job in left)
+    return [
+        replace(
+            job,
+            stage=job.stage + shift,
+            waits_for=[*job.waits_for, *running]
+            if EVERY_JOB_BEFORE in job.waits_for
+            else job.waits_for,
+        )
+        for job in left
+    ]
+
+
+def next_stage_of(
+    rollout: Rollout, plan: CommitPlan, stage: int, versions: Mapping[JobKey, int], now_ns: int
+) -> Rollout:
+    """Returns the recorded rollout with one more stage applied. `plan` is that of the stage alone;
+    `versions` are those of the jobs that are registered as wanted already."""
+    actions = {action.key: action for action in plan.actions.changes}
+    jobs = []
+    for job in rollout.jobs:
+        key = (job.namespace, job.job_id)
+        if job.status == JobProgress.WAITING and job.stage == stage:
+            action = actions.get(key)
+            job = replace(job, status=JobProgress.APPLIED, description="", applied_time_ns=now_ns)
+            if action is not None:
+                job = replace(job, job_version=_next_version(action), action=action.kind)
+            elif job.action != JobAction.DELETE:
+                version = versions.get(key, job.job_version)
+                job = replace(job, action=JobAction.UNCHANGED, job_version=version)
+        jobs.append(job)
+    return replace(rollout, jobs=jobs)
+
+
+def _next_version(action: Action) -> int:
+    return action.registered.job.version + 1 if action.registered is not None else 0
+
+
+def _rollout_job(action: Action, stages: Stages) -> RolloutJob:
     namespace, job_id = action.key
     known = action.registered.job if action.registered is not None else None
     job = RolloutJob(
         namespace=namespace,
         job_id=job_id,
         action=action.kind,
+        job_version=_next_version(action),
         cause=action.cause,
-        job_version=known.version + 1 if known is not None else 0,
+        stage=stages.of(action.key),
+        status=JobProgress.WAITING if stages.of(action.key) else JobProgress.APPLIED,
+        waits_for=list(stages.waits.get(action.key, ())),
+        must_complete=action.key in stages.must_complete,
     )
     if action.desired is None:
         assert known is not None

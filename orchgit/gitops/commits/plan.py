@@ -32,14 +32,19 @@ from orchgit.gitops.gates.policy import narrowed_prune
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.rollouts.failed_versions import failed_versions
-from orchgit.gitops.rollouts.tracker import judge
+from orchgit.gitops.rollouts.health import Deadline, JobProgress
+from orchgit.gitops.rollouts.tracker import judge, judge_registered
+from orchgit.gitops.stages.graph import NO_ORDER, JobGraph, job_graph
+from orchgit.gitops.stages.stages import ONE_STAGE, Stages, plan_stages
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job, JobOrigin
-from orchgit.model.rollout import ChangeCause, JobAction
+from orchgit.model.repository_policy import WaitCondition
+from orchgit.model.rollout import ChangeCause, JobAction, JobWait
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
 
+_NO_DEADLINE = Deadline(patience_ns=1)
 _READ_ALL_FROM = 200
 """From this many jobs on, one read of all jobs of the source is cheaper than a read of each."""
 
@@ -50,7 +55,7 @@ class CommitPlan:
 
     The jobs in `actions` have passed admission. A plan with `problems` must not be applied;
     `warnings` are for the commit's author. `request` is what the plan was asked for beyond the
-    commit, and `holds` how the held versions change.
+    commit, and `holds` how the held versions change. `stages` says which changes wait for others.
     """
 
     source: Source
@@ -60,6 +65,37 @@ class CommitPlan:
     run_once: RunOnceChange = field(default_factory=RunOnceChange)
     request: PlanRequest = NO_REQUEST
     holds: HoldChange = field(default_factory=HoldChange)
+    stages: Stages = ONE_STAGE
+
+    def only(self, keys: Collection[JobKey]) -> CommitPlan:
+        """Returns the plan for these jobs alone: one stage of the commit."""
+        changes = tuple(action for action in self.actions.changes if action.key in keys)
+        remember = tuple(
+            applied
+            for applied in self.run_once.remember
+            if (applied.namespace, applied.job_id) in keys
+        )
+        return with_fields(
+            self,
+            actions=with_fields(self.actions, changes=changes),
+            run_once=with_fields(self.run_once, remember=remember),
+        )
+
+    def without_later_stages(self) -> CommitPlan:
+        """Returns the plan for what is applied at once, with the commit."""
+        if not self.stages.last:
+            return self
+        changes = tuple(a for a in self.actions.changes if not self.stages.of(a.key))
+        remember = tuple(
+            applied
+            for applied in self.run_once.remember
+            if not self.stages.of((applied.namespace, applied.job_id))
+        )
+        return with_fields(
+            self,
+            actions=with_fields(self.actions, changes=changes),
+            run_once=with_fields(self.run_once, remember=remember),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +203,12 @@ def plan_commit(
     warnings += [_released_warning(discovery.jobs[key]) for key in actions.released]
     emptied = emptied_file_problems(actions, discovery, may_delete)
     problems = [*discovery.problems, *problems, *actions.problems, *emptied]
+    # With a file that has no job the graph would miss jobs that are only misspelt.
+    graph = NO_ORDER if discovery.problems else job_graph(discovery.jobs, discovery.policy)
+    problems += graph.problems
+    stages = ONE_STAGE if problems else _stages(graph, actions, snapshot)
+    if request.jobs or request.is_revert:
+        stages = Stages(must_complete=stages.must_complete)  # what a person asks for goes at once
     return CommitPlan(
         source=source,
         actions=actions,
@@ -175,6 +217,7 @@ def plan_commit(
         run_once=run_once,
         request=request,
         holds=holds,
+        stages=stages,
     )
 
 
@@ -211,17 +254,32 @@ def _only_asked(
 ) -> Actions:
     """Returns the changes of the jobs that a person asks for. One that is registered as wanted
     already is registered again."""
-    changes = [
-        each
-        for each in actions.changes
-        if each.key in request.jobs and each.kind is not JobAction.DELETE
-    ]
+    changes = [each for each in actions.changes if each.key in request.jobs]
     changes += [
         Action(JobAction.UPDATE, key, admitted[key], registered[key], ChangeCause.RETRY)
         for key in actions.unchanged
-        if key in request.jobs
+        if key in request.jobs and key in admitted
     ]
     return Actions(tuple(changes), (), actions.problems)
+
+
+def _stages(graph: JobGraph, actions: Actions, snapshot: Snapshot) -> Stages:
+    """Returns the stages of the changes. A dependency that the commit leaves as it is counts as it
+    is registered now."""
+    if graph is NO_ORDER:
+        return ONE_STAGE
+    known: dict[tuple[JobKey, WaitCondition], bool] = {}
+
+    def is_met(key: JobKey, condition: WaitCondition) -> bool:
+        if (key, condition) not in known:
+            wait = JobWait(*key, condition)
+            verdict = judge_registered(snapshot, wait, 0, 0, _NO_DEADLINE)
+            known[key, condition] = verdict.status == JobProgress.HEALTHY
+        return known[key, condition]
+
+    upserts = [a.key for a in actions.changes if a.kind is not JobAction.DELETE]
+    deletions = [a.key for a in actions.changes if a.kind is JobAction.DELETE]
+    return plan_stages(graph, upserts, deletions, is_met)
 
 
 def emptied_file_problems(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from orchgit.errors import TooLargeError
@@ -26,7 +26,7 @@ from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.fit import FitReport, JobFit
 from orchgit.model.gates import GateDecision
 from orchgit.model.held_version import HeldVersion
-from orchgit.model.rollout import ChangeCause, Commit
+from orchgit.model.rollout import ChangeCause, Commit, JobWait
 from orchgit.model.source import Source
 
 FIT_BUDGET_S = 60.0
@@ -35,11 +35,12 @@ FIT_BUDGET_S = 60.0
 
 class PreviewHandChange(Model):
     """What people changed of a job since the applied commit, and what the commit would overwrite.
-    `version` is -1 for a job that was purged."""
+    `version` is -1 for a job that was purged; `by` says who it was, as far as it is known."""
 
     version: int
     stopped: bool = False
     fields: list[str] = []
+    by: str = ""
     text: str = ""
 
 
@@ -52,7 +53,8 @@ class PreviewHeld(Model):
 
 class PreviewJob(Model):
     """One job that would change. `unplaced` has a line for each group with allocations that find
-    no node; `fit` has all numbers."""
+    no node; `fit` has all numbers. A job of a later stage (the first is 0) is applied when what it
+    waits for holds."""
 
     namespace: str
     job_id: str
@@ -65,6 +67,8 @@ class PreviewJob(Model):
     cause: str = ChangeCause.COMMIT
     by_hand: PreviewHandChange | None = None
     fit: JobFit | None = None
+    stage: int = 0
+    waits_for: list[JobWait] = []
 
 
 class Preview(Model):
@@ -142,7 +146,7 @@ def _preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
     return Preview(
         source=plan.source.name,
         applied_commit=plan.source.status.applied_commit,
-        jobs=_jobs(plan.actions.changes, forecast or Forecast()),
+        jobs=_jobs(plan, forecast or Forecast()),
         unchanged=len(plan.actions.unchanged),
         held=[PreviewHeld(each, held_text(each)) for each in plan.actions.held],
         problems=list(plan.problems),
@@ -152,12 +156,15 @@ def _preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
     )
 
 
-def _jobs(actions: Sequence[Action], forecast: Forecast) -> list[PreviewJob]:
-    fits = forecast.fit.by_key
-    return [
-        _job(action, fits.get(action.key), forecast.desired_updates.get(action.key, {}))
-        for action in actions
-    ]
+def _jobs(plan: CommitPlan, forecast: Forecast) -> list[PreviewJob]:
+    fits, stages = forecast.fit.by_key, plan.stages
+    jobs = []
+    for action in plan.actions.changes:
+        key = action.key
+        job = _job(action, fits.get(key), forecast.desired_updates.get(key, {}))
+        job.stage, job.waits_for = stages.of(key), list(stages.waits.get(key, ()))
+        jobs.append(job)
+    return jobs
 
 
 def _job(
@@ -176,7 +183,11 @@ def _job(
     if action.by_hand is not None:
         change = action.by_hand
         job.by_hand = PreviewHandChange(
-            change.version, change.is_stopped, list(change.fields), hand_change_text(change)
+            version=change.version,
+            stopped=change.is_stopped,
+            fields=list(change.fields),
+            by=change.by,
+            text=hand_change_text(change),
         )
     if action.desired is not None:
         job.file, job.line = action.desired.path, action.desired.line

@@ -24,6 +24,7 @@ from orchgit.errors import (
 from orchgit.gitops.git.repository import TreeEntry
 from orchgit.gitops.parsing.cache import Depends, FileOutcome, ParseCache
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
+from orchgit.gitops.parsing.each_commit import with_commit
 from orchgit.gitops.parsing.file_functions import TreeFiles, read_file, seen_at
 from orchgit.gitops.parsing.job_files import find_job_files
 from orchgit.gitops.parsing.port import Inputs, JobFile, JobParser, ParsedFile, VarFile
@@ -104,6 +105,8 @@ class Discoverer:
         jobs, duplicates = _by_key(found)
         policy, policy_problems = self.policy(tree)
         problems = [*policy_problems, *problems, *duplicates]
+        if policy.hooks:
+            jobs = with_commit(jobs, policy, tree.commit_id)
         return Discovery(jobs, tuple(problems), len(fresh), policy, without_job)
 
     def policy(self, tree: FileTree) -> tuple[RepositoryPolicy, list[str]]:

@@ -6,13 +6,12 @@ and no cost beyond its size.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from zoneinfo import available_timezones
 
 from jobspec.blocks import scalars
-from jobspec.errors import Diagnostics, HclError, SourceText, did_you_mean, nearest
+from jobspec.errors import Diagnostics, HclError, SourceText, did_you_mean
 from jobspec.evaluation.evaluate import Scope, SilentError, evaluate
 from jobspec.evaluation.numbers import NULL
 from jobspec.evaluation.values import ConvertError, Value, elements, to_bool
@@ -21,6 +20,7 @@ from jobspec.hcl import tree
 from jobspec.hcl.parser import parse_body
 from jobspec.rules.cron import cron_problem
 from orchgit.errors import JobFileError
+from orchgit.gitops.parsing.job_names import split_dependency
 from orchgit.model.base import NS_PER_S
 from orchgit.model.gates import HealthAction, WindowAction
 from orchgit.model.repository_policy import (
@@ -50,7 +50,6 @@ _MAX_DURATION_NS = _MAX_DAYS * 24 * 3600 * NS_PER_S
 
 _BLOCKS = ("job", "hook", "window", "gate", "prune")
 _NOTIFICATIONS = frozenset(("notify", "notification", "notifications", "route", "routes"))
-_CONDITION = re.compile(r"(?P<job>.+):(?P<condition>[a-z]+)")
 
 Converter = Callable[[Value], Any]
 
@@ -78,24 +77,6 @@ def parse_policy(content: bytes) -> RepositoryPolicy:
     if diagnostics.found:
         raise _refused([str(problem) for problem in diagnostics.found])
     return policy
-
-
-def split_dependency(text: str) -> tuple[str, str]:
-    """Returns the job and the condition of `db:healthy`, or of `db`, whose condition is ''.
-
-    A job's id may have a colon, so only the name of a condition, or what looks like a misspelt one,
-    is taken for a condition. Raises ConvertError for the latter.
-    """
-    found = _CONDITION.fullmatch(text)
-    if found is None:
-        return text, ""
-    if found["condition"] in tuple(WaitCondition):
-        return found["job"], found["condition"]
-    if not nearest(found["condition"], WaitCondition):
-        return text, ""
-    known = ", ".join(WaitCondition)
-    message = f'unknown condition "{found["condition"]}" (known: {known})'
-    raise _WrongName(message, found["condition"], WaitCondition)
 
 
 def _text_of(content: bytes) -> str:
@@ -348,7 +329,11 @@ def _dependency_names(value: Value) -> list[str]:
     if len(names) > MAX_DEPENDENCIES:
         raise ConvertError(f"{len(names)} jobs are more than the limit of {MAX_DEPENDENCIES}")
     for name in names:
-        split_dependency(name)
+        condition = split_dependency(name)[1]
+        if condition and condition not in tuple(WaitCondition):
+            known = ", ".join(WaitCondition)
+            message = f'unknown condition "{condition}" (known: {known})'
+            raise _WrongName(message, condition, WaitCondition)
     return names
 
 

@@ -13,7 +13,11 @@ from orchgit.gitops.git.repository import EntryKind, Repository, TreeEntry, matc
 
 
 class FileTree(Protocol):
-    """Files by path, relative to the tree's root. Reading never leaves the tree."""
+    """Files by path, relative to the tree's root. Reading never leaves the tree. `commit_id` is
+    that of the commit, or stands for it where there is none yet."""
+
+    @property
+    def commit_id(self) -> str: ...
 
     def matching(self, globs: Sequence[str], exclude: Sequence[str] = ()) -> list[TreeEntry]:
         """Returns the entries that match any of the globs and none of `exclude`, sorted by
@@ -34,14 +38,14 @@ class CommitTree:
 
     def __init__(self, repository: Repository, commit_id: str) -> None:
         self._repository = repository
-        self._commit_id = commit_id
+        self.commit_id = commit_id
 
     @cached_property
     def _entries(self) -> dict[str, TreeEntry]:
-        return self._repository.tree(self._commit_id)
+        return self._repository.tree(self.commit_id)
 
     def matching(self, globs: Sequence[str], exclude: Sequence[str] = ()) -> list[TreeEntry]:
-        return self._repository.files(self._commit_id, globs, exclude)
+        return self._repository.files(self.commit_id, globs, exclude)
 
     def entry(self, path: str) -> TreeEntry | None:
         return self._entries.get(path)
@@ -52,6 +56,8 @@ class CommitTree:
 
 class MemoryTree:
     """The tree of files given by path and content, with the blob ids that git would give them."""
+
+    commit_id = "not committed"
 
     def __init__(self, files: Mapping[str, bytes], limits: GitLimits) -> None:
         self._limits = limits

@@ -15,7 +15,11 @@ from orchgit.gitops.commits.fit_text import (
     verdict_text,
 )
 from orchgit.gitops.commits.holds import held_text
+from orchgit.gitops.commits.plan import CommitPlan
+from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.rollouts.health import ENDED, JobProgress
+from orchgit.gitops.rollouts.waiting import waits_text
+from orchgit.gitops.stages.stages import Stages
 from orchgit.model.fit import FitReport, JobFit
 from orchgit.model.gates import RolloutGates
 from orchgit.model.job import Job
@@ -44,6 +48,7 @@ def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str
     for action in changes[:_MAX_LISTED]:
         job_fit = fits.get(action.key)
         why = f" ({_CAUSES[action.cause]})" if action.cause in _CAUSES else ""
+        why += _stage_note(plan.stages, action.key)
         yield f"  {SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}{why}"
         if action.by_hand is not None:
             yield f"      overwrites {hand_change_text(action.by_hand)}"
@@ -79,6 +84,13 @@ def waiting_lines(rollout: Rollout) -> Iterable[str]:
     else:
         yield f"Waiting: {rollout.status_description}"
     yield f"It goes on by itself then; `orchgit rollout watch {short}` follows it."
+
+
+def _stage_note(stages: Stages, key: JobKey) -> str:
+    """Returns text like ` (stage 2, after db (healthy))`, or '' for a job of the first stage."""
+    number = stages.of(key)
+    waits = waits_text(stages.waits.get(key, ()))
+    return f" (stage {number + 1}, after {waits})" if number else ""
 
 
 def _effect(action: Action, fit: JobFit | None) -> str:

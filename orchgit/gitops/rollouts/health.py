@@ -10,18 +10,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec.structs import replace
+
+from orchgit.durations import to_text
 from orchgit.gitops.rollouts.placement_reasons import placement_reasons
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.base import NS_PER_S, ns_of_datetime
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
 from orchgit.model.evaluation import EvalStatus, Evaluation
-from orchgit.model.job import Job, JobType
-from orchgit.model.rollout import JobAction, RolloutJob, RolloutStatus
+from orchgit.model.job import Job, JobStatus, JobType
+from orchgit.model.rollout import JobAction, Rollout, RolloutJob, RolloutStatus
 
 
 class JobProgress(StrEnum):
     """The status of a job in a rollout."""
 
+    WAITING = "waiting"
+    """The job's stage is not applied yet."""
     APPLIED = "applied"
     PROGRESSING = "progressing"
     HEALTHY = "healthy"
@@ -31,6 +36,8 @@ class JobProgress(StrEnum):
     """A newer commit of the source changed the job before it was healthy."""
     OVERRIDDEN = "overridden"
     """The job was changed or stopped by hand before it was healthy."""
+    SKIPPED = "skipped"
+    """The job's stage is not applied, since an earlier one failed. The next commit plans it."""
 
 
 ENDED = frozenset(
@@ -40,6 +47,7 @@ ENDED = frozenset(
         JobProgress.REVERTED,
         JobProgress.SUPERSEDED,
         JobProgress.OVERRIDDEN,
+        JobProgress.SKIPPED,
     )
 )
 
@@ -107,24 +115,28 @@ def _last_progress_ns(state: DeploymentState) -> int:
 def judge_job(
     change: RolloutJob, view: JobView, since_ns: int, now_ns: int, deadline: Deadline
 ) -> JobVerdict:
-    """Judges one job of a rollout that was applied at `since_ns`."""
+    """Judges one job of a rollout whose stage was applied at `since_ns`.
+
+    With the action `unchanged` the job is judged as it runs now: nothing was scheduled for it.
+    """
     if change.action == JobAction.DELETE:
         return _judge_deletion(view, deadline.is_past(since_ns, now_ns))
     job = view.job
     if job is None or (job.stop and job.version == change.job_version):
         return _judge_changed(view, "stopped by hand")
-    if view.deployment is not None and not view.deployment.is_active:
+    is_unchanged = change.action == JobAction.UNCHANGED
+    if view.deployment is not None and not view.deployment.is_active and not is_unchanged:
         return _judge_ended(view.deployment, view, change)
     if job.version != change.job_version:
         by_hand = "stopped by hand" if job.stop else f"changed by hand to version {job.version}"
         return _judge_changed(view, by_hand)
     if job.is_periodic or job.is_parameterized:
         return JobVerdict(JobProgress.HEALTHY, "registered; it runs when it is launched")
-    if view.deployment is not None:
+    if view.deployment is not None and view.deployment.is_active:
         late = deadline.is_past_for(view.deployment, since_ns, now_ns)
         return _judge_active(view.deployment, view, late)
     late = deadline.is_past(since_ns, now_ns)
-    return _judge_without_deployment(change, job, view, late)
+    return _judge_without_deployment(change, view, late, bool(deadline.limit_ns))
 
 
 def _judge_changed(view: JobView, by_hand: str, deployment_id: str = "") -> JobVerdict:
@@ -205,18 +217,20 @@ def _waits_for_a_person(deployment: Deployment) -> bool:
 
 
 def _judge_without_deployment(
-    change: RolloutJob, job: Job, view: JobView, late: bool
+    change: RolloutJob, view: JobView, late: bool, is_limited: bool
 ) -> JobVerdict:
-    evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
-    if evaluation is None or not evaluation.is_terminal:
-        status = JobProgress.FAILED if late else JobProgress.PROGRESSING
-        return JobVerdict(status, "scheduling...")
-    if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
-        return JobVerdict(JobProgress.FAILED, evaluation.status_description or "evaluation failed")
+    if change.action != JobAction.UNCHANGED:
+        evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
+        if evaluation is None or not evaluation.is_terminal:
+            status = JobProgress.FAILED if late else JobProgress.PROGRESSING
+            return JobVerdict(status, "scheduling...")
+        if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
+            why = evaluation.status_description or "evaluation failed"
+            return JobVerdict(JobProgress.FAILED, why)
     unplaced = why_unplaced(view)
     if unplaced:
         return JobVerdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, unplaced)
-    return _judge_allocations(change, job, view, late)
+    return _judge_allocations(change, view, late, is_limited)
 
 
 def _followed_up(evaluations: Sequence[Evaluation]) -> bool:
@@ -240,9 +254,15 @@ def why_unplaced(view: JobView) -> str:
     return f"{count or 'some'} not placed{why}"
 
 
-def _judge_allocations(change: RolloutJob, job: Job, view: JobView, late: bool) -> JobVerdict:
-    """Judges work without a deployment: healthy when all of it runs or is complete."""
-    wanted = _wanted(job)
+def _judge_allocations(
+    change: RolloutJob, view: JobView, late: bool, is_limited: bool
+) -> JobVerdict:
+    """Judges work without a deployment: healthy when all of it runs or is complete.
+
+    Work that must complete may run as long as it likes, unless the source limits it.
+    """
+    assert view.job is not None
+    wanted = _wanted(view.job)
     current = [a for a in view.allocations if a.job_version == change.job_version]
     live = [a for a in current if not a.is_server_terminal and not a.next_allocation]
     failed = [a for a in live if a.client_status in (ClientStatus.FAILED, ClientStatus.LOST)]
@@ -253,9 +273,18 @@ def _judge_allocations(change: RolloutJob, job: Job, view: JobView, late: bool) 
             return JobVerdict(JobProgress.FAILED, f"{len(failed)} failed")
     if wanted is None:
         wanted = len(live)
-    if len(good) >= wanted and not failed:
+    runs = len(good) >= wanted and not failed
+    done = [a for a in good if a.client_status == ClientStatus.COMPLETE]
+    is_collected = not current and view.job.status == JobStatus.DEAD
+    if change.must_complete and is_collected:
+        return JobVerdict(JobProgress.HEALTHY, "complete")
+    if runs and (len(done) >= wanted or not change.must_complete):
         return JobVerdict(JobProgress.HEALTHY, _placed(good))
+    if change.must_complete and runs:
+        late = late and is_limited
     description = f"{len(good)}/{wanted} running"
+    if change.must_complete:
+        description = f"{len(done)}/{wanted} complete"
     if failed:
         description += f", {len(failed)} failed"
     return JobVerdict(JobProgress.FAILED if late else JobProgress.PROGRESSING, description)
@@ -277,6 +306,17 @@ def _placed(good: Sequence[Allocation]) -> str:
     return ", ".join(parts) or "nothing to run"
 
 
+def judge_late(rollout: Rollout, job: RolloutJob, now_ns: int) -> RolloutJob:
+    """Returns the job, as failed if it has not ended by the health deadline of its commit."""
+    limit_ns = rollout.gates.health_deadline_ns if rollout.gates is not None else 0
+    if not limit_ns or now_ns - rollout.applied_time_ns <= limit_ns:
+        return job
+    if job.status in ENDED or job.status == JobProgress.WAITING:
+        return job
+    description = f"not healthy within {to_text(limit_ns)}: {job.description or job.status}"
+    return replace(job, status=JobProgress.FAILED, description=description)
+
+
 _REASONS_SHOWN = 5
 
 
@@ -294,7 +334,12 @@ def judge_rollout(jobs: Iterable[RolloutJob]) -> tuple[RolloutStatus, str]:
     if bad:
         back = by_status.get(JobProgress.REVERTED)
         suffix = f"; back on the stable version: {_names(back)}" if back else ""
+        skipped = by_status.get(JobProgress.SKIPPED)
+        suffix += f"; not applied: {_names(skipped)}" if skipped else ""
         return RolloutStatus.FAILED, f"failed: {_reasons(bad)}{suffix}"
+    if any(job.status == JobProgress.SKIPPED for job in judged):
+        skipped_jobs = [job for job in judged if job.status == JobProgress.SKIPPED]
+        return RolloutStatus.FAILED, f"not applied: {_reasons(skipped_jobs)}"
     if overridden := by_status.get(JobProgress.OVERRIDDEN):
         return (
             RolloutStatus.DEGRADED,

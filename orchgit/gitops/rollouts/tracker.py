@@ -7,17 +7,30 @@ its status changed. All input is in the state, so a new leader goes on where the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_fields
 
 import structlog
 from msgspec.structs import replace
 
-from orchgit.errors import OrchgitError, UnavailableError
+from orchgit.errors import ConflictError, OrchgitError, UnavailableError
 from orchgit.gitops.rollouts.failed_versions import failed_versions
-from orchgit.gitops.rollouts.health import ENDED, Deadline, JobView, judge_job, judge_rollout
+from orchgit.gitops.rollouts.health import (
+    ENDED,
+    Deadline,
+    JobProgress,
+    JobVerdict,
+    JobView,
+    judge_job,
+    judge_late,
+    judge_rollout,
+)
+from orchgit.gitops.rollouts.waiting import judge_waiting
 from orchgit.model.held_version import HeldVersion
-from orchgit.model.rollout import JobAction, Rollout, RolloutJob
+from orchgit.model.repository_policy import WaitCondition
+from orchgit.model.rollout import JobAction, JobWait, Rollout, RolloutJob
+from orchgit.model.source import Source
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.rollouts import record_rollout
 from orchgit.state.snapshot import Snapshot
@@ -26,7 +39,7 @@ _log = structlog.get_logger(component="gitops")
 
 _MAX_LATEST = 1_000
 """How many judged rollouts are kept in memory for those who follow one."""
-_TABLES = ("allocations", "deployments", "evaluations", "jobs", "rollouts")
+_TABLES = ("allocations", "deployments", "evaluations", "jobs", "rollouts", "sources")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +58,31 @@ class TrackerConfig:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """A rollout as it is stored and as a snapshot shows it, and the versions that failed since it
-    was stored."""
+    """A rollout as it is stored and as a snapshot shows it, the versions that failed since it was
+    stored, and the later stage to apply now, or None."""
 
     before: Rollout
     after: Rollout
     failed: Sequence[HeldVersion]
+    open_stage: int | None = None
 
 
 class RolloutTracker:
-    """Judges active rollouts, and tells those who follow one."""
+    """Judges active rollouts, and tells those who follow one.
 
-    def __init__(self, context: UseCaseContext, config: TrackerConfig | None = None) -> None:
+    `on_open_stage` is called with the name of a source whose current rollout has a later stage to
+    apply, again and again until that stage is applied.
+    """
+
+    def __init__(
+        self,
+        context: UseCaseContext,
+        config: TrackerConfig | None = None,
+        on_open_stage: Callable[[str], None] = lambda source: None,
+    ) -> None:
         self._context = context
         self._config = config or TrackerConfig()
+        self._on_open_stage = on_open_stage
         self._latest: dict[str, Rollout] = {}
         self._recorded_at_s: dict[str, float] = {}
         self._news = asyncio.Condition()
@@ -74,6 +98,8 @@ class RolloutTracker:
                     index, judged = await asyncio.to_thread(self._judged)
                     for each in judged:
                         await self._publish(each)
+                        if each.open_stage is not None:
+                            self._on_open_stage(each.after.source)
                 except OrchgitError as error:
                     _log.warning("cannot judge rollouts", error=str(error))
                     await self._context.clock.sleep(1.0)
@@ -105,15 +131,15 @@ class RolloutTracker:
             active = snapshot.rollouts.active()
             judged = []
             for before in active:
-                after = judge(snapshot, before, now_ns, patience_ns)
+                after, stage = judge_with_stage(snapshot, before, now_ns, patience_ns)
                 failed = failed_versions(snapshot, before, after, now_ns)
-                judged.append(Judgement(before, after, failed))
+                judged.append(Judgement(before, after, failed, stage))
             known = {rollout.id for rollout in active}
             for rollout_id, latest in list(self._latest.items()):
                 # Somebody else ended it: it was reverted, rejected or superseded.
                 if not latest.is_terminal and rollout_id not in known:
                     ended = snapshot.rollouts.get(rollout_id)
-                    judged += [Judgement(ended, ended, ())] if ended is not None else []
+                    judged += [Judgement(ended, ended, (), None)] if ended is not None else []
             return snapshot.index, judged
 
     async def _publish(self, judgement: Judgement) -> None:
@@ -121,12 +147,15 @@ class RolloutTracker:
         versions that failed are held from the same entry on."""
         before, after = judgement.before, judgement.after
         known = self._latest.get(after.id)
+        is_recorded = before.jobs == after.jobs and before.status == after.status
+        if judgement.failed or (not is_recorded and self._is_due(before, after)):
+            try:
+                await record_rollout(self._context, after, judgement.failed, before.modify_index)
+            except ConflictError:
+                return  # a stage was applied meanwhile: the rollout is judged again
+            self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
         if known is not None and _shows(known) == _shows(after):
             return
-        is_open = after.was_applied and not before.is_terminal
-        if judgement.failed or (is_open and self._is_due(before, after)):
-            await record_rollout(self._context, after, judgement.failed)
-            self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
         async with self._news:
             while len(self._latest) >= _MAX_LATEST:
                 self._latest.pop(next(iter(self._latest)))
@@ -172,17 +201,74 @@ def _shows(rollout: Rollout) -> tuple[object, ...]:
 
 def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -> Rollout:
     """Returns the rollout as this snapshot shows it. Jobs that have ended keep their status."""
+    return judge_with_stage(snapshot, rollout, now_ns, patience_ns)[0]
+
+
+def judge_with_stage(
+    snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int
+) -> tuple[Rollout, int | None]:
+    """Returns the rollout as this snapshot shows it, and the later stage to apply now, or None."""
     if not rollout.was_applied:
-        return rollout  # it waits at its gates
+        return rollout, None  # it waits at its gates
     source = snapshot.sources.get(rollout.source)
     deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
     replaced_by = _replaced_by(snapshot, rollout)
-    jobs = [
+    judged = [
         _judged_job(snapshot, rollout, job, now_ns, deadline, replaced_by) for job in rollout.jobs
     ]
-    status, description = judge_rollout(jobs)
-    after = replace(rollout, jobs=jobs, status=status, status_description=description)
-    return replace(after, finished_time_ns=now_ns) if after.is_terminal else after
+    judged = [judge_late(rollout, job, now_ns) for job in judged]
+    since_ns = max((rollout.applied_time_ns, *(job.applied_time_ns for job in rollout.jobs)))
+
+    def registered(wait: JobWait) -> JobVerdict:
+        return judge_registered(snapshot, wait, since_ns, now_ns, deadline)
+
+    is_paused = source is not None and source.paused
+    held_back_by = f"waits until source {rollout.source} is resumed" if is_paused else ""
+    stages = judge_waiting(judged, registered, _replaced_because(source, rollout), held_back_by)
+    status, description = judge_rollout(stages.jobs)
+    after = replace(rollout, jobs=stages.jobs, status=status, status_description=description)
+    if after.is_terminal:
+        after = replace(after, finished_time_ns=now_ns)
+    return after, stages.open_stage
+
+
+def judge_registered(
+    snapshot: Snapshot, wait: JobWait, since_ns: int, now_ns: int, deadline: Deadline
+) -> JobVerdict:
+    """Judges a registered job that others wait for and that no rollout changes: HEALTHY if the
+    condition holds now, FAILED if it will not."""
+    job = snapshot.jobs.get(wait.namespace, wait.job_id)
+    is_there = job is not None and not job.stop
+    if wait.condition == WaitCondition.REGISTERED:
+        return JobVerdict(JobProgress.HEALTHY if is_there else JobProgress.PROGRESSING)
+    if not is_there and wait.condition == WaitCondition.COMPLETE:
+        return JobVerdict(JobProgress.HEALTHY, "complete")  # its record was collected
+    assumed = RolloutJob(
+        namespace=wait.namespace,
+        job_id=wait.job_id,
+        action=JobAction.UNCHANGED,
+        job_version=job.version if job is not None else 0,
+        must_complete=wait.condition == WaitCondition.COMPLETE,
+    )
+    verdict = judge_job(assumed, _view(snapshot, assumed), since_ns, now_ns, deadline)
+    if verdict.status == JobProgress.OVERRIDDEN:
+        late = deadline.is_past(since_ns, now_ns)
+        return replace_fields(
+            verdict, status=JobProgress.FAILED if late else JobProgress.PROGRESSING
+        )
+    return verdict
+
+
+def _replaced_because(source: Source | None, rollout: Rollout) -> str:
+    """Returns why the rollout is not the source's current one, or ''."""
+    if source is None:
+        return "its source was removed"
+    newest = source.status.applied_rollout
+    if newest == rollout.id:
+        return ""
+    if source.status.applied_commit != rollout.commit.id:
+        return f"replaced by commit {source.status.applied_commit[:8]}"
+    return f"replaced by rollout {newest[:8]} of the same commit"
 
 
 def _replaced_by(snapshot: Snapshot, rollout: Rollout) -> dict[tuple[str, str], str]:
@@ -203,24 +289,29 @@ def _judged_job(
     deadline: Deadline,
     replaced_by: Mapping[tuple[str, str], str],
 ) -> RolloutJob:
-    if job.status in ENDED:
+    if job.status in ENDED or job.status == JobProgress.WAITING:
         return job
-    of_version = [
-        deployment
-        for deployment in snapshot.deployments.of_job(job.namespace, job.job_id)
-        if deployment.job_version == job.job_version
-    ]
-    view = JobView(
-        job=snapshot.jobs.get(job.namespace, job.job_id),
-        evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
-        deployment=max(of_version, key=lambda each: each.create_index, default=None),
-        allocations=snapshot.allocations.of_job(job.namespace, job.job_id),
-        replaced_by=replaced_by.get((job.namespace, job.job_id), ""),
-    )
-    verdict = judge_job(job, view, rollout.applied_time_ns, now_ns, deadline)
+    view = _view(snapshot, job, replaced_by.get((job.namespace, job.job_id), ""))
+    since_ns = job.applied_time_ns or rollout.applied_time_ns
+    verdict = judge_job(job, view, since_ns, now_ns, deadline)
     return replace(
         job,
         status=verdict.status,
         description=verdict.description,
         deployment_id=verdict.deployment_id or job.deployment_id,
+    )
+
+
+def _view(snapshot: Snapshot, job: RolloutJob, replaced_by: str = "") -> JobView:
+    of_version = [
+        deployment
+        for deployment in snapshot.deployments.of_job(job.namespace, job.job_id)
+        if deployment.job_version == job.job_version
+    ]
+    return JobView(
+        job=snapshot.jobs.get(job.namespace, job.job_id),
+        evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
+        deployment=max(of_version, key=lambda each: each.create_index, default=None),
+        allocations=snapshot.allocations.of_job(job.namespace, job.job_id),
+        replaced_by=replaced_by,
     )

@@ -46,8 +46,14 @@ def apply_rollout(
             f"was planned on {_commit(command.expected_commit)}, but "
             f"{_commit(source.status.applied_commit)} is applied now; plan it again"
         )
-    if isinstance(command, ApplyStage) and command.expected_rollout_index is not None:
-        _check_waits(txn, command.rollout, command.expected_rollout_index)
+    if isinstance(command, ApplyStage):
+        known = _check_current(txn, command.rollout, command.expected_rollout_index)
+        is_later_stage = known is not None and known.was_applied
+        if is_later_stage and source.status.applied_rollout != command.rollout.id:
+            raise ConflictError(
+                f"cannot apply a stage of rollout {command.rollout.id[:8]}: rollout "
+                f"{source.status.applied_rollout[:8]} of source {source.name!r} replaced it"
+            )
     if command.rollout.commit.id != source.status.applied_commit:
         why = f"superseded by commit {command.rollout.commit.id[:8]}"
         _end_waiting(txn, source.name, command.now_ns, why, effects, command.rollout.id)
@@ -182,6 +188,8 @@ def _end_waiting(
 def record_rollout(
     txn: WriteTxn, command: RecordRollout | RecordProgress, effects: Effects
 ) -> None:
+    if isinstance(command, RecordProgress):
+        _check_current(txn, command.rollout, command.expected_modify_index)
     _store_rollout(txn, command.rollout, effects)
 
 
@@ -193,6 +201,19 @@ def record_progress(txn: WriteTxn, command: RecordProgress, effects: Effects) ->
         applied = txn.rollouts.applied_after(command.rollout)
         later = {(job.namespace, job.job_id) for rollout in applied for job in rollout.jobs}
         _hold(txn, [each for each in command.hold if each.key not in later])
+
+
+def _check_current(txn: WriteTxn, rollout: Rollout, expected_index: int) -> Rollout | None:
+    """Returns the rollout as it is recorded, or None without an index to expect. Raises
+    ConflictError if it is recorded with another one."""
+    if not expected_index:
+        return None
+    known = txn.rollouts.get(rollout.id)
+    if known is None or known.modify_index != expected_index:
+        raise ConflictError(
+            f"cannot record rollout {rollout.id[:8]}: it was recorded by another writer meanwhile"
+        )
+    return known
 
 
 def _store_rollout(

@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
+from orchgit.api.gitops_port import HeldChoice
 from orchgit.errors import InvalidInputError
+from orchgit.gitops.commits.rerun import RetryRequest
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.globs import compile_globs
 from orchgit.gitops.git.refs import check_followed_ref
@@ -61,6 +63,12 @@ class ApiGitops:
         self, source: str, jobs: Sequence[tuple[str, str]], writes: RequestWrites | None
     ) -> Rollout:
         return await self._gitops.rerun(source, jobs, writes)
+
+    async def retry(
+        self, source: str, wanted: HeldChoice, by: str, writes: RequestWrites | None
+    ) -> Rollout:
+        request = RetryRequest(wanted.jobs, wanted.every, by)
+        return await self._gitops.retry(source, request, writes)
 
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)

@@ -61,11 +61,14 @@ async def apply_rollout(
     `upserts` hold admitted jobs; those that `renew` names, as (namespace, id), get a new version
     even if they are registered so. While a server of an earlier version is a member, the `records`
     that it does not know are left out. Each job that runs by itself gets an evaluation, which
-    `rollout.jobs` names. `rollout.modify_index` is that of its record if it waited at its
-    gates, else 0.
+    `rollout.jobs` names.
 
-    Raises ConflictError when the source or a job changed meanwhile: nothing has been changed then,
-    and the caller computes the rollout again.
+    A rollout with a modify index is a recorded one: it waited at its gates, or this applies a later
+    stage of it. While a server of an earlier version is a member, there are neither:
+    NotUnderstoodError names that server.
+
+    Raises ConflictError when the source, a job or the recorded rollout changed meanwhile: nothing
+    has been changed then, and the caller computes the rollout again.
     """
     with context.snapshot() as snapshot:
         deleted = [snapshot.jobs.get(deletion.namespace, deletion.job_id) for deletion in deletions]
@@ -77,12 +80,16 @@ async def apply_rollout(
         *_evaluations(context, rollout, ended, EvalTrigger.JOB_DEREGISTER),
     ]
     ids = {(each.namespace, each.job_id): each.id for each in evaluations}
-    jobs = [replace(job, eval_id=ids.get((job.namespace, job.job_id), "")) for job in rollout.jobs]
+    jobs = [
+        replace(job, eval_id=ids.get((job.namespace, job.job_id), job.eval_id))
+        for job in rollout.jobs
+    ]
     stored = replace(rollout, jobs=jobs)
     stage = ApplyStage(
         now_ns=context.now_ns(),
         rollout=stored,
         expected_commit=expected_commit,
+        expected_rollout_index=rollout.modify_index,
         upserts=list(upserts),
         deletions=list(deletions),
         evaluations=evaluations,
@@ -92,11 +99,12 @@ async def apply_rollout(
         hold=list(records.hold),
         unhold=list(records.unhold),
         renew=sorted(renew),
-        expected_rollout_index=rollout.modify_index or None,
     )
     try:
         return (await context.propose(stage)).index, stored
     except NotUnderstoodError:
+        if rollout.modify_index or any(job.stage for job in rollout.jobs):
+            raise
         return await _apply_for_earlier_versions(context, stage)
 
 
@@ -106,9 +114,9 @@ async def _apply_for_earlier_versions(
     """Applies a commit while a server of an earlier version is a member, without what that server
     cannot store."""
     fields = msgspec.structs.asdict(stage)
-    del fields["expected_rollout_index"]  # nothing waits while such a server is a member
     fields["rollout"] = rollout = _for_version_3(stage.rollout)
     del fields["hold"], fields["unhold"], fields["renew"]
+    del fields["expected_rollout_index"]
     try:
         return (await context.propose(ApplyCommit(**fields))).index, rollout
     except NotUnderstoodError:
@@ -149,15 +157,24 @@ async def record_gates(
 
 
 async def record_rollout(
-    context: UseCaseContext, rollout: Rollout, hold: Sequence[HeldVersion] = ()
+    context: UseCaseContext,
+    rollout: Rollout,
+    hold: Sequence[HeldVersion] = (),
+    expected_modify_index: int = 0,
 ) -> int:
     """Stores a rollout's progress, or a commit that was refused.
 
     `hold` are the versions that failed in it. While a server of an earlier version is a member,
-    they are not held.
+    they are not held. Raises ConflictError if the stored rollout has another modify index than the
+    one expected, where that is not 0.
     """
     now_ns = context.now_ns()
-    entry = RecordProgress(now_ns=now_ns, rollout=rollout, hold=list(hold))
+    entry = RecordProgress(
+        now_ns=now_ns,
+        rollout=rollout,
+        hold=list(hold),
+        expected_modify_index=expected_modify_index,
+    )
     try:
         applied = await context.propose(entry)
     except NotUnderstoodError:
