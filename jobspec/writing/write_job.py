@@ -111,10 +111,10 @@ def _plain_attributes(table: BlockTable, value: Spec, depth: int) -> Iterator[tu
         if item is None or (item == table.empty.get(field.key) and not field.required):
             continue
         is_duration = field.kind == "duration"
-        yield name, f'"{_duration(item)}"' if is_duration else expression(item, depth)
+        yield name, f'"{duration_text(item)}"' if is_duration else expression(item, depth)
 
 
-def _duration(value_ns: int) -> str:
+def duration_text(value_ns: int) -> str:
     """Without the zeros that say nothing: 1h, not 1h0m0s."""
     text = to_text(value_ns)
     if text.endswith("m0s"):

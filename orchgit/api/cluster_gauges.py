@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from orchgit.api.context import Gauge
+from orchgit.api.metric_values import Gauge
 from orchgit.state.snapshot import Snapshot
 
 
@@ -24,9 +24,11 @@ def cluster_gauges(snapshot: Snapshot) -> Iterator[Gauge]:
     for source in snapshot.sources.all():
         labels = {"source": source.name}
         yield Gauge("orchgit.gitops.drifted_jobs", drifted.get(source.name, 0), labels)
-    yield from _counted(
-        "orchgit.gitops.rollouts", (each.status for each in snapshot.rollouts.all(limit=1000))
-    )
+    rollouts: Counter[str] = Counter()
+    for (_, status), count in snapshot.rollouts.counts().items():
+        rollouts[status] += count
+    for status, count in sorted(rollouts.items()):
+        yield Gauge("orchgit.gitops.rollouts", count, {"status": status})
 
 
 def process_gauges() -> Iterator[Gauge]:

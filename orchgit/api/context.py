@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp
 
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
+from orchgit.api.metric_values import Counter, Gauge
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.model.server import ServerRecord
 from orchgit.services.jobs.dry_run import DryRun
@@ -99,21 +100,6 @@ class LocalNode:
     node_id: Callable[[], str]
     app: ASGIApp
     config: Callable[[], Mapping[str, Any]] = dict
-
-
-@dataclass(frozen=True, slots=True)
-class Gauge:
-    name: str
-    value: float
-    labels: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """A figure that grows from 0 at the start of the server."""
-
-    name: str
-    value: float
 
 
 class JobTextsPort(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from orchgit.api.metric_values import Gauge, Histogram
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.model.source_health import SourceCheck, SourceHealth, SyncResult
@@ -62,6 +63,13 @@ class GitopsPort(Protocol):
         """Applies held versions of the applied commit again; returns the rollout."""
         ...
 
+    async def drift_patch(self, source: str) -> str:
+        """Returns a patch that makes the files of the source's drifted jobs say what runs now.
+
+        Raises NotFoundError if there is no such source.
+        """
+        ...
+
     def wake(self, source: str) -> None:
         """Looks for new commits of a source now."""
         ...
@@ -72,6 +80,10 @@ class GitopsPort(Protocol):
 
     def reports(self, snapshot: Snapshot) -> Sequence[SourceReportPort]:
         """The reports of all sources, by name."""
+        ...
+
+    def metrics(self, snapshot: Snapshot) -> Sequence[Gauge | Histogram]:
+        """The metrics of the sources where this server leads, else none; in any thread."""
         ...
 
     async def sync(self, source: str) -> SyncResult:

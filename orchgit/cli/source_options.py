@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
+import click
+
 from orchgit.cli.gate_options import GateOptions, switched
 from orchgit.cli.options import named_values, option_field, options_of
 from orchgit.durations import parse_length_ns
@@ -71,6 +73,20 @@ class SourceOptions:
     )
     no_adopt: bool = option_field("no-adopt", is_flag=True, help="Not -adopt.")
 
+    drift: str | None = option_field(
+        "drift",
+        type=click.Choice(["report", "heal", "adopt"]),
+        help="What becomes of jobs that were changed by hand; report at first.",
+    )
+    drift_ignore: tuple[str, ...] = option_field(
+        "drift-ignore",
+        multiple=True,
+        help="Path that may differ, such as group.*.count; may be repeated; '' ignores none.",
+    )
+    drift_delay: str | None = option_field(
+        "drift-delay", help="How long after a change a job is healed or adopted; 5s at first."
+    )
+
     def settings(self) -> dict[str, Any]:
         """The settings that were given, by their names in the API."""
         prereleases = switched("prereleases", self.prereleases, self.no_prereleases)
@@ -89,6 +105,15 @@ class SourceOptions:
             "WebhookSecret": self.webhook_secret,
             "AllowRewind": switched("allow-rewind", self.allow_rewind, self.no_allow_rewind),
             "Adopt": switched("adopt", self.adopt, self.no_adopt),
+            "Drift": self._drift() or None,
+        }
+        return {name: value for name, value in settings.items() if value is not None}
+
+    def _drift(self) -> dict[str, Any]:
+        settings = {
+            "Action": self.drift,
+            "Ignore": [each for each in self.drift_ignore if each] if self.drift_ignore else None,
+            "Delay": _length_ns(self.drift_delay),
         }
         return {name: value for name, value in settings.items() if value is not None}
 

@@ -138,6 +138,14 @@ class GatesSection(Section):
     health_deadline: str = ""
 
 
+class DriftSection(Section):
+    """A source's `drift` block."""
+
+    action: str = "report"
+    ignore: list[str] = []
+    delay: str = "5s"
+
+
 class SourceSection(Section):
     url: str = ""
     kind: str = ""
@@ -161,6 +169,7 @@ class SourceSection(Section):
     prune_wildcard: bool = False
     prune_claims: str = "named"
     gates: GatesSection = msgspec.field(default_factory=GatesSection)
+    drift: DriftSection = msgspec.field(default_factory=DriftSection)
 
 
 class GitopsSection(Section):

@@ -28,7 +28,7 @@ from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
 from orchgit.model.gates import GatePolicy
-from orchgit.model.source import PrunePolicy, Source, TagPolicy
+from orchgit.model.source import DriftPolicy, PrunePolicy, Source, TagPolicy
 from orchgit.model.window_text import parse_window
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.host_names import check_names
@@ -252,6 +252,11 @@ def _source(name: str, section: SourceSection) -> Source:
             f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"
         ),
         gates=_gates(name, section.gates),
+    )
+    source.drift = DriftPolicy(
+        action=section.drift.action,
+        ignore=section.drift.ignore,
+        delay_ns=parse_setting_ns(f"source.{name}.drift.delay", section.drift.delay),
     )
     if section.paths is not None:
         source.paths = section.paths

@@ -23,7 +23,10 @@ from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
 from orchgit.gitops.commits.stage_runner import StageRunner
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.drift.adopter import Adopter
+from orchgit.gitops.drift.corrector import DriftCorrector
 from orchgit.gitops.drift.detector import DriftDetector
+from orchgit.gitops.drift.healer import Healer
 from orchgit.gitops.gates.approvals import checked_name, checked_reason
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.backup import RepositoryBackup
@@ -110,7 +113,11 @@ class Gitops:
         )
         self._stages = StageRunner(self._services, config.tracker.patience_s)
         self.tracker = RolloutTracker(context, config.tracker, self._stages.apply_open_stage)
+        self._adopter = Adopter(self._services)
         self._drift = DriftDetector(self._services)
+        self._corrector = DriftCorrector(
+            context, heal=Healer(self._services).heal, adopt=self._adopter.adopt
+        )
         self._gatekeeper = Gatekeeper(self._services, ports.forecaster)
         self._previewer = Previewer(self._services, self._gatekeeper)
         self._seeder = Seeder(self._services, self._gatekeeper)
@@ -159,7 +166,7 @@ class Gitops:
 
     async def start(self) -> None:
         """Starts the leader's loops: one for each source, and one each for the active rollouts,
-        those that wait at their gates, the health gate, and drift."""
+        those that wait at their gates, the health gate, and two for drift."""
         if self._leader_tasks:
             return
         health_gate = HealthGate(self._services)
@@ -169,6 +176,7 @@ class Gitops:
             self._gate_loop.run(),
             health_gate.run(),
             self._drift.run(),
+            self._corrector.run(),
         )
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._leader_tasks:
@@ -191,6 +199,14 @@ class Gitops:
 
     def _look_at_gates(self, source: str) -> None:
         self._loops.wake(source, GATE_TRIGGER, force=False)
+
+    @property
+    def leads(self) -> bool:
+        """Whether the leader's loops run here."""
+        return bool(self._leader_tasks)
+
+    def now_ns(self) -> int:
+        return self._services.context.now_ns()
 
     async def sync(self, source: str, override: WindowOverride | None = None) -> SyncResult:
         """Checks the source for new commits, and returns what that came to. With `override` a
@@ -227,6 +243,10 @@ class Gitops:
         if base_files is not None:
             return await self._previewer.between(source, base_files, files)
         return await self._previewer.of_files(source, files, fit)
+
+    async def drift_patch(self, source: str) -> str:
+        """Returns a patch that makes files say what runs now; see `Adopter.patch`."""
+        return await self._adopter.patch(source)
 
     async def revert(
         self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None

@@ -117,7 +117,7 @@ class Rollout(Model):
     reverts: str = ""
     """The id of the rollout that this one reverts, if it is a revert."""
     trigger: str = ""
-    """push, webhook, poll, watch, api or revert."""
+    """push, webhook, poll, watch, api, retry, drift or revert."""
     pusher: str = ""
     ref: str = ""
     """Full name of the ref at which the commit was found, such as that of a tag; '' if unknown."""

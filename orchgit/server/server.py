@@ -14,8 +14,9 @@ from starlette.types import ASGIApp
 
 from orchgit.api.app import create_app
 from orchgit.api.consistency import Consistency
-from orchgit.api.context import ApiContext, Counter, Gauge, LocalNode
+from orchgit.api.context import ApiContext, LocalNode
 from orchgit.api.event_buffer import EventBuffer
+from orchgit.api.metric_values import Counter, Gauge
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.router import LeaderRouter

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from orchgit.model.drift import JobDrift
 from orchgit.model.job import ChangedBy, Job
 from orchgit.model.source import DriftPolicy
-from orchgit.services.gitops.pauses import pause_source
+from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.sources import change_source, release_job, remove_source
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 from orchgit.services.jobs.register import RegisterOptions, register_job
@@ -189,5 +189,126 @@ def test_drift_while_no_server_leads_is_found_after_the_restart(tmp_path: Path) 
             assert rig.parser.parsed == []
             await scale(rig, "api", 1)
             await rig.until(lambda: len(drifts(rig)) == 2)
+
+    asyncio.run(run())
+
+
+HEAL = DriftPolicy(action="heal", delay_ns=1_000_000_000)
+ADOPT = DriftPolicy(action="adopt", delay_ns=1_000_000_000)
+
+
+def test_healed_jobs_run_as_their_files_say_in_a_rollout_that_changes_nothing_else(
+    tmp_path: Path,
+) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        migrate = replace(registered(rig, "migrate"), meta={"by": "hand"})
+        await register_job(rig.context, migrate, RegisterOptions(changed_by=ada("register")))
+        await scale(rig, "web", 3)
+        options = DeregisterOptions(purge=True, changed_by=ada("purge"))
+        await deregister_job(rig.context, "default", "api", options)
+        await rig.until(lambda: [each.job_id for each in drifts(rig)] == ["migrate"])
+        assert registered(rig, "web").task_groups[0].count == 0
+        assert registered(rig, "api").version == 0
+        healed = [each for each in rig.rollouts() if each.trigger == "drift"]
+        assert sorted(job.job_id for each in healed for job in each.jobs) == ["api", "web"]
+        assert {each.commit.id for each in healed} == {work.head()}
+        await rig.until(lambda: drifts(rig)[0].note != "")
+        assert "it would run again" in drifts(rig)[0].note
+        assert registered(rig, "migrate").meta == {"by": "hand"}
+
+    files: dict[str, str | bytes | None] = {
+        "migrate.hcl": batch_job("migrate"),
+        "web.hcl": service("web"),
+        "api.hcl": service("api"),
+    }
+    with_pushed(tmp_path, body, files, drift=HEAL)
+
+
+def test_paused_source_heals_nothing_until_it_is_resumed(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        await pause_source(rig.context, "demo", "ada", "a look at it", 0)
+        await scale(rig, "web", 3)
+        await scale(rig, "free", 3)
+        await rig.until(lambda: len(drifts(rig)) == 2)
+        await resume_source(rig.context, "demo", "ada", "")
+        await rig.until(lambda: not drifts(rig))
+        assert rig.rollouts()[0].trigger == "drift"
+
+    with_pushed(
+        tmp_path, body, {"web.hcl": service("web"), "free.hcl": service("free")}, drift=HEAL
+    )
+
+
+def test_adopted_change_is_a_commit_on_the_branch_and_makes_no_version(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        changed = replace(registered(rig, "web"), meta={"owner": "me"})
+        group = changed.task_groups[0]
+        task = replace(group.tasks[0], env={"LEVEL": "debug"}, kill_timeout_ns=60_000_000_000)
+        changed.task_groups = [replace(group, count=2, tasks=[task])]
+        await register_job(rig.context, changed, RegisterOptions(changed_by=ada("register")))
+        options = DeregisterOptions(changed_by=ada("stop"))
+        await deregister_job(rig.context, "default", "api", options)
+        first = work.head()
+        await rig.until(lambda: rig.source().status.applied_commit != first)
+        await rig.until(lambda: [each.job_id for each in drifts(rig)] == ["api"])
+        await rig.until(lambda: drifts(rig)[0].note.startswith("not adopted"))
+        assert registered(rig, "api").stop
+        assert registered(rig, "web").version == 1
+        assert rig.rollouts()[0].trigger == "drift"
+        assert [job.job_id for job in rig.rollouts()[0].jobs] == []
+        answer = await work.run("pull", "--quiet", rig.url("demo"), "main")
+        assert answer.returncode == 0, answer.output
+        text = (work.path / "web.hcl").read_text()
+        assert 'LEVEL = "debug"' in text
+        assert 'kill_timeout = "1m"' in text
+        message = work.git("log", "-1", "--format=%B")
+        assert message.startswith("Adopt what was changed by hand: web")
+        assert "ada (claimed) from 10.0.0.5" in message
+
+    files: dict[str, str | bytes | None] = {"web.hcl": service("web"), "api.hcl": service("api")}
+    with_pushed(tmp_path, body, files, drift=ADOPT)
+
+
+def test_change_that_is_no_edit_of_a_plain_value_is_left_with_the_reason(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        await scale(rig, "web", 3)
+        await rig.until(lambda: bool(drifts(rig)) and drifts(rig)[0].note != "")
+        assert "it is computed from var.count" in drifts(rig)[0].note
+        patch = await rig.gitops.drift_patch("demo")
+        assert patch.startswith("# web: not adopted: group.web.count: it is computed")
+        secret = replace(registered(rig, "api"))
+        group = secret.task_groups[0]
+        task = replace(group.tasks[0], env={"LEVEL": "info", "DB_PASSWORD": "hunter2"})
+        secret.task_groups = [replace(group, tasks=[task])]
+        await register_job(rig.context, secret, RegisterOptions(changed_by=ada("register")))
+        await rig.until(lambda: len(drifts(rig)) == 2 and drifts(rig)[0].note != "")
+        assert "it may be a secret" in drifts(rig)[0].note
+        assert "hunter2" not in repr(drifts(rig))
+
+    computed = 'variable "count" {\n  default = 0\n}\n' + service("web").replace(
+        "count = 0", "count = var.count"
+    )
+    with_pushed(tmp_path, body, {"web.hcl": computed, "api.hcl": service("api")}, drift=ADOPT)
+
+
+def test_patch_of_a_remote_source_applies_to_its_work_tree(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with gitops_rig(tmp_path / "data") as rig:
+            work = WorkTree(tmp_path / "upstream")
+            work.commit({"web.hcl": service("web")}, "First")
+            url = f"file://{work.path}"
+            await rig.add_source("demo", kind="remote", url=url, ref="main", drift=ADOPT)
+            await rig.gitops.sync("demo")
+            await scale(rig, "web", 3)
+            await rig.until(lambda: bool(drifts(rig)) and drifts(rig)[0].note != "")
+            assert "-patch" in drifts(rig)[0].note
+            (tmp_path / "drift.patch").write_text(await rig.gitops.drift_patch("demo"))
+            answer = await work.run("apply", str(tmp_path / "drift.patch"))
+            assert answer.returncode == 0, answer.output
+            work.git("commit", "--all", "--quiet", "--message", "Three of them")
+            await rig.gitops.sync("demo")
+            await rig.until(lambda: not drifts(rig))
+            assert registered(rig, "web").task_groups[0].count == 3
+            assert registered(rig, "web").version == 1
 
     asyncio.run(run())

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from orchgit.cli.main import cli
 from orchgit.gitops.rollouts.health import JobProgress
@@ -23,6 +24,7 @@ from orchgit.model.job import JobStatus
 from orchgit.model.node import NodeStatus
 from orchgit.model.rollout import RolloutStatus
 from orchgit.model.server import ServerState
+from orchgit.model.source_health import HealthStatus
 
 ROOT = Path(__file__).parents[2]
 CODE = ("orchgit", "agent", "jobspec")
@@ -152,6 +154,7 @@ STATES = {
     "Allocations": [DesiredStatus, ClientStatus],
     "Deployments": [DeploymentStatus],
     "Rollouts": [RolloutStatus, JobProgress],
+    "Sources": [HealthStatus],
     "Jobs": [JobStatus],
     "Nodes": [NodeStatus],
     "Servers": [ServerState],
@@ -234,7 +237,7 @@ def emitted_metrics() -> list[str]:
         for tree in sources().values()
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and node.args
-        if ast.unparse(node.func) in ("Gauge", "Counter", "_counted")
+        if ast.unparse(node.func) in ("Gauge", "Counter", "Histogram", "_counted")
         if isinstance(name := node.args[0], ast.JoinedStr | ast.Constant)
     ]
 
@@ -317,3 +320,38 @@ def test_documented_dependencies_are_complete_and_imported_where_documented() ->
             assert outside == set(), name
             unused = [door for door in doors if not any(path.startswith(door) for path in paths)]
             assert unused == [], name
+
+
+# -- alert rules
+
+RULES = yaml.safe_load((ROOT / "docs" / "alerts" / "orchgit.rules.yml").read_text())
+ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
+_WORDS_OF_PROMQL = {
+    *("by", "on", "unless", "sum", "max", "delta", "rate", "histogram_quantile"),
+    *("le", "source", "status"),
+}
+
+
+def test_every_metric_of_the_alert_rules_is_emitted() -> None:
+    patterns = [each.replace(r"\.", "_") for each in emitted_metrics()]
+    for rule in ALERTS:
+        plain = re.sub(r'"[^"]*"|\[[^\]]*\]', "", rule["expr"])
+        names = set(re.findall(r"\b[a-z]\w+", plain)) - _WORDS_OF_PROMQL
+        bare = [re.sub(r"_(bucket|sum|count|total)$", "", name) for name in names]
+        assert bare, rule
+        unknown = [name for name in bare if not any(re.fullmatch(p, name) for p in patterns)]
+        assert unknown == [], rule
+
+
+def test_every_alert_is_complete_and_documented() -> None:
+    for rule in ALERTS:
+        assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["labels"]["severity"] in ("critical", "warning", "info")
+        assert set(rule["annotations"]) == {"summary", "description"}
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+        described = re.sub(r"{{.*?}}", "NAME", rule["annotations"]["description"])
+        assert [check_command(words) for words in commands(described)] == [None] * (
+            described.count("`") // 2
+        )
+    documented = re.findall(r"^\| `(Orchgit\w+)` \|", text_of("operations.md"), re.M)
+    assert sorted(documented) == sorted(rule["alert"] for rule in ALERTS)

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.caller import changed_by
+from orchgit.api.errors import text_response
 from orchgit.api.gitops_port import HeldChoice
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routes import source_status
@@ -227,6 +228,14 @@ async def retry(call: ApiCall) -> Response:
     return call.answer(rollout, index=call.context.state.store.watch.applied_index)
 
 
+async def drift_patch(call: ApiCall) -> Response:
+    """Returns a patch for `git apply` that makes the files of drifted jobs say what runs."""
+    source = call.query.get("source", "")
+    if not source:
+        raise InvalidInputError("cannot make a patch: name a source with `?source=`")
+    return text_response(await required_gitops(call).drift_patch(source), 200)
+
+
 async def plan(call: ApiCall) -> Response:
     """Returns what a commit with these files would do to `BaseFiles`, or to what is
     registered now. With `Fit`, the scheduler may plan for a minute."""
@@ -425,6 +434,7 @@ ENDPOINTS = [
     endpoint("/v1/gitops/source/{name}/retry", put=retry),
     endpoint("/v1/gitops/release", put=release),
     endpoint("/v1/gitops/drift", get=drift),
+    endpoint("/v1/gitops/drift/patch", get=drift_patch),
     endpoint("/v1/gitops/rollouts", get=rollouts),
     endpoint("/v1/gitops/rollout/{rollout_id}", get=rollout, delete=forget),
     endpoint("/v1/gitops/rollout/{rollout_id}/report", get=report),

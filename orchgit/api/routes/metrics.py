@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
 from orchgit.api.cluster_gauges import cluster_gauges, process_gauges
-from orchgit.api.context import Counter, Gauge
 from orchgit.api.errors import VARY
+from orchgit.api.metric_values import Counter, Gauge, Histogram
 from orchgit.api.request_metrics import BUCKETS_S, RequestMetrics, RequestTiming
 from orchgit.api.routing import Endpoint, endpoint
 
@@ -21,29 +23,51 @@ _REQUESTS = "nomad.http.request"
 def endpoints(requests: RequestMetrics) -> list[Endpoint]:
     async def metrics(call: ApiCall) -> Response:
         with call.context.snapshot() as snapshot:
-            found = [*cluster_gauges(snapshot), *process_gauges(), *call.api.scrape()]
-        gauges = [each for each in found if isinstance(each, Gauge)]
-        counters = [each for each in found if isinstance(each, Counter)]
+            found: list[Gauge | Counter | Histogram] = [
+                *cluster_gauges(snapshot),
+                *process_gauges(),
+                *call.api.scrape(),
+            ]
+            if call.api.gitops is not None:
+                # In a thread: a source may have many jobs.
+                found += await asyncio.to_thread(call.api.gitops.metrics, snapshot)
+        scraped = Scraped(
+            [each for each in found if isinstance(each, Gauge)],
+            [each for each in found if isinstance(each, Counter)],
+            [each for each in found if isinstance(each, Histogram)],
+            requests,
+        )
         if call.query.get("format") == "prometheus":
-            return _prometheus(gauges, counters, requests)
-        return call.answer(_json(gauges, counters, requests))
+            return _prometheus(scraped)
+        return call.answer(_json(scraped))
 
     return [endpoint("/v1/metrics", get=metrics)]
 
 
-def _json(gauges: list[Gauge], counters: list[Counter], requests: RequestMetrics) -> dict[str, Any]:
-    timings = [_sample(*key, timing) for key, timing in sorted(requests.timings.items())]
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """What one scrape found."""
+
+    gauges: Sequence[Gauge]
+    counters: Sequence[Counter]
+    histograms: Sequence[Histogram]
+    requests: RequestMetrics
+
+
+def _json(scraped: Scraped) -> dict[str, Any]:
+    timings = [_sample(*key, timing) for key, timing in sorted(scraped.requests.timings.items())]
     return {
         "Timestamp": time.strftime("%Y-%m-%d %H:%M:%S +0000 UTC", time.gmtime()),
         "Gauges": [
-            {"Name": each.name, "Value": each.value, "Labels": dict(each.labels)} for each in gauges
+            {"Name": each.name, "Value": each.value, "Labels": dict(each.labels)}
+            for each in scraped.gauges
         ],
         "Points": [],
         "Counters": [
-            *(_counter(each) for each in counters),
+            *(_counter(each) for each in scraped.counters),
             *({**each, "Name": f"{_REQUESTS}.count"} for each in timings),
         ],
-        "Samples": timings,
+        "Samples": [*timings, *(_histogram_sample(each) for each in scraped.histograms)],
         "PrecisionGauges": [],
     }
 
@@ -77,12 +101,28 @@ def _sample(method: str, path: str, timing: RequestTiming) -> dict[str, Any]:
     }
 
 
-def _prometheus(gauges: list[Gauge], counters: list[Counter], requests: RequestMetrics) -> Response:
+def _histogram_sample(histogram: Histogram) -> dict[str, Any]:
+    """Returns what Nomad's form has room for: neither the buckets nor the extremes."""
+    count = sum(histogram.counts)
+    return {
+        "Name": histogram.name,
+        "Count": count,
+        "Rate": 0,
+        "Sum": histogram.total,
+        "Min": 0,
+        "Max": 0,
+        "Mean": histogram.total / count if count else 0,
+        "Stddev": 0,
+        "Labels": dict(histogram.labels),
+    }
+
+
+def _prometheus(scraped: Scraped) -> Response:
     # Imported here: only those who scrape in this format pay for the library.
     from prometheus_client import CollectorRegistry, generate_latest
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(_Collector(gauges, counters, requests))
+    registry.register(_Collector(scraped))
     return Response(
         generate_latest(registry),
         headers=dict(VARY),
@@ -93,12 +133,8 @@ def _prometheus(gauges: list[Gauge], counters: list[Counter], requests: RequestM
 class _Collector:
     """One scrape's values in the library's form."""
 
-    def __init__(
-        self, gauges: list[Gauge], counters: list[Counter], requests: RequestMetrics
-    ) -> None:
-        self._gauges = gauges
-        self._counters = counters
-        self._requests = requests
+    def __init__(self, scraped: Scraped) -> None:
+        self._scraped = scraped
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import (
@@ -108,27 +144,34 @@ class _Collector:
         )
 
         families: dict[str, Any] = {}
-        for each in self._gauges:
+        for each in self._scraped.gauges:
             name = each.name.replace(".", "_")
             labels = sorted(each.labels)
             family = families.setdefault(name, GaugeMetricFamily(name, name, labels=labels))
             family.add_metric([each.labels[label] for label in labels], each.value)
+        for one in self._scraped.histograms:
+            name = one.name.replace(".", "_")
+            labels = sorted(one.labels)
+            family = families.setdefault(name, HistogramMetricFamily(name, name, labels=labels))
+            values = [one.labels[label] for label in labels]
+            family.add_metric(values, _cumulative(one.bounds, one.counts), one.total)
         yield from families.values()
-        for counter in self._counters:
+        for counter in self._scraped.counters:
             name = counter.name.replace(".", "_")
             yield CounterMetricFamily(name, name, value=counter.value)
         histogram = HistogramMetricFamily(
             "nomad_http_request_seconds", "HTTP requests", labels=["method", "path"]
         )
-        for (method, path), timing in sorted(self._requests.timings.items()):
-            histogram.add_metric([method, path], _cumulative(timing), timing.total_s)
+        for (method, path), timing in sorted(self._scraped.requests.timings.items()):
+            buckets = _cumulative(BUCKETS_S, timing.buckets)
+            histogram.add_metric([method, path], buckets, timing.total_s)
         yield histogram
 
 
-def _cumulative(timing: RequestTiming) -> list[tuple[str, float]]:
-    bounds = [*(str(bound) for bound in BUCKETS_S), "+Inf"]
+def _cumulative(bounds: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    names = [*(str(bound) for bound in bounds), "+Inf"]
     total, rows = 0, []
-    for bound, count in zip(bounds, timing.buckets, strict=True):
+    for bound, count in zip(names, counts, strict=True):
         total += count
         rows.append((bound, float(total)))
     return rows

@@ -25,7 +25,7 @@ from orchgit.wait_first import wait_first
 T = TypeVar("T")
 _TABLES = (
     *("sources", "rollouts", "jobs", "allocations", "deployments", "evaluations", "git_refs"),
-    "drifted_jobs",
+    *("held_versions", "drifted_jobs"),
 )
 """What the health of a source follows from."""
 _MAX_SYNC_WAIT_S = 600.0

@@ -166,10 +166,19 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
 
 @source.command("drift")
 @click.argument("name", required=False)
+@option("patch", is_flag=True, help="Print a patch for `git apply` that keeps the changes.")
 @formatted
 @connected
-def drift(client: ApiClient, name: str | None, output: OutputFormat) -> None:
-    """Show jobs that differ from what the applied commit of their source wants, and who did it."""
+def drift(client: ApiClient, name: str | None, patch: bool, output: OutputFormat) -> None:
+    """Show jobs that differ from what the applied commit of their source wants, and who did it.
+
+    With -patch, print how the source's job files would have to change to say what runs now.
+    """
+    if patch:
+        if name is None:
+            raise ApiError("cannot make a patch: name the source")
+        click.echo(client.get_text("/v1/gitops/drift/patch", source=name), nl=False)
+        return
     found = client.get("/v1/gitops/drift", source=name)
     if output.printed(found):
         return

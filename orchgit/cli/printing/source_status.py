@@ -51,6 +51,7 @@ def show_source(data: dict[str, Any]) -> None:
             ("Paths", plain(", ".join(data["Paths"]))),
             ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
             ("Rollout deadline", deadline),
+            ("Drift policy", plain(_drift_policy(data["Drift"]))),
             ("Health", styled(health["Status"])),
             ("Jobs", f"{jobs['Total']}" + (f" ({', '.join(counts)})" if counts else "")),
             ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
@@ -75,6 +76,13 @@ def show_source(data: dict[str, Any]) -> None:
                 for each in health["Reasons"]
             ),
         )
+
+
+def _drift_policy(policy: dict[str, Any]) -> str:
+    """Returns what becomes of changes by hand."""
+    after = f" after {duration(policy['Delay'])}" if policy["Action"] != "report" else ""
+    ignored = f", ignores {', '.join(policy['Ignore'])}" if policy["Ignore"] else ""
+    return f"{policy['Action']}{after}{ignored}"
 
 
 def sync_text(name: str, answer: dict[str, Any]) -> str:

@@ -100,9 +100,9 @@ class CommitPlan:
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Why a commit is applied now. `kind` is push, webhook, poll, watch, api, retry or revert;
-    `reverts` is the id of the rollout that a revert takes back; `ref` is the full name of the ref
-    that the commit was found at."""
+    """Why a commit is applied now. `kind` is push, webhook, poll, watch, api, retry, drift or
+    revert; `reverts` is the id of the rollout that a revert takes back; `ref` is the full name of
+    the ref that the commit was found at."""
 
     kind: str
     pusher: str = ""
@@ -163,8 +163,12 @@ def plan_commit(
         and key not in request.jobs
         and indexes.get(key) == known.job_modify_index
     }
+    if request.only is not None:
+        unchanged |= discovery.jobs.keys() - request.only
     unsure = {key: job for key, job in discovery.jobs.items() if key not in unchanged}
     keys = (set(indexes) - unchanged) | set(unsure)
+    if request.only is not None:
+        keys &= request.only
     registered = _registered(snapshot, source.name, keys, unsure)
     unrecorded = {} if source.status.remembers_jobs else applied_jobs
     records = run_once_records(snapshot, source.name, unrecorded)

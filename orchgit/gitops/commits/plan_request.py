@@ -1,4 +1,4 @@
-"""What a person asks of a plan beyond the commit itself."""
+"""What a person, or the loop that corrects drift, asks of a plan beyond the commit itself."""
 
 from __future__ import annotations
 
@@ -13,12 +13,19 @@ class PlanRequest:
     """The plan changes only `jobs`, if there are any, though they have run before, or are held.
 
     `hold` are versions that a revert takes back, and that are held from then on. With `is_revert`
-    versions that an earlier revert held are applied: the person goes back to them.
+    versions that an earlier revert held are applied: the person goes back to them. With `only`,
+    every other job stays as it is.
     """
 
     jobs: frozenset[JobKey] = frozenset()
     hold: tuple[HeldVersion, ...] = ()
     is_revert: bool = False
+    only: frozenset[JobKey] | None = None
+
+    @property
+    def asked(self) -> frozenset[JobKey] | None:
+        """The only jobs that the plan looks at; None: all of them."""
+        return self.only if self.only is not None else self.jobs or None
 
     def applies(self, held: HeldVersion) -> bool:
         """Returns whether the held version is applied because the person asks for it."""

@@ -17,7 +17,7 @@ from orchgit.model.deployment import Deployment
 from orchgit.model.drift import DriftField, DriftKind, JobDrift
 from orchgit.model.job import ChangedBy, Job
 from orchgit.model.ownership import owner_of, runs_once
-from orchgit.model.source import Source
+from orchgit.model.source import DriftAction, Source
 from orchgit.scheduler.auto_revert import ROLLING_BACK
 from orchgit.services.jobs.admission import completed
 
@@ -114,8 +114,16 @@ def _recorded_since(
         changed_by=by,
         changed_via=via,
         since_ns=recorded.since_ns if recorded is not None else at_ns or now_ns,
-        note=recorded.note if same and recorded is not None else "",
+        note=_kept_note(recorded, source.drift.action) if same else "",
     )
+
+
+def _kept_note(recorded: JobDrift | None, action: str) -> str:
+    """Returns the recorded note, unless it is about another policy than the source has now."""
+    others = {DriftAction.HEAL.value: "not adopted", DriftAction.ADOPT.value: "not healed"}
+    if recorded is None or action not in others or recorded.note.startswith(others[action]):
+        return ""
+    return recorded.note
 
 
 def _author(facts: JobFacts) -> tuple[str, str, int]:

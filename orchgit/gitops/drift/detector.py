@@ -59,19 +59,22 @@ class _Wanted:
 
 @dataclass(slots=True)
 class _News:
-    """What changed since the last round: jobs, sources by name, or anything."""
+    """What changed since the last round: jobs, jobs with a held version, sources by name, or
+    anything."""
 
     jobs: set[JobKey] = field(default_factory=set)
+    held: set[JobKey] = field(default_factory=set)
     sources: set[str] = field(default_factory=set)
     anything: bool = True
 
     def add(self, other: _News) -> None:
         self.jobs |= other.jobs
+        self.held |= other.held
         self.sources |= other.sources
         self.anything = self.anything or other.anything
 
     def __bool__(self) -> bool:
-        return bool(self.jobs or self.sources or self.anything)
+        return bool(self.jobs or self.held or self.sources or self.anything)
 
 
 @dataclass(slots=True)
@@ -126,12 +129,11 @@ class DriftDetector:
             if batch.replaced or batch.effects.restored:
                 self._wake(_News())
                 continue
-            keys = batch.changed.get("jobs", ())
-            sources = batch.changed.get("sources", ())
-            if keys or sources:
-                pairs = (each.partition("/") for each in keys)
-                jobs = {(namespace, job_id) for namespace, _, job_id in pairs}
-                self._wake(_News(jobs, set(sources), anything=False))
+            jobs = _keys(batch.changed.get("jobs", ()))
+            held = _keys(batch.changed.get("held_versions", ()))
+            sources = set(batch.changed.get("sources", ()))
+            if jobs or held or sources:
+                self._wake(_News(jobs, held, sources, anything=False))
 
     def _wake(self, news: _News) -> None:
         self._news.add(news)
@@ -143,7 +145,7 @@ class DriftDetector:
         if not news:
             return
         try:
-            if news.anything or news.sources or len(news.jobs) >= _IN_THREAD_FROM:
+            if news.anything or news.sources or len(news.jobs) + len(news.held) >= _IN_THREAD_FROM:
                 found = await asyncio.to_thread(self._compared, news)
             else:
                 found = self._compared(news)
@@ -178,7 +180,9 @@ class DriftDetector:
             if news.anything:
                 for removed in snapshot.drifted_jobs.counts().keys() - sources:
                     found.clear += [_key_of(each) for each in snapshot.drifted_jobs.all(removed)]
-            self._compare_jobs(snapshot, sources, news.jobs, found)
+            for key in news.held:
+                self._seen.pop(key, None)
+            self._compare_jobs(snapshot, sources, news.jobs | news.held, found)
             return found
 
     def _compare_source(
@@ -266,7 +270,7 @@ class DriftDetector:
             some = ordered[first : first + _READ_AT_ONCE]
             registered = snapshot.jobs.get_many(some)
             for key in some:
-                facts = _facts(snapshot, key, wanted.get(key), registered.get(key))
+                facts = _facts(snapshot, source, key, wanted.get(key), registered.get(key))
                 drift = job_drift(source, key, facts, now_ns)
                 found.seen[key] = marks.get(key)
                 if drift is None and facts.recorded is not None:
@@ -313,13 +317,21 @@ class DriftDetector:
             cache.commit_jobs = CommitJobs(commit_id, source, discovery.jobs)
 
 
-def _facts(snapshot: Snapshot, key: JobKey, wanted: DesiredJob | None, job: Job | None) -> JobFacts:
+def _facts(
+    snapshot: Snapshot,
+    source: Source,
+    key: JobKey,
+    wanted: DesiredJob | None,
+    job: Job | None,
+) -> JobFacts:
     deployments = snapshot.deployments.of_job(*key) if job is not None and job.version else ()
+    held = snapshot.held_versions.get(*key)
     return JobFacts(
         wanted=wanted,
         registered=job,
         recorded=snapshot.drifted_jobs.get(*key),
         auto_reverted=job is not None and was_auto_reverted(job, deployments),
+        is_held=held is not None and held.source == source.name and held.wanted,
     )
 
 
@@ -328,6 +340,12 @@ def _is_recorded(drift: JobDrift, recorded: JobDrift | None) -> bool:
         return False
     indexes = (recorded.create_index, recorded.modify_index)
     return replace(drift, create_index=indexes[0], modify_index=indexes[1]) == recorded
+
+
+def _keys(names: Iterable[str]) -> set[JobKey]:
+    """Returns the jobs of keys that tables of jobs have."""
+    pairs = (name.partition("/") for name in names)
+    return {(namespace, job_id) for namespace, _, job_id in pairs}
 
 
 def _key_of(drift: JobDrift) -> JobKey:

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from jobspec.blocks.table import JOB, BlockField, BlockTable
 from orchgit.durations import to_text
-from orchgit.errors import InvalidInputError
 from orchgit.gitops.git.globs import Globs, compile_globs
 from orchgit.gitops.git.urls import redact
 from orchgit.jobdiff.spec import bare_spec
@@ -24,9 +23,7 @@ from orchgit.model.drift import DriftField
 from orchgit.model.job import Job
 
 HIDDEN = "(hidden)"
-MAX_IGNORE = 64
-"""How many paths a source may ignore."""
-_MAX_GLOB = 200
+_MAX_PATH = 200
 _MAX_FIELDS = 20
 _MAX_VALUE = 80
 _SECRET = re.compile(
@@ -52,6 +49,11 @@ class Difference:
     @property
     def dotted(self) -> str:
         return ".".join(self.path)
+
+    @property
+    def may_be_secret(self) -> bool:
+        """Whether a name on the path tells of a secret."""
+        return any(_SECRET.search(part) for part in self.path[1:])
 
 
 def differences(old: Job, new: Job) -> list[Difference]:
@@ -137,24 +139,14 @@ def _of_tree(old: Any, new: Any, path: tuple[str, ...]) -> Iterator[Difference]:
 
 
 def compile_ignored(patterns: Sequence[str]) -> Globs | None:
-    """Returns the compiled globs of dotted paths, None if there are none. Raises InvalidInputError
-    for one that cannot be used."""
-    if len(patterns) > MAX_IGNORE:
-        raise InvalidInputError(
-            f"cannot ignore {len(patterns)} paths: a source may name at most {MAX_IGNORE}"
-        )
-    for pattern in patterns:
-        if not pattern or len(pattern) > _MAX_GLOB or "/" in pattern or ".." in pattern:
-            raise InvalidInputError(
-                f"cannot ignore {pattern[:_MAX_GLOB]!r}: write a dotted path such as "
-                "group.*.count or meta.owner"
-            )
+    """Returns the compiled globs of dotted paths, None if there are none. A glob matches what lies
+    below it as well."""
     slashed = [pattern.strip(".").replace(".", "/") for pattern in patterns]
     return compile_globs((*slashed, *(f"{each}/**" for each in slashed))) if slashed else None
 
 
 def without_ignored(found: Sequence[Difference], ignored: Globs | None) -> list[Difference]:
-    """Returns the differences that no pattern matches, nor what lies above them."""
+    """Returns the differences that no pattern matches."""
     if ignored is None:
         return list(found)
     return [
@@ -182,11 +174,10 @@ def shown_fields(
 
 
 def _shown_field(found: Difference, secrets: Sequence[str]) -> DriftField:
-    is_secret = any(_SECRET.search(part) for part in found.path[1:])
     old, new = _shown_value(found.old, found.kind), _shown_value(found.new, found.kind)
-    if is_secret or any(secret in text for text in (old, new) for secret in secrets):
+    if found.may_be_secret or any(secret in text for text in (old, new) for secret in secrets):
         old, new = old and HIDDEN, new and HIDDEN
-    return DriftField(found.dotted[:_MAX_GLOB], _shortened(old), _shortened(new))
+    return DriftField(found.dotted[:_MAX_PATH], _shortened(old), _shortened(new))
 
 
 def _shown_value(value: Any, kind: str) -> str:

@@ -26,6 +26,7 @@ from orchgit.gitops.rollouts.health import (
     judge_late,
     judge_rollout,
 )
+from orchgit.gitops.rollouts.timings import RolloutTimings
 from orchgit.gitops.rollouts.waiting import judge_waiting
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.repository_policy import WaitCondition
@@ -83,6 +84,7 @@ class RolloutTracker:
         self._context = context
         self._config = config or TrackerConfig()
         self._on_open_stage = on_open_stage
+        self.timings = RolloutTimings()
         self._latest: dict[str, Rollout] = {}
         self._recorded_at_s: dict[str, float] = {}
         self._news = asyncio.Condition()
@@ -91,6 +93,7 @@ class RolloutTracker:
     async def run(self) -> None:
         """Runs until cancelled; then those who follow a rollout get UnavailableError."""
         self._running = True
+        self.timings.start(self._context.now_ns())
         try:
             while True:
                 started_s = self._context.clock.monotonic_s()
@@ -156,6 +159,10 @@ class RolloutTracker:
             self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
         if known is not None and _shows(known) == _shows(after):
             return
+        if known is None or not known.was_applied:
+            self.timings.applied(after)
+        if after.is_terminal:
+            self.timings.ended(after)
         async with self._news:
             while len(self._latest) >= _MAX_LATEST:
                 self._latest.pop(next(iter(self._latest)))

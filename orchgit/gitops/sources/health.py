@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from orchgit.gitops.commits.holds import held_text
 from orchgit.gitops.sources.job_health import JobHealth, JobNow, judge_job_now
 from orchgit.model.drift import DriftKind, JobDrift
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import Source, SourceErrorKind, SourceKind
 from orchgit.model.source_health import (
@@ -40,15 +42,15 @@ class SourceView:
     """What the state says of a source at one index, and what the leader remembers.
 
     `active` are the source's rollouts that have not ended, the newest first; `jobs` are the jobs
-    that it owns now. `held` says for each job with a held version, as (namespace, job id, text),
-    why; `drifted` are the jobs that differ from the applied commit.
+    that it owns now. `held` are the versions that the applied commit has and the cluster does not
+    run, `drifted` the jobs that differ from the applied commit.
     """
 
     source: Source
     check: SourceCheck
     active: Sequence[Rollout] = ()
     jobs: Sequence[JobNow] = ()
-    held: Sequence[tuple[str, str, str]] = ()
+    held: Sequence[HeldVersion] = ()
     drifted: Sequence[JobDrift] = ()
 
 
@@ -61,8 +63,8 @@ def judge_source(view: SourceView) -> SourceHealth:
         HealthStatus.HELD: [
             *_held_commit(view),
             *(
-                HealthReason(HealthStatus.HELD, text, namespace, job_id)
-                for namespace, job_id, text in view.held
+                HealthReason(HealthStatus.HELD, held_text(each), each.namespace, each.job_id)
+                for each in view.held
             ),
         ],
         HealthStatus.DRIFTED: [_drifted(each) for each in view.drifted],

@@ -74,6 +74,8 @@ class SourceReconciler:
         self._gatekeeper = gatekeeper
         self._gates_seen: tuple[str, int] = ("", 0)
         self._wakeups = Wakeups(services.context.clock)
+        self._found = ""
+        """The remote's commit, once the round at work knows it."""
         self._finished_round = 0
         self._result = SyncResult("checking")
         self._round_done = asyncio.Condition()
@@ -102,6 +104,7 @@ class SourceReconciler:
 
     async def _round(self, wake: Wake) -> SyncResult:
         """Does one round, and records what went wrong."""
+        self._found = ""
         try:
             result = await self.reconcile(wake)
         except JobFileError as error:  # recorded with its problems already
@@ -171,15 +174,16 @@ class SourceReconciler:
             if source.paused:
                 return SyncResult("paused", pause_text(source))
             now_ns = self._services.context.now_ns()
-            self.check = replace(self.check, known=True, last_check_ns=now_ns, remote_commit="")
+            self.check = replace(self.check, known=True, last_check_ns=now_ns)
             if source.kind == SourceKind.BUILTIN:
                 wanted = await self._builtin_commit(source)
             else:
                 wanted = await self._fetched_commit(source)
             if wanted is None:
+                self.check = replace(self.check, remote_commit="")
                 await self._record_error("")
                 return SyncResult("unchanged", f"source {self.name} has no commit yet")
-            commit_id = wanted.commit_id
+            commit_id = self._found = wanted.commit_id
             self.check = replace(self.check, remote_commit=commit_id)
             if commit_id == source.status.applied_commit:
                 await self._record_error("")
@@ -344,8 +348,8 @@ class SourceReconciler:
     async def _failed(self, error: OrchgitError) -> SyncResult:
         """Logs the error each time, and records it in the source's status when it is a new one."""
         _log.warning("cannot reconcile", source=self.name, error=str(error))
-        commit_id = self.check.remote_commit
-        self.check = replace(self.check, failures=self.check.failures + 1)
+        failures, commit_id = self.check.failures + 1, self._found
+        self.check = replace(self.check, failures=failures, remote_commit=commit_id)
         kind = SourceErrorKind.HELD if commit_id else SourceErrorKind.UNREACHABLE
         async with self._mirror.lock:
             await self._record_error(str(error)[:_MAX_ERROR_TEXT], kind)

@@ -23,7 +23,7 @@ from orchgit.state.snapshot import Snapshot
 from orchgit.state.tables.source_jobs import SourceJob
 
 JobKey = tuple[str, str]
-_WHOLE_TABLES = ("drifted_jobs",)
+_WHOLE_TABLES = ("held_versions", "drifted_jobs")
 """Tables that change rarely, and whose rows vanish when all is well again."""
 
 
@@ -69,6 +69,7 @@ class SourceStatusReader:
             check=check,
             active=rollouts,
             jobs=self._jobs_now(snapshot, source.name, jobs, rollouts),
+            held=snapshot.held_versions.of_source(source.name),
             drifted=snapshot.drifted_jobs.all(source.name),
         )
         return SourceReport(

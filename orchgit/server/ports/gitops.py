@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from orchgit.api.gitops_port import HeldChoice
+from orchgit.api.metric_values import Gauge, Histogram
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.commits.rerun import RetryRequest
 from orchgit.gitops.config import GitopsConfig
@@ -24,6 +25,7 @@ from orchgit.model.rollout import JobAction, Rollout
 from orchgit.model.source import Source
 from orchgit.model.source_health import SyncResult
 from orchgit.replication.proposal import RequestWrites
+from orchgit.server.ports.source_metrics import source_metrics
 from orchgit.state.snapshot import Snapshot
 
 _SHOWN_ACTIONS = (JobAction.CREATE, JobAction.UPDATE, JobAction.DELETE)
@@ -70,6 +72,9 @@ class ApiGitops:
         request = RetryRequest(wanted.jobs, wanted.every, by)
         return await self._gitops.retry(source, request, writes)
 
+    async def drift_patch(self, source: str) -> str:
+        return await self._gitops.drift_patch(source)
+
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
 
@@ -78,6 +83,15 @@ class ApiGitops:
 
     def reports(self, snapshot: Snapshot) -> list[SourceReport]:
         return self._gitops.statuses.reports(snapshot)
+
+    def metrics(self, snapshot: Snapshot) -> list[Gauge | Histogram]:
+        if not self._gitops.leads:
+            return []
+        reports = self._gitops.statuses.reports(snapshot)
+        timings = self._gitops.tracker.timings
+        timings.keep({report.source.name for report in reports})
+        now_ns = self._gitops.now_ns()
+        return list(source_metrics(snapshot, reports, timings.by_source, now_ns))
 
     async def sync(self, source: str) -> SyncResult:
         return await self._gitops.sync(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from orchgit.api.context import Counter, Gauge
+from orchgit.api.metric_values import Counter, Gauge
 from orchgit.control.leader import Control
 from orchgit.gitops.gitops import Gitops
 from orchgit.replication.replicated import ReplicatedState

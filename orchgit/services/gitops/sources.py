@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -16,7 +17,14 @@ from orchgit.errors import (
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job
 from orchgit.model.ownership import owner_of
-from orchgit.model.source import Source, SourceKind, SourceStatus, is_source_name
+from orchgit.model.source import (
+    DriftAction,
+    DriftPolicy,
+    Source,
+    SourceKind,
+    SourceStatus,
+    is_source_name,
+)
 from orchgit.replication.commands import (
     JobDeletion,
     MoveRefs,
@@ -36,6 +44,9 @@ from orchgit.services.gitops.gate_rules import check_gates, check_prune
 
 MIN_POLL_INTERVAL_NS = 1_000_000_000
 MAX_DURATION_NS = 30 * 24 * 3600 * 1_000_000_000
+MAX_IGNORED_PATHS = 64
+"""How many paths a source may ignore when jobs are compared."""
+_IGNORED_PATH = re.compile(r"[^./\x00-\x20][^/\x00-\x1f]{0,199}")
 _MAX_ATTEMPTS = 5
 
 
@@ -235,3 +246,19 @@ def _check(source: Source) -> None:
         check_gates(source.gates)
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}: {error}") from error
+    _check_drift(where, source.drift)
+
+
+def _check_drift(where: str, drift: DriftPolicy) -> None:
+    if drift.action not in tuple(DriftAction):
+        raise InvalidInputError(f"{where}: drift action must be one of {', '.join(DriftAction)}")
+    if not MIN_POLL_INTERVAL_NS <= drift.delay_ns <= MAX_DURATION_NS:
+        raise InvalidInputError(f"{where}: the drift delay must be 1s to 720h")
+    if len(drift.ignore) > MAX_IGNORED_PATHS:
+        raise InvalidInputError(f"{where}: it may ignore at most {MAX_IGNORED_PATHS} paths")
+    for path in drift.ignore:
+        if _IGNORED_PATH.fullmatch(path) is None or ".." in path:
+            raise InvalidInputError(
+                f"{where}: cannot ignore {path[:200]!r}: write a dotted path such as "
+                "group.*.count or meta.owner"
+            )

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from orchgit.gitops.commits.holds import held_text
 from orchgit.gitops.sources.health import MAX_REASONS_OF_A_STATUS, SourceView, judge_source
 from orchgit.gitops.sources.job_health import JobNow, judge_job_now
 from orchgit.model.drift import DriftField, JobDrift
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import PauseRecord, Source, SourceStatus
 from orchgit.model.source_health import HealthStatus, SourceCheck, SourceHealth
@@ -23,6 +25,7 @@ APPLIED, NEWER = "a" * 40, "b" * 40
 SOURCE = Source(name="demo", kind="remote", status=SourceStatus(applied_commit=APPLIED))
 CHECK = SourceCheck(known=True, remote_commit=APPLIED)
 GOOD = SourceView(SOURCE, CHECK)
+HELD = HeldVersion(job_id="web", commit_id="c2bfbb33", reason="failed its health check")
 DRIFT = JobDrift("default", "web", "demo", changed_by="ada", fields=[DriftField("priority")])
 
 
@@ -70,7 +73,7 @@ def unreachable(view: SourceView) -> SourceView:
 
 
 def held(view: SourceView) -> SourceView:
-    return dataclasses.replace(view, held=[("default", "web", "held since c2bfbb33: failed")])
+    return dataclasses.replace(view, held=[HELD])
 
 
 def drifted(view: SourceView) -> SourceView:
@@ -103,7 +106,7 @@ CONDITIONS = {
 TEXTS = {
     "degraded": "1/2 running",
     "unreachable": "cannot fetch: no route (3 tries failed)",
-    "held": "held since c2bfbb33: failed",
+    "held": held_text(HELD),
     "drifted": "changed by ada: priority",
     "paused": "paused by ada: the database moves",
     "pending": "commit bbbbbbbb waits: approval by two people",

@@ -1,0 +1,236 @@
+"""The status of sources in a real cluster: lost nodes, vanished remotes, any server asked."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.git_repos import WorkTree, batch_job
+from tests.support.polling import until_blocking
+from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster
+
+SERVICE = """job "spread" {
+  group "main" {
+    count = 3
+    constraint {
+      operator = "distinct_hosts"
+    }
+    update {
+      min_healthy_time = "0s"
+    }
+    reschedule {
+      attempts  = 0
+      unlimited = false
+    }
+    task "run" {
+      driver = "mock_driver"
+      config {
+        run_for = "24h"
+      }
+      resources {
+        cpu    = 10
+        memory = 10
+      }
+    }
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerCluster]:
+    directory = tmp_path_factory.mktemp("cluster")
+    settings = {"num_schedulers": 1, "heartbeat_s": 1.0, "failover_s": 5.0}
+    with server_cluster(directory, agents=True, local_paths=[str(directory)], **settings) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def directory(cluster: ServerCluster) -> Path:
+    return cluster.members[0].directory.parent
+
+
+def source(member: MemberServer, name: str, **params: Any) -> dict[str, Any]:
+    return dict(member.get(f"/v1/gitops/source/{name}", **params))
+
+
+def until_source(
+    cluster: ServerCluster, name: str, accept: Callable[[dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """Blocking queries at the leader, until the answer is accepted."""
+    index, leader = 0, cluster.leader()
+
+    def answer() -> dict[str, Any] | None:
+        nonlocal index
+        path = f"/v1/gitops/source/{name}"
+        found = leader.http.get(path, params={"index": index, "wait": "1s"})
+        if found.status_code != 200:
+            return None
+        index = int(found.headers["X-Nomad-Index"])
+        return found.json() if accept(found.json()) else None
+
+    return until_blocking(answer, 60.0)
+
+
+def has_status(*statuses: str) -> Callable[[dict[str, Any]], bool]:
+    return lambda answer: answer["Health"]["Status"] in statuses
+
+
+def consistent(answer: dict[str, Any]) -> None:
+    """Every number and status of one answer agrees with the others."""
+    health, jobs = answer["Health"], answer["Health"]["Jobs"]
+    assert jobs["Healthy"] + jobs["Progressing"] + jobs["Degraded"] == jobs["Total"]
+    named = [each["Status"] for each in health["Reasons"]]
+    assert health["Status"] == (named[0] if named else "healthy")
+    assert ("degraded" in named) == (jobs["Degraded"] > 0)
+    assert health["AppliedCommit"] == answer["Status"]["AppliedCommit"]
+    assert health["RemoteCommit"] == answer["Check"]["RemoteCommit"]
+    assert answer["Check"]["LastCheck"] == answer["Status"]["LastChecked"]
+
+
+def cli(member: MemberServer, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "orchgit", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env={**os.environ, "ORCHGIT_ADDR": member.url},
+    )
+
+
+def metrics(member: MemberServer) -> str:
+    return member.http.get("/v1/metrics", params={"format": "prometheus"}).text
+
+
+def test_source_is_degraded_while_a_node_is_lost_and_healthy_again_after(
+    cluster: ServerCluster, directory: Path
+) -> None:
+    name = "spread"
+    leader = cluster.leader()
+    leader.put(f"/v1/gitops/source/{name}", {"Name": name, "PollInterval": 10**9})
+    until_blocking(lambda: len(leader.get("/v1/nodes")) == 3 or None, 60.0)
+    assert source(leader, name)["Health"]["Status"] == "pending"
+    work = WorkTree(directory / name)
+    commit = work.commit({"a.hcl": SERVICE})
+    asyncio.run(work.push(f"{leader.url}/git/{name}.git", "detach"))
+    found = until_source(cluster, name, has_status("healthy"))
+    consistent(found)
+    assert found["Health"]["Jobs"] | {"Total": 1, "Healthy": 1} == found["Health"]["Jobs"]
+    assert found["Health"]["AppliedCommit"] == found["Health"]["RemoteCommit"] == commit
+    lost = cluster.followers()[0]
+    lost.kill()
+    found = until_source(cluster, name, has_status("degraded"))
+    consistent(found)
+    [reason, *_] = found["Health"]["Reasons"]
+    assert (reason["JobID"], reason["Namespace"]) == ("spread", "default")
+    assert reason["Text"].startswith("2/3 running")
+    rollout = leader.get(f"/v1/gitops/rollout/{commit}")
+    assert rollout["Status"] == "healthy", "what the commit came to stays true"
+    leader = cluster.leader()
+    assert f'orchgit_gitops_source_health{{source="{name}",status="degraded"}} 1.0' in metrics(
+        leader
+    )
+    lost.start()
+    consistent(until_source(cluster, name, has_status("healthy")))
+
+
+def test_any_server_tells_what_the_leader_remembers_or_that_it_is_not_known(
+    cluster: ServerCluster,
+) -> None:
+    leader = cluster.leader()
+    leader.put("/v1/gitops/source/asked", {"Name": "asked", "PollInterval": 10**9})
+    done = cli(leader, "source", "sync", "asked")
+    assert (done.returncode, "no commit yet" in done.stdout) == (0, True), done.stderr
+    told = source(leader, "asked")["Check"]
+    assert told["Known"]
+    assert told["LastCheck"] >= told["LastSuccess"] - 10**9 > 0
+    for follower in cluster.followers():
+        asked = source(follower, "asked")["Check"]
+        assert asked["Known"]
+        assert asked["LastCheck"] >= told["LastCheck"]
+        alone = source(follower, "asked", stale="")
+        consistent(alone)
+        assert not alone["Check"]["Known"]
+        assert (alone["Check"]["NextTry"], alone["Check"]["Failures"]) == (0, 0)
+        assert "orchgit_gitops_source_health" not in metrics(follower)
+
+
+def test_vanished_remote_is_unreachable_with_a_growing_back_off(
+    cluster: ServerCluster, directory: Path
+) -> None:
+    work = WorkTree(directory / "far")
+    commit = work.commit({"a.hcl": batch_job("far")})
+    leader = cluster.leader()
+    leader.put(
+        "/v1/gitops/source/far",
+        {"Name": "far", "Kind": "remote", "URL": f"file://{work.path}", "PollInterval": 10**9},
+    )
+    found = until_source(cluster, "far", has_status("healthy"))
+    assert found["Health"]["RemoteCommit"] == commit
+    gone = work.path.rename(work.path.with_name("gone"))
+    first = until_source(cluster, "far", has_status("unreachable"))
+    consistent(first)
+    assert first["Health"]["RemoteCommit"] == ""
+    assert first["Health"]["Jobs"]["Total"] == 1
+    assert first["Check"]["Error"] == first["Status"]["LastError"] != ""
+
+    def failed_often() -> dict[str, Any] | None:
+        answer = source(cluster.leader(), "far")
+        check = answer["Check"]
+        return answer if check["Failures"] >= 3 and check["NextTry"] else None
+
+    found = until_blocking(failed_often, 60.0)
+    check = found["Check"]
+    assert check["NextTry"] - check["LastCheck"] > 2 * 10**9, "longer than the poll interval"
+    assert check["LastSuccess"] < check["ErrorSince"] < check["LastCheck"]
+    shown = cli(cluster.leader(), "source", "status", "far").stdout
+    assert "unreachable" in shown
+    assert "failed checks in a row)" in shown
+    synced = cli(cluster.leader(), "source", "sync", "far")
+    assert (synced.returncode, "cannot" in synced.stderr) == (1, True), synced.stdout
+    gone.rename(work.path)
+    synced = cli(cluster.leader(), "source", "sync", "far")
+    assert (synced.returncode, synced.stdout) == (
+        0,
+        f"Nothing new: commit {commit[:8]} is applied.\n",
+    )
+    found = source(cluster.leader(), "far")
+    assert (found["Health"]["Status"], found["Check"]["Failures"]) == ("healthy", 0)
+    assert found["Check"]["LastSuccess"] > check["LastSuccess"]
+
+
+def test_status_tells_by_whom_and_why_a_source_is_paused(cluster: ServerCluster) -> None:
+    follower = cluster.followers()[0]
+    follower.put("/v1/gitops/source/still", {"Name": "still"})
+    done = cli(
+        follower, "source", "suspend", "still", "-reason", "the database moves", "-for", "2h"
+    )
+    assert done.returncode == 0, done.stderr
+    found = source(follower, "still")
+    assert found["Health"]["Status"] == "paused"
+    who = os.environ.get("ORCHGIT_USER") or getpass.getuser()
+    assert found["Health"]["Reasons"][0]["Text"].startswith(f"paused by {who} at ")
+    assert found["Health"]["Reasons"][0]["Text"].endswith(": the database moves")
+    shown = cli(follower, "source", "status", "still").stdout
+    assert f"by {who} for another 1h59m: the database moves" in shown
+    assert "paused" in cli(follower, "source", "list").stdout
+    synced = cli(follower, "source", "sync", "still")
+    assert (synced.returncode, f"is paused by {who}" in synced.stderr) == (1, True)
+    assert cli(follower, "source", "resume", "still").returncode == 0
+    assert source(follower, "still")["Health"]["Status"] == "pending"
+
+
+def test_removed_source_leaves_no_series(cluster: ServerCluster) -> None:
+    leader = cluster.leader()
+    leader.put("/v1/gitops/source/brief", {"Name": "brief"})
+    assert 'source="brief"' in metrics(leader)
+    leader.http.delete("/v1/gitops/source/brief")
+    assert 'source="brief"' not in metrics(leader)
