@@ -9,7 +9,7 @@ depends_on_sources = ["base"]
 #   "db:healthy"     until all of its work runs, and its deployment is successful
 #   "load:complete"  until the batch job is complete
 #   "db:registered"  until it is registered
-# `meta { "orchgit.depends_on" = "db,cache:registered" }` in the job's own file says the same.
+# `meta = { "orchgit.depends_on" = "db,cache:registered" }` in the job's own file says the same.
 job "web" {
   depends_on = ["db", "cache:registered"]
 }

@@ -111,13 +111,16 @@ def _change(text: str, body: Body, edit: ValueEdit) -> tuple[int, int, str]:
         blocks = [block for block in body.blocks if block.type == type_]
         if field is None:
             raise _CannotEdit("it is not one plain value")
-        if field.how == "keyed" or (field.table is not None and field.table.label_key):
+        has_label = field.how == "keyed" or bool(field.table and field.table.label_key)
+        if has_label:
             blocks = [block for block in blocks if _label(block) == rest[1]]
             rest = rest[1:]
         elif place:
             number = int(place.rstrip("]"))
             blocks = blocks[number : number + 1]
         rest = rest[1:]
+        if not blocks and (has_label or place):
+            raise _CannotEdit("it needs a new block")
         if not blocks:
             return _new_block(text, body, type_, rest, edit.value, depth)
         body, table = blocks[-1].body, field.table

@@ -57,17 +57,17 @@ class GitopsPort(Protocol):
         """Creates these jobs (namespace, id) of the applied commit again; returns the rollout."""
         ...
 
-    async def retry(
-        self, source: str, wanted: HeldChoice, by: str, writes: RequestWrites | None
-    ) -> Any:
-        """Applies held versions of the applied commit again; returns the rollout."""
-        ...
-
     async def drift_patch(self, source: str) -> str:
         """Returns a patch that makes the files of the source's drifted jobs say what runs now.
 
         Raises NotFoundError if there is no such source.
         """
+        ...
+
+    async def retry(
+        self, source: str, wanted: HeldChoice, by: str, writes: RequestWrites | None
+    ) -> Any:
+        """Applies held versions of the applied commit again; returns the rollout."""
         ...
 
     def wake(self, source: str) -> None:
@@ -84,6 +84,10 @@ class GitopsPort(Protocol):
 
     def metrics(self, snapshot: Snapshot) -> Sequence[Gauge | Histogram]:
         """The metrics of the sources where this server leads, else none; in any thread."""
+        ...
+
+    async def adopt(self, source: str, by: str, writes: RequestWrites | None) -> Rollout | None:
+        """Takes over jobs without a source that the applied commit has; returns the rollout."""
         ...
 
     async def sync(self, source: str) -> SyncResult:

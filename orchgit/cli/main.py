@@ -17,7 +17,11 @@ COMMANDS = {
     "agent": ("agent", "agent", "Run a server, a client, or both"),
     "agent-info": ("agent_info", "agent_info", "What this server or client says of itself"),
     "alloc": ("alloc", "alloc", "Look into allocations: status, logs, exec, stop, restart"),
-    "blame": ("blame", "blame", "The commit that an allocation or volume claim came from"),
+    "blame": (
+        "blame",
+        "blame",
+        "The commit and line that something running comes from",
+    ),
     "deployment": ("deployment", "deployment", "Follow, promote, pause and fail deployments"),
     "dev": ("dev", "dev", "One server, one agent and a git repository, for trying things out"),
     "diff": ("diff", "diff", "What pushing this working tree, or a commit, would change"),

@@ -231,6 +231,12 @@ class Gitops:
         """Applies held versions of the applied commit again; see `Rerunner.retry`."""
         return await Rerunner(self._services.noting(writes)).retry(source, request)
 
+    async def adopt(
+        self, source: str, by: str = "", writes: RequestWrites | None = None
+    ) -> Rollout | None:
+        """Takes over jobs without a source; see `Rerunner.adopt`."""
+        return await Rerunner(self._services.noting(writes)).adopt(source, by)
+
     async def preview_files(
         self,
         source: str,

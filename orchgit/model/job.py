@@ -90,6 +90,8 @@ class JobOrigin(Model):
     subject: str = ""
     file: str = ""
     line: int = 0
+    group_lines: dict[str, int] | None = None
+    """The line of each group's block in the file; None where it is not known."""
     blob_id: str = ""
     changed_by: ChangedBy | None = None
     """Who last changed the job by hand. A version without a change by hand has none, or that of an

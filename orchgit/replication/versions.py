@@ -14,6 +14,7 @@ import msgspec
 
 from orchgit.errors import NotUnderstoodError
 from orchgit.model.base import Model
+from orchgit.model.job import JobOrigin
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import PrunePolicy, Source, SourceStatus
@@ -120,6 +121,7 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     ),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
     Rollout: ("ref", "gates"),
+    JobOrigin: ("group_lines",),
     RolloutJob: (
         "cause",
         "content_id",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.conftest import Repository
 from tests.support.dev_server import dev_server
-from tests.support.job_texts import sleeper
+from tests.support.job_texts import batch, depending, sleeper
 
 
 @pytest.fixture
@@ -88,3 +88,28 @@ def test_acknowledged_push_survives_a_killed_server(
     job = crashing.server.get("/v1/job/crash")
     assert job["Origin"]["CommitID"] == commit
     crashing.server.running_allocations("crash")
+
+
+def test_stages_go_on_after_crashes_and_each_hook_runs_once(crashing: Repository) -> None:
+    runs = crashing.path.parent / "runs"
+    crashing.write("orchgit.hcl", 'hook "migrate" {\n  stage = "pre"\n  job   = "migrate"\n}\n')
+    crashing.write("migrate.nomad.hcl", batch("migrate", f"sleep 0.3; echo run >> {runs}"))
+    crashing.write("web.nomad.hcl", sleeper("web"))
+    crashing.write("edge.nomad.hcl", depending(sleeper("edge"), on="web"))
+    commit = crashing.commit("Three stages")
+    crashing.push("-o", "detach")
+    for stage in range(3):
+        crashing.server.kill9()
+        crashing.server.start()
+        crashing.server.wait_for(
+            f"/v1/gitops/rollout/{commit}",
+            lambda found, stage=stage: all(
+                job["Status"] != "waiting" for job in found["Jobs"] if job["Stage"] <= stage
+            ),
+        )
+    rollout = crashing.server.wait_for(
+        f"/v1/gitops/rollout/{commit}", lambda found: found["FinishedTime"] > 0
+    )
+    assert rollout["Status"] == "healthy"
+    assert runs.read_text() == "run\n"
+    assert [job["JobVersion"] for job in rollout["Jobs"]] == [0, 0, 0]

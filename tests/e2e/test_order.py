@@ -2,41 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tests.e2e.conftest import Repository
 from tests.support.dev_server import ApiUser
-from tests.support.job_texts import sleeper
-
-
-def batch(job_id: str, command: str = "true") -> str:
-    """A batch job that runs the command once."""
-    return f"""
-job "{job_id}" {{
-  type = "batch"
-  group "main" {{
-    restart {{
-      attempts = 0
-      mode     = "fail"
-    }}
-    reschedule {{
-      attempts  = 0
-      unlimited = false
-    }}
-    task "main" {{
-      driver = "raw_exec"
-      config {{
-        command = "/bin/sh"
-        args    = ["-c", "{command}"]
-      }}
-      resources {{
-        cpu    = 20
-        memory = 16
-      }}
-    }}
-  }}
-}}
-"""
+from tests.support.job_texts import batch, sleeper
 
 
 class Names:
@@ -137,6 +108,32 @@ def test_newer_commit_supersedes_the_stages_that_wait(repository: Repository) ->
     )
     assert old["Status"] == "superseded"
     assert jobs_of(old)["web"]["Status"] == "superseded"
+
+
+def test_rerun_of_a_failed_hook_goes_on_with_what_waited_for_it(
+    repository: Repository, tmp_path: Path
+) -> None:
+    table = tmp_path / "table"
+    names = write_stack(repository, migration=f"test -e {table}")
+    commit = repository.commit("Needs a table")
+    assert "Failed after" in repository.push()
+    table.touch()
+    done = repository.server.cli("source", "sync", repository.name, "-rerun", names.migrate)
+    assert done.code == 0, done.text
+    rollout = repository.server.wait_for(
+        f"/v1/gitops/rollout/{newest_rollout(repository)}", lambda found: found["FinishedTime"] > 0
+    )
+    assert rollout["Commit"]["ID"] == commit
+    assert {name: job["Status"] for name, job in jobs_of(rollout).items()} == {
+        "migrate": "healthy",
+        "web": "healthy",
+    }
+    assert repository.server.running_allocations(names.web)
+
+
+def newest_rollout(repository: Repository) -> str:
+    found = repository.server.get("/v1/gitops/rollouts", source=repository.name)
+    return str(found[0]["ID"])
 
 
 def test_hook_of_each_commit_runs_again_and_deletions_come_last(repository: Repository) -> None:

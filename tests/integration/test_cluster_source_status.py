@@ -234,3 +234,63 @@ def test_removed_source_leaves_no_series(cluster: ServerCluster) -> None:
     assert 'source="brief"' in metrics(leader)
     leader.http.delete("/v1/gitops/source/brief")
     assert 'source="brief"' not in metrics(leader)
+
+
+def test_adopt_takes_over_jobs_by_hand_and_of_removed_sources_and_lists_them(
+    cluster: ServerCluster, directory: Path
+) -> None:
+    follower = cluster.followers()[0]
+    follower.put("/v1/gitops/source/former", {"Name": "former"})
+    earlier = WorkTree(directory / "former")
+    earlier.commit({"left.hcl": batch_job("left")})
+    asyncio.run(earlier.push(f"{follower.url}/git/former.git"))
+    spec = follower.get("/v1/job/left")
+    by_hand = {**spec, "ID": "by-hand", "Name": "by-hand", "Origin": None, "Priority": 77}
+    follower.put("/v1/jobs", {"Job": by_hand})
+    assert follower.http.delete("/v1/gitops/source/former").status_code == 200
+    follower.put("/v1/gitops/source/heir", {"Name": "heir"})
+    work = WorkTree(directory / "heir")
+    work.commit({"own.hcl": batch_job("own")})
+    asyncio.run(work.push(f"{follower.url}/git/heir.git"))
+    follower.put("/v1/gitops/source/heir/pause", {})
+    refused = cli(follower, "source", "adopt", "heir")
+    assert (refused.returncode, "it is paused" in refused.stderr) == (1, True)
+    # The branch moves while the source is paused, so nothing is applied before the adoption.
+    work.commit({"left.hcl": batch_job("left"), "hand.hcl": batch_job("by-hand")})
+    asyncio.run(work.push(f"{follower.url}/git/heir.git"))
+    follower.put("/v1/gitops/source/heir/resume", {})
+    held = until_source(cluster, "heir", has_status("held"))
+    assert "belonged to source 'former'" in held["Health"]["Reasons"][0]["Text"]
+    taken = cli(follower, "source", "adopt", "heir")
+    assert (taken.returncode, sorted(taken.stdout.splitlines())) == (
+        0,
+        [
+            "Took over job 'by-hand'.",
+            "Took over job 'left' of the removed source 'former'.",
+        ],
+    ), taken.stderr
+    found = source(follower, "heir")
+    assert (found["Adopt"], found["Health"]["Jobs"]["Total"]) == (True, 3)
+    again = cli(follower, "source", "adopt", "heir")
+    assert (again.returncode, "took over no job" in again.stdout) == (0, True)
+
+
+def test_adopt_takes_over_a_job_that_the_applied_commit_already_has(
+    cluster: ServerCluster, directory: Path
+) -> None:
+    leader = cluster.leader()
+    leader.put("/v1/gitops/source/keeper", {"Name": "keeper"})
+    work = WorkTree(directory / "keeper")
+    work.commit({"kept.hcl": SERVICE.replace("spread", "kept").replace("count = 3", "count = 0")})
+    asyncio.run(work.push(f"{leader.url}/git/keeper.git"))
+    leader.put("/v1/gitops/release", {"JobID": "kept"})
+    assert cli(leader, "source", "adopt", "keeper").stdout.startswith(
+        "Source 'keeper' took over no"
+    )
+    spec = leader.get("/v1/job/kept")
+    leader.http.delete("/v1/job/kept", params={"purge": "true"})
+    leader.put("/v1/jobs", {"Job": {**spec, "Origin": None, "Priority": 66}})
+    assert source(leader, "keeper")["Health"]["Jobs"]["Total"] == 0
+    taken = cli(leader, "source", "adopt", "keeper")
+    assert (taken.returncode, taken.stdout) == (0, "Took over job 'kept'.\n"), taken.stderr
+    assert leader.get("/v1/job/kept")["Priority"] == 50

@@ -8,13 +8,17 @@ from msgspec.structs import replace
 
 from orchgit.model.drift import JobDrift
 from orchgit.model.job import ChangedBy, Job
+from orchgit.model.server import ServerRecord
 from orchgit.model.source import DriftPolicy
+from orchgit.replication.commands import PutServer
+from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.sources import change_source, release_job, remove_source
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 from orchgit.services.jobs.register import RegisterOptions, register_job
 from orchgit.services.jobs.scale import ScaleRequest, scale_job
 from tests.support.git_repos import WorkTree, batch_job
+from tests.support.gitops_cluster import gitops_cluster
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
 Body = Callable[[GitopsRig, WorkTree], Awaitable[None]]
@@ -312,3 +316,53 @@ def test_patch_of_a_remote_source_applies_to_its_work_tree(tmp_path: Path) -> No
             assert registered(rig, "web").version == 1
 
     asyncio.run(run())
+
+
+def test_drift_is_found_by_the_next_leader_and_healed_by_it(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with gitops_cluster(tmp_path / "cluster") as cluster:
+            first = await cluster.leader()
+            for member in cluster.members:
+                record = ServerRecord(address=member.raft, command_version=COMMAND_VERSION)
+                await first.rig.state.propose(PutServer(now_ns=1, server=record))
+            await first.rig.add_source("demo", drift=HEAL)
+            work = WorkTree(tmp_path / "work")
+            work.commit({"web.hcl": service("web"), "api.hcl": service("api")}, "First")
+            answer = await work.push(first.rig.url("demo"))
+            assert answer.returncode == 0, answer.output
+            await pause_source(first.rig.context, "demo", "ada", "a look at it", 0)
+            await scale(first.rig, "web", 3)
+            await first.until(lambda: len(drifts(first.rig)) == 1)
+            await cluster.caught_up()
+            await first.stop()
+            second = await cluster.leader()
+            await scale(second.rig, "api", 2)
+            await second.until(lambda: len(drifts(second.rig)) == 2)
+            by = {each.job_id: each.changed_by for each in drifts(second.rig)}
+            assert set(by.values()) == {"ada (claimed) from 10.0.0.5"}
+            await resume_source(second.rig.context, "demo", "ada", "")
+            await second.until(lambda: not drifts(second.rig))
+            assert registered(second.rig, "web").task_groups[0].count == 0
+            assert registered(second.rig, "api").task_groups[0].count == 0
+
+    asyncio.run(run())
+
+
+def test_jobs_that_a_heal_leaves_out_are_still_put_back_by_the_next_commit(tmp_path: Path) -> None:
+    """The heal applies the commit again, which is no reason to take other jobs for applied."""
+
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        cron = replace(registered(rig, "once"), meta={"by": "hand"})
+        await register_job(rig.context, cron, RegisterOptions(changed_by=ada("register")))
+        await scale(rig, "web", 3)
+        await rig.until(lambda: [each.job_id for each in drifts(rig)] == ["once"])
+        work.commit({"README.md": "hello"}, "Second")
+        assert (await work.push(rig.url("demo"))).returncode == 0
+        await rig.until(lambda: not drifts(rig))
+        assert registered(rig, "once").meta is None
+
+    files: dict[str, str | bytes | None] = {
+        "once.hcl": batch_job("once"),
+        "web.hcl": service("web"),
+    }
+    with_pushed(tmp_path, body, files, drift=HEAL)

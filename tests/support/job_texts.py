@@ -121,3 +121,39 @@ def sticky(job_id: str, volume: str, version: str = "1") -> str:
     }}
 """,
     )
+
+
+def batch(job_id: str, command: str = "true") -> str:
+    """A batch job that runs the command once."""
+    return f"""
+job "{job_id}" {{
+  type = "batch"
+  group "main" {{
+    restart {{
+      attempts = 0
+      mode     = "fail"
+    }}
+    reschedule {{
+      attempts  = 0
+      unlimited = false
+    }}
+    task "main" {{
+      driver = "raw_exec"
+      config {{
+        command = "/bin/sh"
+        args    = ["-c", "{command}"]
+      }}
+      resources {{
+        cpu    = 20
+        memory = 16
+      }}
+    }}
+  }}
+}}
+"""
+
+
+def depending(text: str, on: str) -> str:
+    """The job file with a dependency in the job's meta."""
+    job, brace, rest = text.partition("{\n")
+    return f'{job}{brace}  meta = {{\n    "orchgit.depends_on" = "{on}"\n  }}\n{rest}'

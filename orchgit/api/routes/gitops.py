@@ -15,15 +15,14 @@ from orchgit.api.caller import changed_by
 from orchgit.api.errors import text_response
 from orchgit.api.gitops_port import HeldChoice
 from orchgit.api.pagination import PageRequest, by_index
-from orchgit.api.routes import source_status
+from orchgit.api.routes import source_adopt, source_status
 from orchgit.api.routes.source_status import required_gitops
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.errors import ConflictError, InvalidInputError, NotFoundError
-from orchgit.model.allocation import Allocation
 from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import PauseRecord, Source, SourceKind
-from orchgit.model.volume import TaskGroupVolumeClaim
+from orchgit.services.gitops.blame import BlameQuestion, find_blame
 from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.rollouts import delete_rollouts
 from orchgit.services.gitops.sources import (
@@ -200,6 +199,14 @@ async def drift(call: ApiCall) -> Response:
     return await answer_list(call, ("drifted_jobs",), read)
 
 
+async def drift_patch(call: ApiCall) -> Response:
+    """Returns a patch for `git apply` that makes the files of drifted jobs say what runs."""
+    source = call.query.get("source", "")
+    if not source:
+        raise InvalidInputError("cannot make a patch: name a source with `?source=`")
+    return text_response(await required_gitops(call).drift_patch(source), 200)
+
+
 async def held(call: ApiCall) -> Response:
     """Lists the versions of jobs that the source keeps from the cluster; with `all` also those that
     it would keep if git had them again."""
@@ -226,14 +233,6 @@ async def retry(call: ApiCall) -> Response:
     by = nomad_json.get(body, "By", "")
     rollout = await required_gitops(call).retry(call.path["name"], choice, by, call.writes)
     return call.answer(rollout, index=call.context.state.store.watch.applied_index)
-
-
-async def drift_patch(call: ApiCall) -> Response:
-    """Returns a patch for `git apply` that makes the files of drifted jobs say what runs."""
-    source = call.query.get("source", "")
-    if not source:
-        raise InvalidInputError("cannot make a patch: name a source with `?source=`")
-    return text_response(await required_gitops(call).drift_patch(source), 200)
 
 
 async def plan(call: ApiCall) -> Response:
@@ -357,74 +356,24 @@ async def forget(call: ApiCall) -> Response:
 
 
 async def blame(call: ApiCall) -> Response:
-    """Follows an allocation or claim (or the beginning of its id) back to the line of the
-    commit."""
-    wanted = call.path["id"]
-
-    def read(snapshot: Snapshot) -> Any:
-        allocation = snapshot.allocations.get(wanted) or _only(
-            snapshot.allocations.all(None, wanted)
-        )
-        if allocation is not None:
-            return _origin_of_allocation(snapshot, allocation)
-        claims = [each for each in snapshot.volume_claims.all() if each.id.startswith(wanted)]
-        claim = _only(claims)
-        return _origin_of_claim(snapshot, claim) if claim else None
-
-    missing = f'cannot find an allocation or volume claim "{wanted}"'
-    return await answer_object(call, ("allocations", "volume_claims"), read, missing)
-
-
-def _only(found: Any) -> Any:
-    return found[0] if len(found) == 1 else None
-
-
-def _origin_of_allocation(snapshot: Snapshot, each: Allocation) -> dict[str, Any]:
-    job = snapshot.job_versions.of_allocation(each)
-    value = {
-        "AllocID": each.id,
-        "NodeID": each.node_id,
-        "NodeName": each.node_name,
-        "Namespace": each.namespace,
-        "JobID": each.job_id,
-        "JobVersion": each.job_version,
-        "TaskGroup": each.task_group,
-    }
-    return value | _commit_fields(snapshot, job, each.commit_id, each.rollout_id)
-
-
-def _origin_of_claim(snapshot: Snapshot, claim: TaskGroupVolumeClaim) -> dict[str, Any]:
-    job = snapshot.jobs.get(claim.namespace, claim.job_id)
-    value = {
-        "ClaimID": claim.id,
-        "AllocID": claim.alloc_id,
-        "VolumeID": claim.volume_id,
-        "Namespace": claim.namespace,
-        "JobID": claim.job_id,
-        "JobVersion": job.version if job else 0,
-        "TaskGroup": claim.task_group_name,
-    }
-    return value | _commit_fields(snapshot, job, claim.commit_id, claim.rollout_id)
-
-
-def _commit_fields(snapshot: Snapshot, job: Any, commit_id: str, rollout_id: str) -> dict[str, Any]:
-    origin = job.origin if job is not None else None
-    found = snapshot.rollouts.get(rollout_id) if rollout_id else None
-    commit = found.commit if found else None
-    return {
-        "Source": origin.source if origin else (found.source if found else ""),
-        "CommitID": commit_id or (origin.commit_id if origin else ""),
-        "RolloutID": rollout_id or (origin.rollout_id if origin else ""),
-        "Author": commit.author if commit else (origin.author if origin else ""),
-        "Subject": commit.subject if commit else (origin.subject if origin else ""),
-        "CommitTime": commit.time_ns if commit else 0,
-        "File": origin.file if origin else "",
-        "Line": origin.line if origin else 0,
-    }
+    """Follows an allocation, node, volume, claim, variable or job back to the line of a commit;
+    `type` says which, `group` chooses a group of a job."""
+    query = call.query
+    question = BlameQuestion(
+        call.path["id"], call.namespace, query.get("type", ""), query.get("group", "")
+    )
+    what = question.type or "an allocation, node, volume, claim, job or variable"
+    return await answer_object(
+        call,
+        ("allocations", "volume_claims", "jobs", "nodes", "host_volumes", "variables"),
+        lambda snapshot: find_blame(snapshot, question),
+        f'cannot find {what} "{question.text}" (namespace {question.namespace})',
+    )
 
 
 ENDPOINTS = [
     *source_status.ENDPOINTS,
+    *source_adopt.ENDPOINTS,
     endpoint("/v1/gitops/source/{name}", get=source_status.source, put=put, delete=delete),
     endpoint("/v1/gitops/source/{name}/settings", put=change),
     endpoint("/v1/gitops/source/{name}/pause", put=pause),
@@ -441,5 +390,5 @@ ENDPOINTS = [
     endpoint("/v1/gitops/rollout/{rollout_id}/revert", put=revert),
     endpoint("/v1/gitops/rollout/{rollout_id}/approve", put=approve),
     endpoint("/v1/gitops/rollout/{rollout_id}/reject", put=reject),
-    endpoint("/v1/gitops/blame/{id}", get=blame),
+    endpoint("/v1/gitops/blame/{id:path}", get=blame),
 ]

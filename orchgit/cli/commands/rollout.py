@@ -150,10 +150,7 @@ def revert(client: ApiClient, identifier: str, detach: bool, yes: bool) -> None:
     answer = client.post(f"/v1/gitops/rollout/{bad['ID']}/revert")
     click.echo(f"Reverting commit {short(bad['Commit']['ID'])} in rollout {short(answer['ID'])}...")
     if not detach:
-        # Imported here and above: other commands need none of its modules, and should start fast.
-        from orchgit.cli.rollout_watching import RolloutWatch
-
-        raise SystemExit(RolloutWatch(client).follow(answer["ID"]))
+        raise SystemExit(follow(client, answer["ID"]))
 
 
 _by_option = option("by", help="Your name [ORCHGIT_USER, or your account's name].")
@@ -231,6 +228,14 @@ def _show_gates(data: dict[str, Any]) -> None:
     if gates["HealthOutcome"]:
         rows.append(("Health gate", gates["HealthOutcome"]))
     pairs([(name, plain(text)) for name, text in rows])
+
+
+def follow(client: ApiClient, rollout_id: str) -> int:
+    """Shows how a rollout goes until its end; returns the exit code, 0 for healthy."""
+    # Imported here and above: other commands need none of its modules, and should start fast.
+    from orchgit.cli.rollout_watching import RolloutWatch
+
+    return RolloutWatch(client).follow(rollout_id)
 
 
 def show(data: dict[str, Any], verbose: bool) -> None:

@@ -1,4 +1,4 @@
-"""`orchgit source`: add, set, rename, list, status, sync, retry, release, pause, resume, remove."""
+"""`orchgit source`: add, set, rename, list, status, sync, retry, adopt, release, pause, remove."""
 
 from __future__ import annotations
 
@@ -236,9 +236,43 @@ def sync(
     if failed:
         raise SystemExit(1)
     if wait and rollout_id:
-        from orchgit.cli.rollout_watching import RolloutWatch
+        raise SystemExit(_followed(client, rollout_id))
 
-        raise SystemExit(RolloutWatch(client).follow(rollout_id))
+
+@source.command("adopt")
+@click.argument("name")
+@option("wait", is_flag=True, help="Follow the rollout to its end. Exit code 0: it is healthy.")
+@formatted
+@connected
+def adopt(client: ApiClient, name: str, wait: bool, output: OutputFormat) -> None:
+    """Take over running jobs that have no source, where the source has a file of them.
+
+    Those are jobs that were registered by hand, and jobs of removed sources. A job that differs
+    from its file is updated to it. Sets the source's -adopt.
+    """
+    answer = client.post(f"/v1/gitops/source/{name}/adopt")
+    failed = answer["Result"] not in _GOOD_RESULTS
+    if not output.printed(answer):
+        if failed:
+            click.echo(sync_text(name, answer), err=True)
+        for taken in answer["Taken"]:
+            former = taken["FormerSource"]
+            of = f" of the removed source {former!r}" if former else ""
+            click.echo(f"Took over job {taken['JobID']!r}{of}.")
+        if not answer["Taken"]:
+            click.echo(f"Source {name!r} took over no job: none without a source has a file in it.")
+    if failed:
+        raise SystemExit(1)
+    if wait and answer["RolloutID"]:
+        raise SystemExit(_followed(client, answer["RolloutID"]))
+
+
+def _followed(client: ApiClient, rollout_id: str) -> int:
+    """Follows a rollout to its end; returns the exit code."""
+    # Imported here: other commands need none of its modules, and should start fast.
+    from orchgit.cli.rollout_watching import RolloutWatch
+
+    return RolloutWatch(client).follow(rollout_id)
 
 
 @source.command("release")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitError
@@ -211,7 +211,7 @@ class CommitApplier:
                 plan = await self._replan(read, plan, cache)
                 permit.check(plan_hash(plan), self._latest(permit))
                 continue
-            self._note_applied(read, plan, rollout, index, cache)
+            self._note_applied(read, plan.source, rollout, index, cache, plan.request.asked)
             return rollout
         raise ConflictError(
             f"cannot apply commit {read.info.commit.id[:12]}: its jobs were changed by others "
@@ -248,28 +248,41 @@ class CommitApplier:
             deletions=deletions_of(due),
             records=RecordsChange(remember=due.run_once.remember),
         )
-        self._note_applied(read, plan, applied, index, cache)
+        self._note_applied(read, plan.source, applied, index, cache, keys)
         return applied
 
     def _note_applied(
-        self, read: ReadCommit, plan: CommitPlan, rollout: Rollout, index: int, cache: SourceCache
+        self,
+        read: ReadCommit,
+        source: Source,
+        rollout: Rollout,
+        index: int,
+        cache: SourceCache,
+        asked: Collection[JobKey] | None = None,
     ) -> None:
-        """Caches the commit's jobs as they were registered; those that wait still are not. Of a
-        plan for a few jobs, the others are not what the commit wants just because it was applied
-        again."""
+        """Caches the commit's jobs as they were registered; those that wait still are not.
+
+        With `asked` the entry was about these jobs only: of the others is known what was before.
+        """
         with self._context.snapshot() as snapshot:
             indexes = snapshot.jobs.modify_indexes_of_source(rollout.source)
-        unapplied, desired = unapplied_jobs(rollout), read.discovery.jobs
-        before = cache.last_applied_for(plan.source) or {}
+        unapplied = unapplied_jobs(rollout)
+        jobs = {
+            key: job
+            for key, job in read.discovery.jobs.items()
+            if key not in unapplied and (asked is None or key in asked)
+        }
+        kept = {
+            key: each
+            for key, each in (cache.last_applied_for(source) or {}).items()
+            if asked is not None
+            and key not in asked
+            and read.discovery.jobs.get(key) is each.desired
+        }
         cache.applied_commit = rollout.commit.id
-        cache.commit_jobs = CommitJobs(cache.applied_commit, read.source or plan.source, desired)
-        jobs = {key: job for key, job in desired.items() if key not in unapplied}
-        applied = last_applied_jobs(jobs, indexes, index)
-        asked = plan.request.asked
-        if asked is not None:
-            kept = {key: each for key, each in before.items() if desired.get(key) is each.desired}
-            applied = kept | {key: each for key, each in applied.items() if key in asked}
-        cache.last_applied = applied
+        settings = read.source or source
+        cache.commit_jobs = CommitJobs(cache.applied_commit, settings, read.discovery.jobs)
+        cache.last_applied = kept | last_applied_jobs(jobs, indexes, index)
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, cache: SourceCache) -> CommitPlan:
         again = await self.plan(read, plan.source.name, cache, plan.request)

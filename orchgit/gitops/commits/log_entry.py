@@ -211,6 +211,7 @@ def upserts_of(plan: CommitPlan, rollout: Rollout, texts: Mapping[JobKey, str]) 
             subject=rollout.commit.subject,
             file=desired.path,
             line=desired.line,
+            group_lines=dict(desired.group_lines) or None,
             blob_id=desired.blob_id,
         )
         job = replace(desired.job, origin=origin, submit_time_ns=rollout.create_time_ns)

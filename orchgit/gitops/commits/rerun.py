@@ -75,6 +75,34 @@ class Rerunner:
             read.refuse_problems(plan)
             return await applier.apply(read, plan, Trigger("retry", request.by), cache)
 
+    async def adopt(self, source_name: str, by: str = "") -> Rollout | None:
+        """Takes over the jobs without a source of which the applied commit has a file, in one
+        rollout; None if there are none. The source's `adopt` setting has to be on.
+
+        A job of which a version is held, and one that is complete, stays as it is: taking it over
+        would run it. Raises as `retry`, and JobFileError for a job that cannot be taken over.
+        """
+        applier = self.services.applier
+        async with self._applied_commit(source_name) as (read, source, cache):
+            with self.services.context.snapshot() as snapshot:
+                held = {each.key for each in snapshot.held_versions.known_of_source("")}
+                sources = {each.name for each in snapshot.sources.all()}
+                jobs = snapshot.jobs.get_many(read.discovery.jobs)
+            keys = frozenset(
+                key
+                for key, job in jobs.items()
+                if owner_of(job) not in sources
+                and not job.stop
+                and (job.origin is None or job.origin.released_from != source_name)
+                and not (runs_once(job) and job.status == JobStatus.DEAD)
+                and key not in held
+            )
+            if not keys:
+                return None
+            plan = await applier.plan(read, source.name, cache, PlanRequest(keys))
+            read.refuse_problems(plan)
+            return await applier.apply(read, plan, Trigger("api", by), cache)
+
     def _held_keys(self, source_name: str, request: RetryRequest) -> frozenset[JobKey]:
         with self.services.context.snapshot() as snapshot:
             held = {each.key for each in snapshot.held_versions.of_source(source_name)}

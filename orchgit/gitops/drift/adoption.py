@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from jobspec.writing.edit_values import REMOVED, ValueEdit, edit_values
 from jobspec.writing.write_job import duration_text
 from orchgit.errors import JobFileError
-from orchgit.gitops.commits.actions import with_scaled_counts
+from orchgit.gitops.drift.comparison import comparable
 from orchgit.gitops.drift.differences import (
     Difference,
     compile_ignored,
@@ -23,7 +23,6 @@ from orchgit.gitops.git.repository import EntryKind, TreeEntry
 from orchgit.gitops.parsing.desired import DesiredJob
 from orchgit.gitops.parsing.trees import FileTree, blob_id_of
 from orchgit.model.job import Job
-from orchgit.services.jobs.admission import completed
 
 MAX_EDITS = 50
 """How many values of one file are edited; a job that differs more was written anew."""
@@ -38,7 +37,7 @@ def differences_to_adopt(
 ) -> list[Difference]:
     """Returns what has to change in the file: how the registered job differs from it, without
     ignored paths and the counts of scaling policies."""
-    file_job = with_scaled_counts(completed(wanted.job), registered)
+    file_job = comparable(wanted, registered)
     return without_ignored(differences(file_job, registered), compile_ignored(ignored))
 
 

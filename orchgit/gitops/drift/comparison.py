@@ -12,6 +12,7 @@ from orchgit.gitops.commits.actions import with_scaled_counts
 from orchgit.gitops.drift.differences import compile_ignored, differences, shown_fields
 from orchgit.gitops.drift.differences import without_ignored as kept
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
+from orchgit.gitops.parsing.each_commit import COMMIT_META
 from orchgit.jobdiff.spec import same_spec
 from orchgit.model.deployment import Deployment
 from orchgit.model.drift import DriftField, DriftKind, JobDrift
@@ -32,7 +33,8 @@ class JobFacts:
     `wanted` is the job as the applied commit of the source has it, None if it has no file of it;
     `registered` is the current version. `recorded` is the drift that is recorded. `auto_reverted`:
     the server made the current version because the deployment of the one before it failed.
-    `is_held`: the source leaves the job as it is on purpose.
+    `is_held`: the source leaves the job as it is on purpose: its version is held, or its turn has
+    not come.
     """
 
     wanted: DesiredJob | None
@@ -56,8 +58,7 @@ def job_drift(source: Source, key: JobKey, facts: JobFacts, now_ns: int) -> JobD
     if kind is DriftKind.CHANGED:
         assert facts.wanted is not None
         assert facts.registered is not None
-        wanted = with_scaled_counts(completed(facts.wanted.job), facts.registered)
-        found = differences(wanted, facts.registered)
+        found = differences(comparable(facts.wanted, facts.registered), facts.registered)
         relevant = kept(found, compile_ignored(source.drift.ignore))
         is_unowned = owner_of(facts.registered) != source.name
         if found and not relevant and not is_unowned:
@@ -72,6 +73,16 @@ def job_drift(source: Source, key: JobKey, facts: JobFacts, now_ns: int) -> JobD
         JobDrift(*key, source.name, kind, fields=fields, more_fields=more),
         now_ns,
     )
+
+
+def comparable(wanted: DesiredJob, registered: Job) -> Job:
+    """Returns the job as its file says, with what is not the file's to say as it is registered: the
+    counts of scaling policies, and the commit with which a hook last ran."""
+    job = with_scaled_counts(completed(wanted.job), registered)
+    ran_with = (registered.meta or {}).get(COMMIT_META)
+    if ran_with and COMMIT_META in (job.meta or {}):
+        job = replace(job, meta={**(job.meta or {}), COMMIT_META: ran_with})
+    return job
 
 
 def _kind(source: Source, facts: JobFacts) -> DriftKind | None:
@@ -91,8 +102,7 @@ def _kind(source: Source, facts: JobFacts) -> DriftKind | None:
     if job.stop:
         # A job that runs once and was stopped has done what it will do.
         return None if runs_once(wanted.job) else DriftKind.STOPPED
-    file_job = with_scaled_counts(completed(wanted.job), job)
-    is_same = owner == source.name and same_spec(job, file_job)
+    is_same = owner == source.name and same_spec(job, comparable(wanted, job))
     return None if is_same else DriftKind.CHANGED
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as with_fields
 
 import structlog
 from msgspec.structs import replace
@@ -22,6 +23,7 @@ from orchgit.gitops.commits.source_cache import CommitJobs
 from orchgit.gitops.drift.comparison import JobFacts, job_drift, was_auto_reverted
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.trees import CommitTree
+from orchgit.gitops.rollouts.waiting import unapplied_jobs
 from orchgit.model.drift import JobDrift
 from orchgit.model.job import Job
 from orchgit.model.source import DriftPolicy, PrunePolicy, Source
@@ -213,7 +215,12 @@ class DriftDetector:
         for key in keys:
             mark = marks.get(key)
             known = applied.get(key)
-            is_as_applied = known is not None and mark == (known.job_modify_index, name)
+            # Other settings of the source may read another job from the same file.
+            is_as_applied = (
+                known is not None
+                and known.desired is commit.jobs.get(key)
+                and mark == (known.job_modify_index, name)
+            )
             if is_as_applied and key not in recorded:
                 found.seen[key] = mark
             else:
@@ -264,6 +271,8 @@ class DriftDetector:
         found: _Round,
     ) -> None:
         wanted = self._wanted[source.name].commit.jobs
+        rollout = snapshot.rollouts.get(source.status.applied_rollout)
+        unapplied = unapplied_jobs(rollout) if rollout is not None else frozenset()
         now_ns = self._context.now_ns()
         ordered = sorted(keys)
         for first in range(0, len(ordered), _READ_AT_ONCE):
@@ -271,6 +280,8 @@ class DriftDetector:
             registered = snapshot.jobs.get_many(some)
             for key in some:
                 facts = _facts(snapshot, source, key, wanted.get(key), registered.get(key))
+                if key in unapplied:
+                    facts = with_fields(facts, is_held=True)
                 drift = job_drift(source, key, facts, now_ns)
                 found.seen[key] = marks.get(key)
                 if drift is None and facts.recorded is not None:

@@ -16,6 +16,7 @@ from random import Random
 import structlog
 
 from orchgit.backoff import backoff_s
+from orchgit.cancellation import to_thread_until_done
 from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
@@ -245,9 +246,9 @@ class MirrorSynchronizer:
         if mirror.synced == wanted:
             return frozenset()
         if wanted.identity:
-            await asyncio.to_thread(mirror.become, wanted.identity, bool(wanted.objects))
+            await to_thread_until_done(mirror.become, wanted.identity, bool(wanted.objects))
         missing = await lacking(self._git, mirror, wanted.objects)
-        await asyncio.to_thread(_move_refs, mirror, wanted, wanted.objects - missing)
+        await to_thread_until_done(_move_refs, mirror, wanted, wanted.objects - missing)
         mirror.synced = wanted if not missing else None
         if not missing:
             self._progress[mirror.name].objects_came.set()
@@ -277,9 +278,9 @@ class MirrorSynchronizer:
         async with mirror.lock:
             wanted = self.wanted(mirror.name)
             if wanted.identity:
-                await asyncio.to_thread(mirror.become, wanted.identity, bool(wanted.objects))
+                await to_thread_until_done(mirror.become, wanted.identity, bool(wanted.objects))
             else:
-                await asyncio.to_thread(mirror.expect)
+                await to_thread_until_done(mirror.expect)
         await self._exchange.hold(mirror, wants, address)
         self._progress[source].objects_came.set()
 

@@ -36,6 +36,7 @@ class _Record(msgspec.Struct, array_like=True, gc=False):
     blob_id: str
     depends: tuple[tuple[str, str], ...]
     content_id: str = ""
+    group_lines: dict[str, int] = {}
 
 
 _ENCODER = msgspec.msgpack.Encoder()
@@ -87,6 +88,7 @@ def _to_bytes(outcome: FileOutcome) -> bytes:
             desired.blob_id,
             outcome.depends,
             desired.content_id,
+            dict(desired.group_lines),
         )
     )
 
@@ -97,5 +99,12 @@ def _from_bytes(body: bytes) -> FileOutcome | None:
         record = _DECODER.decode(body)
     except msgspec.DecodeError:
         return None
-    desired = DesiredJob(record.job, record.path, record.line, record.blob_id, record.content_id)
+    desired = DesiredJob(
+        record.job,
+        record.path,
+        record.line,
+        record.blob_id,
+        record.content_id,
+        record.group_lines,
+    )
     return FileOutcome(desired, (), record.depends)

@@ -165,7 +165,14 @@ class _Reading:
             if isinstance(answer, OrchgitError):
                 raise answer
             content_id = _digest((entry.blob_id, self.settings, depends))
-            found = DesiredJob(answer.job, entry.path, answer.line, entry.blob_id, content_id)
+            found = DesiredJob(
+                answer.job,
+                entry.path,
+                answer.line,
+                entry.blob_id,
+                content_id,
+                answer.group_lines,
+            )
             found = in_region(_in_namespace(found, self.source), self.source, self.region)
             return FileOutcome(found, (), depends)
         except JobFileError as error:

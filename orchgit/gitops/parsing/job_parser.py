@@ -62,7 +62,8 @@ class JobspecParser:
             raise _named(error, path, kind) from error
         job = parsed_job(parsed.spec)
         _check_rules(job, parsed.positions, path)
-        return ParsedFile(job, parsed.positions.locate(())[0], parsed.steps)
+        line, _ = parsed.positions.locate(())
+        return ParsedFile(job, line, parsed.steps, _group_lines(job, parsed.positions))
 
     def parse_many(
         self, files: Sequence[JobFile], inputs: Inputs
@@ -81,6 +82,13 @@ class JobspecParser:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
+
+
+def _group_lines(job: Job, positions: Positions) -> dict[str, int]:
+    return {
+        group.name: positions.locate(("TaskGroups", at))[0]
+        for at, group in enumerate(job.task_groups)
+    }
 
 
 @cache

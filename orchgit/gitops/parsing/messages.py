@@ -51,11 +51,12 @@ class WorkerReady(msgspec.Struct, array_like=True, tag="ready"):
 
 
 class ParseSuccess(msgspec.Struct, array_like=True, tag="found", gc=False):
-    """The job of a file, and the line of its `job` block."""
+    """The job of a file, and the lines of its `job` block and of the blocks of its groups."""
 
     job: Job
     line: int
     steps: int = 0
+    group_lines: dict[str, int] = {}
 
 
 class JobSpecJson(msgspec.Struct, array_like=True, tag="spec", gc=False):

@@ -22,11 +22,13 @@ class VarFile:
 
 @dataclass(frozen=True, slots=True)
 class ParsedFile:
-    """A job and the line of its `job` block; `steps` of evaluation were needed."""
+    """A job, and the lines of its `job` block and of the blocks of its groups; `steps` of
+    evaluation were needed."""
 
     job: Job
     line: int
     steps: int = 0
+    group_lines: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,8 +183,9 @@ class ParseRun:
                 process.ready, self._failed_starts = True, 0
             case FileLookup():
                 process.send(_look_up(self._files[process.pending[0]].files, answer))
-            case ParseSuccess(job, line, steps):
-                self._set_result(process.pending.popleft(), ParsedFile(job, line, steps))
+            case ParseSuccess(job, line, steps, group_lines):
+                parsed = ParsedFile(job, line, steps, group_lines)
+                self._set_result(process.pending.popleft(), parsed)
                 self._count_steps(steps)
             case JobSpecJson() | PolicyFound():
                 self._set_result(process.pending.popleft(), answer)

@@ -99,7 +99,7 @@ class ParseWorker:
             return ParseFailure(str(error), list(error.problems), steps, is_job_file)
         except OrchgitError as error:
             return ParseFailure(str(error), [])
-        return ParseSuccess(parsed.job, parsed.line, parsed.steps)
+        return ParseSuccess(parsed.job, parsed.line, parsed.steps, dict(parsed.group_lines))
 
     # -- the commit's tree, as file functions see it ------------------------------------------
 

@@ -219,7 +219,10 @@ def _waits_for_a_person(deployment: Deployment) -> bool:
 def _judge_without_deployment(
     change: RolloutJob, view: JobView, late: bool, is_limited: bool
 ) -> JobVerdict:
-    if change.action != JobAction.UNCHANGED:
+    if change.action == JobAction.UNCHANGED:
+        if any(each.status == EvalStatus.PENDING for each in view.evaluations):
+            return JobVerdict(JobProgress.PROGRESSING, "scheduling...")
+    else:
         evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
         if evaluation is None or not evaluation.is_terminal:
             status = JobProgress.FAILED if late else JobProgress.PROGRESSING

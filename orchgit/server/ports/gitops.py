@@ -66,14 +66,14 @@ class ApiGitops:
     ) -> Rollout:
         return await self._gitops.rerun(source, jobs, writes)
 
+    async def drift_patch(self, source: str) -> str:
+        return await self._gitops.drift_patch(source)
+
     async def retry(
         self, source: str, wanted: HeldChoice, by: str, writes: RequestWrites | None
     ) -> Rollout:
         request = RetryRequest(wanted.jobs, wanted.every, by)
         return await self._gitops.retry(source, request, writes)
-
-    async def drift_patch(self, source: str) -> str:
-        return await self._gitops.drift_patch(source)
 
     def wake(self, source: str) -> None:
         self._gitops.wake(source, force=True)
@@ -92,6 +92,9 @@ class ApiGitops:
         timings.keep({report.source.name for report in reports})
         now_ns = self._gitops.now_ns()
         return list(source_metrics(snapshot, reports, timings.by_source, now_ns))
+
+    async def adopt(self, source: str, by: str, writes: RequestWrites | None) -> Rollout | None:
+        return await self._gitops.adopt(source, by, writes)
 
     async def sync(self, source: str) -> SyncResult:
         return await self._gitops.sync(source)

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from orchgit.errors import RefusedError
+from orchgit.model.job import JobOrigin
 from orchgit.model.operator import AutopilotConfig
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.server import ServerRecord
@@ -90,3 +91,8 @@ def test_every_later_field_is_left_out_for_servers_of_version_3(
     now = {each.name for each in msgspec.structs.fields(struct)}
     assert now - set(FIELDS_SINCE_4[struct]) == set(FIELDS_OF_VERSION_3[struct].split())
     assert without_new_fields(struct()) == struct()
+
+
+def test_origin_for_servers_of_version_3_has_no_lines_of_groups() -> None:
+    origin = JobOrigin(source="demo", line=2, group_lines={"web": 7})
+    assert without_new_fields(origin) == JobOrigin(source="demo", line=2)
