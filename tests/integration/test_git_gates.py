@@ -19,6 +19,7 @@ from orchgit.model.window_text import parse_window
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from orchgit.services.gitops.sources import remove_source
 from tests.support.git_repos import WorkTree, batch_job
+from tests.support.gitops_cluster import gitops_cluster
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 from tests.support.jumping_clock import JumpingClock
 
@@ -269,5 +270,24 @@ def test_commit_that_waits_is_applied_while_the_host_of_its_repository_is_away(
             await rig.until(lambda: rollout(rig, commit).status == "healthy")
             assert rollout(rig, commit).trigger == "poll"
             await rig.until(lambda: "cannot read" in rig.source().status.last_error)
+
+    asyncio.run(run())
+
+
+def test_commit_that_waits_is_applied_by_another_leader(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with gitops_cluster(tmp_path / "cluster") as cluster:
+            leader = await cluster.leader()
+            await leader.rig.add_source(gates=TWO_EYES)
+            work = WorkTree(tmp_path / "work")
+            commit = work.commit({"a.hcl": batch_job("a")})
+            answer = await work.push(leader.rig.url("demo"), "detach")
+            assert answer.returncode == 0, answer.output
+            waiting = rollout(leader.rig, commit)
+            await leader.stop()
+            successor = await cluster.leader()
+            await successor.rig.gitops.approve(waiting.id, waiting.plan_hash, "bob")
+            await successor.until(lambda: rollout(successor.rig, commit).status == "healthy")
+            assert rollout(successor.rig, commit).id == waiting.id
 
     asyncio.run(run())

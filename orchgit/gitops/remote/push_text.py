@@ -21,7 +21,7 @@ from orchgit.gitops.rollouts.health import ENDED, JobProgress
 from orchgit.gitops.rollouts.waiting import waits_text
 from orchgit.gitops.stages.stages import Stages
 from orchgit.model.fit import FitReport, JobFit
-from orchgit.model.gates import RolloutGates
+from orchgit.model.gates import HealthAction, RolloutGates
 from orchgit.model.job import Job
 from orchgit.model.rollout import ChangeCause, Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 
@@ -165,4 +165,8 @@ def end_line(rollout: Rollout) -> str:
     took_s = max(0, rollout.finished_time_ns - rollout.applied_time_ns) / 1e9
     if rollout.status == RolloutStatus.HEALTHY:
         return f"Healthy after {took_s:.1f} s ({rollout.status_description})"
-    return f"{rollout.status.capitalize()} after {took_s:.1f} s: {rollout.status_description}"
+    text = f"{rollout.status.capitalize()} after {took_s:.1f} s: {rollout.status_description}"
+    goes_back = rollout.gates is not None and rollout.gates.health == HealthAction.REVERT
+    if rollout.status == RolloutStatus.FAILED and goes_back and rollout.previous_commit:
+        text += f"\nThe whole commit goes back to {rollout.previous_commit[:8]}"
+    return text
