@@ -94,7 +94,7 @@ class Gitops:
         self._maintenance = Maintenance(git)
         self.exchange = PackExchange(git, self.mirrors, self._maintenance, peers, client)
         self.synchronizer = MirrorSynchronizer(
-            context, self.mirrors, git, self.exchange, ports.random, self.wake
+            context, self.mirrors, git, self.exchange, ports.random, self._wake_repository
         )
         self._quorum = ObjectQuorum(peers, client, context.clock, limits.hold_timeout_s)
         self.backup = RepositoryBackup(self.mirrors, git, self.synchronizer, self._quorum)
@@ -125,7 +125,7 @@ class Gitops:
         # the ways in: loops on the leader, pushes, webhooks
         self._loops = SourceLoops(self._services, config, ports.random, self._gatekeeper)
         self._gate_loop = GateLoop(context, self._look_at_gates)
-        receiver = PushReceiver(self._services, self._gatekeeper)
+        receiver = PushReceiver(self._services, self._gatekeeper, self.wake)
         self.reporter = RolloutReporter(context, ports.logs)
         progress = PushProgress(self.tracker, self.reporter)
         remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
@@ -199,6 +199,12 @@ class Gitops:
 
     def _look_at_gates(self, source: str) -> None:
         self._loops.wake(source, GATE_TRIGGER, force=False)
+
+    def _wake_repository(self, repository: str) -> None:
+        with self._services.context.snapshot() as snapshot:
+            sources = snapshot.sources.of_repository(repository)
+        for source in sources:
+            self.wake(source.name)
 
     @property
     def leads(self) -> bool:

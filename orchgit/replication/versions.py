@@ -117,6 +117,7 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
         "repository",
         "ca_certificates",
         "pause",
+        "depends_on",
         "gates",
     ),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),

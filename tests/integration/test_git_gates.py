@@ -15,8 +15,10 @@ from orchgit.model.base import ns_of_datetime
 from orchgit.model.gates import GatePolicy
 from orchgit.model.job import Job
 from orchgit.model.rollout import Rollout
+from orchgit.model.server import ServerRecord
 from orchgit.model.window_text import parse_window
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.commands import JobUpsert, PutServer, RegisterJob
+from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.sources import remove_source
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_cluster import gitops_cluster
@@ -269,6 +271,7 @@ def test_commit_that_waits_is_applied_while_the_host_of_its_repository_is_away(
             clock.jump(6 * 3600)
             await rig.until(lambda: rollout(rig, commit).status == "healthy")
             assert rollout(rig, commit).trigger == "poll"
+            clock.jump(60)
             await rig.until(lambda: "cannot read" in rig.source().status.last_error)
 
     asyncio.run(run())
@@ -278,6 +281,9 @@ def test_commit_that_waits_is_applied_by_another_leader(tmp_path: Path) -> None:
     async def run() -> None:
         async with gitops_cluster(tmp_path / "cluster") as cluster:
             leader = await cluster.leader()
+            for member in cluster.members:
+                record = ServerRecord(member.raft, command_version=COMMAND_VERSION)
+                await leader.rig.state.propose(PutServer(now_ns=1, server=record))
             await leader.rig.add_source(gates=TWO_EYES)
             work = WorkTree(tmp_path / "work")
             commit = work.commit({"a.hcl": batch_job("a")})

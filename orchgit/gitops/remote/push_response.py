@@ -24,7 +24,7 @@ from orchgit.printable import printable
 RESULT_TYPE = "application/x-git-receive-pack-result"
 NO_CACHE = {"Cache-Control": "no-cache, max-age=0, must-revalidate", "Pragma": "no-cache"}
 _KEEP_ALIVE_S = 5.0
-_MAX_OVERSIZE = 16
+_MAX_OVERSIZE = 4
 """How many times the limit a push over the limit is read on, so that its author reads why it was
 refused instead of a broken connection."""
 
@@ -47,13 +47,17 @@ class PushResponse:
         result = await self._receive(stream)
         await stream.start()
         await stream.write(report(result.unpack_error, result.refusals))
-        if result.rollout is not None:
-            await self._follow(result.rollout, stream, receive)
+        for rollout in result.rollouts:
+            await self._follow(rollout, stream, receive, len(result.rollouts) > 1)
         await stream.end()
 
-    async def _follow(self, rollout: Rollout, stream: _BandStream, receive: Receive) -> None:
+    async def _follow(
+        self, rollout: Rollout, stream: _BandStream, receive: Receive, is_one_of_many: bool
+    ) -> None:
         """Shows how the rollout goes on, unless the client asked not to wait, or the rollout waits
         for something that may take days."""
+        if is_one_of_many:
+            await stream.say(f"Source {rollout.source}:")
         if rollout.is_waiting:
             await stream.say("\n".join(waiting_lines(rollout)))
         elif DETACH in self.push.options:

@@ -17,6 +17,7 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.sources.access import opened_url
 from orchgit.gitops.sources.local_watch import watch_refs
 from orchgit.gitops.sources.reconciler import SourceReconciler
+from orchgit.gitops.sources.remote_reader import RemoteReader
 from orchgit.model.source import Source, SourceKind, SourceStatus
 from orchgit.model.source_health import SourceCheck
 
@@ -51,6 +52,13 @@ class SourceLoops:
         self._config = config
         self._random = random
         self._gatekeeper = gatekeeper
+        self._remotes = RemoteReader(
+            services.git,
+            config,
+            services.context.clock,
+            lambda: services.synchronizer.own_name,
+            lambda name: self.wake(name, "poll"),
+        )
         self._followed: dict[str, _Followed] = {}
         self._matched = asyncio.Condition()
 
@@ -74,16 +82,17 @@ class SourceLoops:
         for name in [name for name in self._followed if name not in sources]:
             await self._stop(name)
             self._services.caches.forget(name)
+            self._remotes.forget(name)
         for name, source in sources.items():
             settings = _settings(source)
             followed = self._followed.get(name)
             if followed is None:
-                mirror = self._services.mirrors.get(name)
+                mirror = self._services.mirrors.get(source.repository_name)
                 reconciler = SourceReconciler(
                     name,
                     mirror,
                     self._services,
-                    self._config,
+                    self._remotes,
                     self._random,
                     self._gatekeeper,
                 )

@@ -9,6 +9,8 @@ from orchgit.clock import Clock
 from orchgit.model.gates import WindowOverride
 from orchgit.wait_first import wait_first
 
+POLL = "poll"
+
 
 @dataclass(frozen=True, slots=True)
 class Wake:
@@ -53,9 +55,11 @@ class Wakeups:
         reasons, self._reasons = self._reasons, []
         if not reasons:
             return Wake("poll")
+        # A poll may take what was listed before it; any other reason asks for what is there now.
+        asked = [wake for wake in reasons if wake.trigger != POLL] or reasons
         overrides = [wake.override for wake in reasons if wake.override is not None]
         return Wake(
-            reasons[0].trigger,
+            asked[0].trigger,
             any(wake.force for wake in reasons),
             overrides[-1] if overrides else None,
         )
