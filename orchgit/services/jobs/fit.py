@@ -82,13 +82,11 @@ def _count_first_step(found: dict[str, GroupFit], job: Job, first: Decision) -> 
         group = found.setdefault(columns.task_group, GroupFit(columns.task_group))
         group.first += len(columns)
         group.canaries += len(columns.canary_rows)
-    for name, updates in (first.plan.annotations or PlanAnnotations()).desired_tg_updates.items():
-        metric = (first.evaluation.failed_tg_allocs or {}).get(name)
+    for name, metric in (first.evaluation.failed_tg_allocs or {}).items():
         group = found.setdefault(name, GroupFit(name))
-        if metric is None or not updates.canary:
-            continue
-        group.canaries_blocked = 1 + metric.coalesced_failures
-        group.ruled_out = group.ruled_out or ruled_out(metric, job.group(name))
+        if not group.blocked and not _is_all_filtered(job, metric):
+            group.first_blocked = 1 + metric.coalesced_failures
+            group.ruled_out = ruled_out(metric, job.group(name))
 
 
 def _is_all_filtered(job: Job, metric: AllocMetric) -> bool:
