@@ -173,7 +173,7 @@ def show_plan(plan: dict[str, Any], verbose: bool) -> None:
             _show_job(job, verbose)
     for each in plan.get("Held") or ():
         job_id, why = plain(each["Version"]["JobID"]), plain(each["Text"])
-        console().print(f"[yellow]held[/yellow] [bold]{job_id}[/bold] {why}")
+        console().print(f"[yellow]![/yellow] [bold]{job_id}[/bold]: {why}")
     counts = plan.get("Summary") or {}
     words = [
         f"{counts[name]} to {name.lower()}"
@@ -184,7 +184,7 @@ def show_plan(plan: dict[str, Any], verbose: bool) -> None:
         click.echo(
             f"Jobs: {', '.join(words)}, {counts.get('Unchanged', 0)} unchanged."
             if words
-            else f"No changes: {counts.get('Unchanged', 0)} jobs are registered as their files say."
+            else f"No changes; unchanged jobs: {counts.get('Unchanged', 0)}."
         )
 
 
