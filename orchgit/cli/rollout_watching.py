@@ -59,7 +59,8 @@ class RolloutWatch:
         rollout of each source that applied it) or of a rollout's id. None: the newest of all.
         Waits for the first rollout of a commit or source.
         """
-        if text is None or self._is_source(text):
+        names = [each["Name"] for each in self.client.get("/v1/gitops/sources")]
+        if text is None or text in names:
             name = text or self.source
             what = f"source {name}" if name else "any source"
             return self._awaited({"source": name, "per_page": 1}, what)
@@ -79,9 +80,6 @@ class RolloutWatch:
             f"cannot find a source, commit or rollout {text!r}; `orchgit rollout list` and "
             "`orchgit source list` show them"
         )
-
-    def _is_source(self, text: str) -> bool:
-        return any(each["Name"] == text for each in self.client.get("/v1/gitops/sources"))
 
     def _awaited(self, query: dict[str, Any], what: str) -> list[str]:
         """Waits for rollouts; raises ApiError if none appears in time."""
@@ -117,10 +115,13 @@ class RolloutWatch:
         """Follows one rollout to its end; returns the exit code. Raises ApiError if it does not
         end in time, or if no server answers for a minute."""
         text, index, answered_s = RolloutText(), 0, self.clock_s()
-        is_first = True
+        path, is_first = f"/v1/gitops/rollout/{rollout_id}", True
         while True:
             try:
-                index, data = self._next(rollout_id, index)
+                left_s = _LONGEST_WAIT_S
+                if self._until_s is not None:
+                    left_s = min(left_s, max(1.0, self._until_s - self.clock_s()))
+                index, data = self.client.blocking_get(path, index, wait=f"{round(left_s)}s")
             except ApiError as error:
                 if error.status and error.status < 500:
                     raise
@@ -139,8 +140,10 @@ class RolloutWatch:
                 is_first = False
             self._say(*text.lines(rollout))
             failed = {(job.namespace, job.job_id) for job in text.newly_failed(rollout)}
-            if failed:
-                self._explain(self._report(rollout.id), failed)
+            failures = self._report(rollout.id)["Failures"] if failed else []
+            for failure in msgspec.convert(failures, list[TaskFailure]):
+                if (failure.namespace, failure.job_id) in failed:
+                    self._say(*failure_lines(failure))
             if rollout.is_terminal:
                 return self._end(data, rollout)
             if self._until_s is not None and self.clock_s() >= self._until_s:
@@ -149,21 +152,8 @@ class RolloutWatch:
                     f"({rollout.status_description})"
                 )
 
-    def _next(self, rollout_id: str, index: int) -> tuple[int, Any]:
-        wait_s = _LONGEST_WAIT_S
-        if self._until_s is not None:
-            wait_s = min(wait_s, max(1.0, self._until_s - self.clock_s()))
-        return self.client.blocking_get(
-            f"/v1/gitops/rollout/{rollout_id}", index, wait=f"{round(wait_s)}s"
-        )
-
     def _report(self, rollout_id: str) -> dict[str, Any]:
         return dict(self.client.get(f"/v1/gitops/rollout/{rollout_id}/report"))
-
-    def _explain(self, report: dict[str, Any], jobs: set[tuple[str, str]]) -> None:
-        for failure in msgspec.convert(report["Failures"], list[TaskFailure]):
-            if (failure.namespace, failure.job_id) in jobs:
-                self._say(*failure_lines(failure))
 
     def _end(self, data: dict[str, Any], rollout: Rollout) -> int:
         report = self._report(rollout.id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from orchgit.model.allocation import Allocation
@@ -147,7 +147,12 @@ def capacities(nodes: Iterable[NodeRoom]) -> list[Capacity]:
             total=_sum(each.total for each in held),
             free_before=_sum(_free(each.total, each.used_before) for each in held),
             free_after=_sum(_free(each.total, each.used_after) for each in held),
-            largest_free=_largest([_free(each.total, each.used_after) for each in held]),
+            largest_free=Room(
+                *(
+                    max(getattr(_free(each.total, each.used_after), name) for each in held)
+                    for name in Room.__struct_fields__
+                )
+            ),
         )
         for (pool, datacenter), held in sorted(by_place.items())
     ]
@@ -169,11 +174,3 @@ def _sum(rooms: Iterable[Room]) -> Room:
         total.memory_mb += each.memory_mb
         total.disk_mb += each.disk_mb
     return total
-
-
-def _largest(rooms: Sequence[Room]) -> Room:
-    return Room(
-        max(each.cpu for each in rooms),
-        max(each.memory_mb for each in rooms),
-        max(each.disk_mb for each in rooms),
-    )
