@@ -38,6 +38,7 @@ class RolloutWatch:
     timeout_s: float | None = None
     is_quiet: bool = False
     clock_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
     ended: list[dict[str, Any]] = field(default_factory=list)
     """What became of each rollout: `Rollout`, `Failures` and `Services`, in the API's form."""
     _until_s: float | None = None
@@ -114,7 +115,8 @@ class RolloutWatch:
     def follow(self, rollout_id: str) -> int:
         """Follows one rollout to its end; returns the exit code. Raises ApiError if it does not
         end in time, or if no server answers for a minute."""
-        text, index, answered_s = RolloutText(), 0, self.clock_s()
+        text, index = RolloutText(), 0
+        unanswered_since_s: float | None = None
         path, is_first = f"/v1/gitops/rollout/{rollout_id}", True
         while True:
             try:
@@ -125,11 +127,13 @@ class RolloutWatch:
             except ApiError as error:
                 if error.status and error.status < 500:
                     raise
-                if self.clock_s() - answered_s > _UNANSWERED_S:
+                if unanswered_since_s is None:
+                    unanswered_since_s = self.clock_s()
+                if self.clock_s() - unanswered_since_s > _UNANSWERED_S:
                     raise ApiError(f"cannot follow the rollout further: {error}") from error
-                time.sleep(_PAUSE_S)
+                self.sleep(_PAUSE_S)
                 continue
-            answered_s = self.clock_s()
+            unanswered_since_s = None
             rollout = msgspec.convert(data, Rollout)
             if is_first:
                 commit = rollout.commit

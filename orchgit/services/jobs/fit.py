@@ -139,23 +139,25 @@ def capacities(nodes: Iterable[NodeRoom]) -> list[Capacity]:
     by_place: dict[tuple[str, str], list[NodeRoom]] = {}
     for each in nodes:
         by_place.setdefault((each.node.node_pool, each.node.datacenter), []).append(each)
-    return [
-        Capacity(
-            node_pool=pool,
-            datacenter=datacenter,
-            nodes=len(held),
-            total=_sum(each.total for each in held),
-            free_before=_sum(_free(each.total, each.used_before) for each in held),
-            free_after=_sum(_free(each.total, each.used_after) for each in held),
-            largest_free=Room(
-                *(
-                    max(getattr(_free(each.total, each.used_after), name) for each in held)
-                    for name in Room.__struct_fields__
-                )
-            ),
+    found = []
+    for (pool, datacenter), held in sorted(by_place.items()):
+        free_after = [_free(each.total, each.used_after) for each in held]
+        found.append(
+            Capacity(
+                node_pool=pool,
+                datacenter=datacenter,
+                nodes=len(held),
+                total=_sum(each.total for each in held),
+                free_before=_sum(_free(each.total, each.used_before) for each in held),
+                free_after=_sum(free_after),
+                largest_free=Room(
+                    max(each.cpu for each in free_after),
+                    max(each.memory_mb for each in free_after),
+                    max(each.disk_mb for each in free_after),
+                ),
+            )
         )
-        for (pool, datacenter), held in sorted(by_place.items())
-    ]
+    return found
 
 
 def _free(total: Room, used: Room) -> Room:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from orchgit.errors import UnavailableError
 from orchgit.model.allocation import AllocDeploymentStatus
 from orchgit.model.constraint import Constraint
 from orchgit.model.evaluation import Evaluation
@@ -193,6 +195,21 @@ def test_jobs_that_time_does_not_allow_are_counted_and_do_not_fit() -> None:
         plans = await DryRun(context).plan_jobs(jobs, options=DryRunOptions(budget_s=0.0))
         assert plans.jobs == []
         assert (plans.fit.fits, plans.fit.not_planned) == (False, 3)
+
+    with_context(work)
+
+
+def test_plan_does_not_wait_for_other_plans_longer_than_its_own_time() -> None:
+    async def work(context: UseCaseContext) -> None:
+        await ready_node(context)
+        dry_run = DryRun(context)
+        many = [job_of(f"job-{number}", 10) for number in range(300)]
+        first = asyncio.create_task(dry_run.plan_jobs(many))
+        await asyncio.sleep(0)
+        with pytest.raises(UnavailableError, match="planning other commits"):
+            await dry_run.plan_jobs(many[:1], options=DryRunOptions(budget_s=0.001))
+        assert len((await first).jobs) == 300
+        assert (await dry_run.plan_jobs(many[:1], options=WHOLE)).fit.fits
 
     with_context(work)
 
