@@ -88,7 +88,7 @@ class Gitops:
         self._maintenance = Maintenance(git)
         self.exchange = PackExchange(git, self.mirrors, self._maintenance, peers, client)
         self.synchronizer = MirrorSynchronizer(
-            context, self.mirrors, git, self.exchange, ports.random, self.wake
+            context, self.mirrors, git, self.exchange, ports.random, self._wake_repository
         )
         self._quorum = ObjectQuorum(peers, client, context.clock, limits.hold_timeout_s)
         self.backup = RepositoryBackup(self.mirrors, git, self.synchronizer, self._quorum)
@@ -117,7 +117,7 @@ class Gitops:
 
         # the ways in: loops on the leader, pushes, webhooks
         self._loops = SourceLoops(self._services, config, ports.random)
-        receiver = PushReceiver(self._services, ports.forecaster)
+        receiver = PushReceiver(self._services, ports.forecaster, self.wake)
         self.reporter = RolloutReporter(context, ports.logs)
         progress = PushProgress(self.tracker, self.reporter)
         remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
@@ -180,6 +180,12 @@ class Gitops:
         """Makes the source's loop check for new commits now. With `force` it tries a refused
         commit again."""
         self._loops.wake(source, trigger, force)
+
+    def _wake_repository(self, repository: str) -> None:
+        with self._services.context.snapshot() as snapshot:
+            sources = snapshot.sources.of_repository(repository)
+        for source in sources:
+            self.wake(source.name)
 
     @property
     def leads(self) -> bool:

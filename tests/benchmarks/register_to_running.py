@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.benchmarks.push_to_running import wait_for_file
+from tests.benchmarks.gitops import wait_for_file
 from tests.benchmarks.report import print_times
 from tests.support.dev_server import dev_server
 

@@ -7,15 +7,20 @@ import statistics
 from collections.abc import Sequence
 
 
-def print_times(benchmark: str, times_s: Sequence[float], budget_p50_s: float) -> None:
-    """Median, 90th percentile and maximum of some measured times."""
+def print_times(
+    benchmark: str, times_s: Sequence[float], budget_p50_s: float, **named: object
+) -> bool:
+    """Median, 90th percentile and maximum of some measured times; returns whether the median is
+    within its budget. `named` comes first in the line."""
     ordered = sorted(times_s)
     line = {
         "benchmark": benchmark,
+        **named,
         "runs": len(ordered),
         "p50_s": round(statistics.median(ordered), 4),
         "p90_s": round(ordered[int(len(ordered) * 0.9)], 4),
         "max_s": round(ordered[-1], 4),
         "budget_p50_s": budget_p50_s,
     }
-    print(json.dumps(line))
+    print(json.dumps(line), flush=True)
+    return statistics.median(ordered) <= budget_p50_s

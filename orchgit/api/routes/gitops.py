@@ -69,7 +69,14 @@ def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
             f'cannot add source "{name}": there is one of that name; `orchgit source set {name}` '
             f"(PUT /v1/gitops/source/{name}/settings) changes it"
         )
-    was_builtin = bool(snapshot.git_refs.of_source(name))
+    repository = wanted.repository_name
+    others = snapshot.sources.of_repository(repository)
+    if others and (wanted.kind != SourceKind.BUILTIN or others[0].kind != SourceKind.BUILTIN):
+        raise ConflictError(
+            f'cannot add source "{name}": "{repository}" is the repository of source '
+            f'"{others[0].name}", and only built-in sources share one'
+        )
+    was_builtin = bool(others) or bool(snapshot.git_refs.of_source(repository))
     if was_builtin and wanted.kind != SourceKind.BUILTIN:
         raise ConflictError(
             f'cannot add source "{name}": a built-in repository of that name is kept; choose '
@@ -78,7 +85,7 @@ def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
     if (
         wanted.kind == SourceKind.BUILTIN
         and not was_builtin
-        and snapshot.rollouts.applied_commits(name)
+        and snapshot.rollouts.applied_commits(repository)
     ):
         raise ConflictError(
             f'cannot add source "{name}": the history of a removed source of another kind has that '

@@ -50,6 +50,7 @@ def show_source(data: dict[str, Any]) -> None:
             ("Ref", plain(data["Ref"])),
             ("Paths", plain(", ".join(data["Paths"]))),
             ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
+            ("Depends on", plain(", ".join(data["DependsOn"]))),
             ("Rollout deadline", deadline),
             ("Drift policy", plain(_drift_policy(data["Drift"]))),
             ("Health", styled(health["Status"])),

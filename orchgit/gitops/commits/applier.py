@@ -99,6 +99,11 @@ class CommitApplier:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
         return source
 
+    def sources_of(self, repository: str) -> list[Source]:
+        """Returns the sources of a repository as they are stored now, by name."""
+        with self._context.snapshot() as snapshot:
+            return snapshot.sources.of_repository(repository)
+
     def applied_ref(self, source: Source) -> str:
         """Returns the full name of the ref at which the source's applied commit was found; '' if
         its rollout is not stored any more."""

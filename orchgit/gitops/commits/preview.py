@@ -101,7 +101,7 @@ class Previewer:
         may plan for `FIT_BUDGET_S`, else as long as for a push."""
         source = self.services.applier.source(source_name)
         cache = self.services.caches.of(source_name)
-        repository = self.services.mirrors.get(source_name).open()
+        repository = self.services.mirror_of(source_name).open()
         before = await asyncio.to_thread(applied_jobs, repository, source, cache)
         read = replace(await self._read(files, source), applied_jobs=before)
         plan = await self.services.applier.plan(read, source_name, cache)
@@ -124,10 +124,10 @@ class Previewer:
     async def _read(self, files: Mapping[str, bytes], source: Source) -> ReadCommit:
         limits = self.services.git.limits
         size = sum(len(content) for content in files.values())
-        if size > limits.max_push_bytes:
+        if size > limits.max_preview_bytes:
             raise TooLargeError(
-                f"cannot preview {size} bytes of files: the limit max_push_bytes is "
-                f"{limits.max_push_bytes}"
+                f"cannot preview {size} bytes of files: the limit max_preview_bytes is "
+                f"{limits.max_preview_bytes}"
             )
         tree = MemoryTree(files, limits)
         discoverer = self.services.caches.of(source.name).discoverer

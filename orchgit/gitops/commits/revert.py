@@ -36,8 +36,8 @@ class Reverter:
         applied one, is the source's first, or was only run again by it.
         """
         name = self._rollout(rollout_id).source
-        mirror, cache = self.services.mirrors.get(name), self.services.caches.of(name)
-        await self.services.synchronizer.wait_until_current(name)
+        mirror, cache = self.services.mirror_of(name), self.services.caches.of(name)
+        await self.services.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
             bad, source = self._checked(rollout_id)
             if bad.commit.id not in source.status.quarantined:
@@ -45,7 +45,8 @@ class Reverter:
                 status = replace(source.status, quarantined=quarantined)
                 await record_source_status(self.services.context, name, status)
             target, moves = bad.previous_commit, []
-            if source.kind == SourceKind.BUILTIN:
+            follows_branch = full_ref(source.ref).startswith("refs/heads/")
+            if source.kind == SourceKind.BUILTIN and follows_branch:
                 branch = self._branch(source)
                 target = self._write_revert_commit(mirror.open(), branch, bad)
                 moves = [RefMove(full_ref(source.ref), branch, target)]
@@ -55,7 +56,7 @@ class Reverter:
             read = with_fields(read, may_delete=read.may_delete | created)
             plan = await applier.plan(read, name, cache)
             read.refuse_problems(plan)
-            await self.services.quorum.hold(name, [target])
+            await self.services.quorum.hold(mirror.name, [target])
             trigger = Trigger("revert", pusher, reverts=bad.id)
             rollout = await applier.apply(read, plan, trigger, cache, moves)
             await self.services.synchronizer.sync_refs_locked(mirror)
@@ -93,7 +94,7 @@ class Reverter:
         """Returns the commit of the followed branch, or ''. The branch of a source that was paused
         may be ahead of what is applied."""
         with self.services.context.snapshot() as snapshot:
-            branch = snapshot.git_refs.get(source.name, full_ref(source.ref))
+            branch = snapshot.git_refs.get(source.repository_name, full_ref(source.ref))
         return branch.object_id if branch else ""
 
     def _write_revert_commit(self, repository: Repository, branch: str, bad: Rollout) -> str:

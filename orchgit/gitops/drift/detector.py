@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from orchgit.backoff import backoff_s
 from orchgit.errors import NotFoundError, NotUnderstoodError, OrchgitError, SourceError
+from orchgit.gitops.commits.holds import is_held
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import CommitJobs
 from orchgit.gitops.drift.comparison import (
@@ -312,9 +313,8 @@ class DriftDetector:
 
     async def _read_once(self, name: str) -> None:
         services = self._services
-        services.applier.source(name)
-        mirror, cache = services.mirrors.get(name), services.caches.of(name)
-        await services.synchronizer.wait_until_current(name)
+        mirror, cache = services.mirror_of(name), services.caches.of(name)
+        await services.synchronizer.wait_until_current(mirror.name)
         # A commit that is being applied sets the cache before it gives the lock back.
         async with mirror.lock:
             source = services.applier.source(name)
@@ -366,7 +366,7 @@ def _facts(
         registered=job,
         recorded=snapshot.drifted_jobs.get(*key),
         auto_reverted=job is not None and was_auto_reverted(job, deployments),
-        is_held=held is not None and held.source == source.name and held.wanted,
+        is_held=held is not None and held.source == source.name and is_held(wanted, held),
     )
 
 

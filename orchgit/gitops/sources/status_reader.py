@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from orchgit.gitops.mirrors.rules import full_ref
+from orchgit.gitops.mirrors.rules import followed_ref
 from orchgit.gitops.rollouts.health import ENDED, JobView, why_unplaced
 from orchgit.gitops.sources.health import (
     MAX_REASONS_OF_A_STATUS,
@@ -91,8 +91,11 @@ class SourceStatusReader:
         memory, status = self._memory(source.name), source.status
         remote = memory.remote_commit
         if source.kind == SourceKind.BUILTIN:
-            branch = snapshot.git_refs.get(source.name, full_ref(source.ref))
-            remote = branch.object_id if branch is not None else ""
+            refs = snapshot.git_refs.of_source(source.repository_name)
+            followed = followed_ref(source, refs)
+            # A tag may be an object of its own; the last check followed it to its commit.
+            if followed.startswith("refs/heads/"):
+                remote = refs.get(followed, "")
         return replace(
             memory,
             last_check_ns=max(memory.last_check_ns, status.last_checked_ns),
