@@ -353,18 +353,28 @@ def test_patch_of_a_remote_source_applies_to_its_work_tree(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_drift_is_found_by_the_next_leader_and_healed_by_it(tmp_path: Path) -> None:
+def test_drift_is_found_after_an_upgrade_and_by_the_next_leader_and_healed_by_it(
+    tmp_path: Path,
+) -> None:
     async def run() -> None:
         async with gitops_cluster(tmp_path / "cluster") as cluster:
             first = await cluster.leader()
-            for member in cluster.members:
-                record = ServerRecord(address=member.raft, command_version=COMMAND_VERSION)
-                await first.rig.state.propose(PutServer(now_ns=1, server=record))
             await first.rig.add_source("demo", drift=HEAL)
             work = WorkTree(tmp_path / "work")
             work.commit({"web.hcl": service("web"), "api.hcl": service("api")}, "First")
             answer = await work.push(first.rig.url("demo"))
             assert answer.returncode == 0, answer.output
+            await scale(first.rig, "web", 2)
+            by_hand = registered(first.rig, "web")
+            assert (by_hand.version, drifts(first.rig)) == (1, [])
+            # Until every server has told its version, the log cannot say who did it.
+            assert by_hand.origin is not None
+            assert by_hand.origin.changed_by is None
+            for member in cluster.members:
+                record = ServerRecord(address=member.raft, command_version=COMMAND_VERSION)
+                await first.rig.state.propose(PutServer(now_ns=1, server=record))
+            await first.rig.add_source("demo", drift=HEAL)
+            await first.until(lambda: registered(first.rig, "web").version == 2)
             await pause_source(first.rig.context, "demo", "ada", "a look at it", 0)
             await scale(first.rig, "web", 3)
             await first.until(lambda: len(drifts(first.rig)) == 1)
