@@ -16,6 +16,7 @@ from orchgit.gitops.commits.forecast import Forecaster
 from orchgit.gitops.commits.preview import Preview, Previewer
 from orchgit.gitops.commits.rerun import Rerunner, RetryRequest
 from orchgit.gitops.commits.revert import Reverter
+from orchgit.gitops.commits.rollback import NOBODY, RollbackRequest
 from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
@@ -241,10 +242,38 @@ class Gitops:
         return await self._adopter.patch(source)
 
     async def revert(
-        self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None
+        self,
+        rollout_id: str,
+        request: RollbackRequest = NOBODY,
+        writes: RequestWrites | None = None,
     ) -> Rollout:
         """Reverts a rollout; see `Reverter.revert`."""
-        return await Reverter(self._services.noting(writes)).revert(rollout_id, pusher)
+        rollout = await self.reverter(writes).revert(rollout_id, request)
+        self._wake_neighbours(rollout)
+        return rollout
+
+    async def rollback(
+        self,
+        source: str,
+        commit: str,
+        request: RollbackRequest = NOBODY,
+        writes: RequestWrites | None = None,
+    ) -> Rollout:
+        """Takes a source back to an earlier commit; see `Reverter.rollback`."""
+        rollout = await self.reverter(writes).rollback(source, commit, request)
+        self._wake_neighbours(rollout)
+        return rollout
+
+    def _wake_neighbours(self, rollout: Rollout) -> None:
+        """Tells the other sources of a built-in repository that its branch moved."""
+        repository = self._services.applier.source(rollout.source).repository_name
+        for each in self._services.applier.sources_of(repository):
+            if each.name != rollout.source:
+                self.wake(each.name)
+
+    def reverter(self, writes: RequestWrites | None = None) -> Reverter:
+        """Returns what takes sources back; what it writes to the log is noted in `writes`."""
+        return Reverter(self._services.noting(writes), self._ports.forecaster)
 
     def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
         """Yields the rollout as it changes, up to and including its last status."""

@@ -119,7 +119,7 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
         "depends_on",
     ),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
-    Rollout: ("ref",),
+    Rollout: ("reason", "ref"),
     JobOrigin: ("group_lines",),
     RolloutJob: (
         "cause",

@@ -1,4 +1,4 @@
-"""`orchgit source`: add, set, rename, list, status, sync, retry, adopt, release, pause, remove."""
+"""`orchgit source`: add, change, list, pause and remove sources; retry and go back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.commands.going_back import rollback
 from orchgit.cli.commands.source_drift import show_drift
 from orchgit.cli.commands.source_held import retry, show_held
 from orchgit.cli.options import (
@@ -36,6 +37,7 @@ def source() -> None:
 
 
 source.add_command(retry)
+source.add_command(rollback)
 
 
 @source.command("add")

@@ -106,9 +106,9 @@ class Previewer:
         read = replace(await self._read(files, source), applied_jobs=before)
         plan = await self.services.applier.plan(read, source_name, cache)
         if plan.problems:
-            return _preview_of(plan, None)
+            return preview_of(plan, None)
         budget_s = FIT_BUDGET_S if fit else None
-        return _preview_of(plan, await self.forecaster.forecast(plan, budget_s))
+        return preview_of(plan, await self.forecaster.forecast(plan, budget_s))
 
     async def between(
         self, source_name: str, old_files: Mapping[str, bytes], new_files: Mapping[str, bytes]
@@ -119,7 +119,7 @@ class Previewer:
         old = await self._read(old_files, source)
         new = await self._read(new_files, source)
         plan = await self.services.applier.plan_between(source, old.discovery, new.discovery)
-        return _preview_of(plan, None)
+        return preview_of(plan, None)
 
     async def _read(self, files: Mapping[str, bytes], source: Source) -> ReadCommit:
         limits = self.services.git.limits
@@ -135,7 +135,8 @@ class Previewer:
         return ReadCommit(CommitInfo(Commit(), "", "", ()), tree, discovery)
 
 
-def _preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
+def preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
+    """Returns a plan as people see it; the forecast is None where the scheduler was not asked."""
     return Preview(
         source=plan.source.name,
         applied_commit=plan.source.status.applied_commit,

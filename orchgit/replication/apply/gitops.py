@@ -8,7 +8,7 @@ from orchgit.errors import ConflictError, NotFoundError, RefusedError
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import JobOrigin
 from orchgit.model.ownership import owner_of
-from orchgit.model.rollout import Rollout
+from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import GitRef, Source, SourceErrorKind, SourceKind, SourceStatus
 from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.apply.jobs import delete_job, for_job, upsert_job
@@ -144,7 +144,10 @@ def record_rollout(
 
 def record_progress(txn: WriteTxn, command: RecordProgress, effects: Effects) -> None:
     """As `record_rollout`, and hold the versions that failed, unless a later rollout replaced
-    them."""
+    them. A rollout that was reverted stays reverted."""
+    known = txn.rollouts.get(command.rollout.id)
+    if known is not None and known.status == RolloutStatus.REVERTED != command.rollout.status:
+        return
     record_rollout(txn, command, effects)
     if command.hold and txn.sources.get(command.rollout.source) is not None:
         applied = txn.rollouts.applied_after(command.rollout)
