@@ -28,6 +28,7 @@ from orchgit.cli.printing.output import (
     table,
 )
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.cli.user_name import user_name
 from orchgit.clock import SECOND_NS
 from orchgit.durations import parse_length_ns
 
@@ -152,6 +153,52 @@ def revert(client: ApiClient, identifier: str, detach: bool, yes: bool) -> None:
         raise SystemExit(follow(client, answer["ID"]))
 
 
+_by_option = option("by", help="Your name [ORCHGIT_USER, or your account's name].")
+
+
+@rollout.command("approve")
+@click.argument("identifier")
+@option("plan-hash", help="Approve only this plan; without it, the one that is shown.")
+@_by_option
+@yes_option
+@connected
+def approve(
+    client: ApiClient, identifier: str, plan_hash: str | None, by: str | None, yes: bool
+) -> None:
+    """Approve the plan of a rollout that waits.
+
+    The approval is of exactly this plan: it lapses when the plan changes.
+    """
+    waiting = client.get(f"/v1/gitops/rollout/{identifier}")
+    if not yes and plan_hash is None:
+        show(waiting, verbose=False)
+        if not click.confirm(f"Approve plan {waiting['PlanHash'][:12]}?"):
+            return
+    body = {"PlanHash": plan_hash or waiting["PlanHash"], "By": by or user_name()}
+    answer = client.put(f"/v1/gitops/rollout/{waiting['ID']}/approve", body)
+    gates = answer["Gates"]
+    click.echo(
+        f"Approved plan {answer['PlanHash'][:12]} of rollout {short(answer['ID'])}: "
+        f"{_valid_approvals(answer)} of {gates['ApprovalsNeeded']} approvals."
+    )
+
+
+def _valid_approvals(data: dict[str, Any]) -> int:
+    return sum(each["PlanHash"] == data["PlanHash"] for each in data["Gates"]["Approvals"])
+
+
+@rollout.command("reject")
+@click.argument("identifier")
+@option("reason", required=True, help="Why the commit must not be applied.")
+@_by_option
+@connected
+def reject(client: ApiClient, identifier: str, reason: str, by: str | None) -> None:
+    """Reject a rollout that waits: its commit is not applied by itself any more."""
+    body = {"Reason": reason, "By": by or user_name()}
+    answer = client.put(f"/v1/gitops/rollout/{identifier}/reject", body)
+    click.echo(f"Rejected rollout {short(answer['ID'])}: push a new commit to change the cluster.")
+
+
 def newest_id(client: ApiClient) -> str:
     """Returns the id of the newest rollout. Raises ClickException if there is none."""
     found = client.get("/v1/gitops/rollouts", per_page=1)
@@ -165,6 +212,22 @@ def took(data: dict[str, Any]) -> str:
     if not data.get("FinishedTime"):
         return "-"
     return duration(data["FinishedTime"] - data["CreateTime"])
+
+
+def _show_gates(data: dict[str, Any]) -> None:
+    """Prints what the gates of a rollout decided, and who approved or overrode what."""
+    gates = data.get("Gates")
+    if not gates:
+        return
+    rows = [
+        (each["Gate"].capitalize(), f"{'open' if each['IsOpen'] else 'closed'}: {each['Reason']}")
+        for each in gates["Decisions"]
+    ]
+    if gates["ApprovalsNeeded"]:
+        rows.append(("Plan hash", data["PlanHash"]))
+    if gates["HealthOutcome"]:
+        rows.append(("Health gate", gates["HealthOutcome"]))
+    pairs([(name, plain(text)) for name, text in rows])
 
 
 def follow(client: ApiClient, rollout_id: str) -> int:
@@ -221,6 +284,7 @@ def show(data: dict[str, Any], verbose: bool) -> None:
             ("Took", took(data)),
         )
     )
+    _show_gates(data)
     for problem in data.get("Problems") or []:
         console().print(f"[red]{plain(problem)}[/red]")
     changed = [job for job in data["Jobs"] if job["Action"] != "unchanged"]

@@ -102,6 +102,19 @@ class ApiGitops:
     async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Rollout:
         return await self._gitops.revert(rollout_id, writes=writes)
 
+    async def approve(
+        self, rollout_id: str, plan_hash: str, by: str, writes: RequestWrites | None
+    ) -> Rollout:
+        return await self._gitops.approve(rollout_id, plan_hash, by, writes)
+
+    async def reject(
+        self, rollout_id: str, reason: str, by: str, writes: RequestWrites | None
+    ) -> Rollout:
+        return await self._gitops.reject(rollout_id, reason, by, writes)
+
+    async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
+        return await self._gitops.override_window(source, reason, by)
+
     async def rollout_report(self, rollout: Rollout) -> RolloutReport:
         return await self._gitops.reporter.report(rollout)
 
