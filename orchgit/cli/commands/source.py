@@ -60,7 +60,7 @@ def add(
     body = {"Name": name, **location(url), **settings, "Variables": variables}
     client.put(f"/v1/gitops/source/{name}", body)
     if body["Kind"] == "builtin":
-        _say_where_to_push(client, name)
+        _say_where_to_push(client, name, body.get("Repository") or name)
     else:
         click.echo(f"Source {name!r} follows {url} at {body.get('Ref', 'refs/heads/main')}.")
 
@@ -77,8 +77,8 @@ def _pause_as(client: ApiClient, name: str, known: dict[str, Any]) -> None:
     client.post(f"/v1/gitops/source/{name}/pause", body)
 
 
-def _say_where_to_push(client: ApiClient, name: str) -> None:
-    click.echo(f"Source {name!r} is ready: push to {client.address}/git/{name}.git")
+def _say_where_to_push(client: ApiClient, name: str, repository: str) -> None:
+    click.echo(f"Source {name!r} is ready: push to {client.address}/git/{repository}.git")
     for line in client.tls.git_settings() if client.address.startswith("https:") else ():
         click.echo(f"For git:  export {line}")
 
@@ -138,7 +138,7 @@ def rename(client: ApiClient, name: str, new_name: str) -> None:
     _pause_as(client, new_name, known)
     click.echo(f"Renamed source {name!r} to {new_name!r}; its next commit takes the jobs over.")
     if known["Kind"] == "builtin":
-        _say_where_to_push(client, new_name)
+        _say_where_to_push(client, new_name, known["Repository"] or new_name)
 
 
 @source.command("list")
