@@ -40,11 +40,12 @@ def series(snapshot: Counts, reports: list[SourceReport], **timings: SourceTimin
 
 
 def values(found: list[Any]) -> dict[str, float]:
-    return {
-        f"{each.name.removeprefix('orchgit.gitops.')}{sorted(map(str, each.labels.values()))}": each.value
-        for each in found
-        if isinstance(each, Gauge)
-    }
+    shown = {}
+    for each in found:
+        if isinstance(each, Gauge):
+            labels = sorted(map(str, each.labels.values()))
+            shown[each.name.removeprefix("orchgit.gitops.") + str(labels)] = each.value
+    return shown
 
 
 def test_each_source_shows_its_health_its_errors_and_its_ages() -> None:
