@@ -372,6 +372,20 @@ def _person_of(body: dict[str, Any]) -> RollbackPerson:
     )
 
 
+async def approve(call: ApiCall) -> Response:
+    """Approves the plan of a rollout that waits; `PlanHash` names the plan."""
+    body, found = await _sent(call), _known_rollout(call)
+    plan_hash, by = nomad_json.get(body, "PlanHash", ""), nomad_json.get(body, "By", "")
+    return call.answer(await required_gitops(call).approve(found.id, plan_hash, by, call.writes))
+
+
+async def reject(call: ApiCall) -> Response:
+    """Ends a rollout that waits, for the given `Reason`."""
+    body, found = await _sent(call), _known_rollout(call)
+    reason, by = nomad_json.get(body, "Reason", ""), nomad_json.get(body, "By", "")
+    return call.answer(await required_gitops(call).reject(found.id, reason, by, call.writes))
+
+
 async def forget(call: ApiCall) -> Response:
     index = await delete_rollouts(call.context, [call.path["rollout_id"]])
     return call.answer({"Index": index}, index=index)
@@ -411,5 +425,7 @@ ENDPOINTS = [
     endpoint("/v1/gitops/rollout/{rollout_id}", get=rollout, delete=forget),
     endpoint("/v1/gitops/rollout/{rollout_id}/report", get=report),
     endpoint("/v1/gitops/rollout/{rollout_id}/revert", put=revert),
+    endpoint("/v1/gitops/rollout/{rollout_id}/approve", put=approve),
+    endpoint("/v1/gitops/rollout/{rollout_id}/reject", put=reject),
     endpoint("/v1/gitops/blame/{id:path}", get=blame),
 ]

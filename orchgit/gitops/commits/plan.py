@@ -28,6 +28,7 @@ from orchgit.gitops.commits.run_once import (
     run_once_change,
     run_once_records,
 )
+from orchgit.gitops.gates.policy import narrowed_prune
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.rollouts.failed_versions import failed_versions
@@ -191,7 +192,7 @@ def plan_commit(
         source.name,
         admitted | kept_back,
         {key: known for key, known in registered.items() if key not in unchanged},
-        source.prune,
+        narrowed_prune(source.prune, discovery.policy.prune),
         may_delete,
         unchanged=sorted(unchanged),
         adopt=source.adopt,
