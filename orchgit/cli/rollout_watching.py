@@ -131,7 +131,11 @@ class RolloutWatch:
             answered_s = self.clock_s()
             rollout = msgspec.convert(data, Rollout)
             if is_first:
-                self._say(_headline(rollout))
+                commit = rollout.commit
+                self._say(
+                    f"Rollout {rollout.id[:8]} of source {rollout.source}",
+                    f"Commit {commit.id[:8]} by {commit.author}: {commit.subject}",
+                )
                 is_first = False
             self._say(*text.lines(rollout))
             failed = {(job.namespace, job.job_id) for job in text.newly_failed(rollout)}
@@ -184,11 +188,3 @@ def _newest_of_each_source(rollouts: Iterable[dict[str, Any]]) -> list[str]:
     for each in rollouts:
         newest.setdefault(each["Source"], each["ID"])
     return list(newest.values())
-
-
-def _headline(rollout: Rollout) -> str:
-    commit = rollout.commit
-    return (
-        f"Rollout {rollout.id[:8]} of source {rollout.source}: commit {commit.id[:8]} "
-        f'"{commit.subject}" by {commit.author}'
-    )

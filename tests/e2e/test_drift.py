@@ -39,7 +39,7 @@ def test_change_by_hand_is_warned_of_and_shown_at_once_with_who_and_what(
     assert f"`orchgit source pause {name}`" in warning
     assert f"`orchgit source release {name}`" in warning
     [found] = drift_of(repository)
-    # Measured: 10 ms (`tests/benchmarks/gitops.py drift`); this machine may be busy.
+    # `tests/benchmarks/gitops.py drift` measures the time; here the machine may be busy.
     assert time.monotonic() - began_s < 5.0
     assert found["Kind"] == "changed"
     assert found["ChangedVia"] == "scale"

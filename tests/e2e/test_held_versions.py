@@ -45,7 +45,9 @@ def test_failed_version_is_not_applied_again_by_unrelated_commits(repository: Re
     assert "failed its health check" in repository.server.cli("source", "status", name).out
     repository.write("r.nomad.hcl", sleeper(name, version="3", auto_revert=True))
     repository.commit("Fixed")
-    assert "Healthy after" in repository.push()
+    seen = repository.push()
+    assert "Healthy after" in seen
+    assert "changed by hand" not in seen
     assert outputs(repository) == ["3"]
     assert held(repository) == []
 

@@ -32,7 +32,7 @@ def test_recipe_for_ci_ends_with_the_addresses_of_healthy_services(repository: R
     done = run_recipe(repository)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].endswith(f'commit {commit[:8]} "A page" by Ada')
+    assert lines[1] == f"Commit {commit[:8]} by Ada: A page"
     assert any(line.startswith("Healthy after ") for line in lines)
     [service] = repository.server.get(f"/v1/service/{repository.name}")
     assert lines[-1] == f"  {repository.name}: {service['Address']}:{service['Port']}"
@@ -55,6 +55,8 @@ def test_recipe_for_ci_fails_with_the_reason_and_the_command_to_look_further(
     assert "look further: orchgit alloc logs -stderr " in done.stdout
     assert "Failed after " in done.stdout
 
+    status = repository.server.cli("rollout", "status", commit[:7])
+    assert "| no database" in status.out
     [ended] = json.loads(repository.server.cli("rollout", "watch", commit[:7], "-json").out)
     assert ended["Rollout"]["Commit"]["ID"] == commit
     assert ended["Failures"][0]["Reason"].startswith("exit code 7")

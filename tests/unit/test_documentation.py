@@ -19,6 +19,7 @@ from orchgit.cli.main import cli
 from orchgit.gitops.rollouts.health import JobProgress
 from orchgit.model.allocation import ClientStatus, DesiredStatus
 from orchgit.model.deployment import DeploymentStatus
+from orchgit.model.drift import DriftKind
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.job import JobStatus
 from orchgit.model.node import NodeStatus
@@ -155,6 +156,7 @@ STATES = {
     "Deployments": [DeploymentStatus],
     "Rollouts": [RolloutStatus, JobProgress],
     "Sources": [HealthStatus],
+    "Drifted jobs": [DriftKind],
     "Jobs": [JobStatus],
     "Nodes": [NodeStatus],
     "Servers": [ServerState],

@@ -173,7 +173,7 @@ def show_plan(plan: dict[str, Any], verbose: bool) -> None:
             _show_job(job, verbose)
     for each in plan.get("Held") or ():
         job_id, why = plain(each["Version"]["JobID"]), plain(each["Text"])
-        console().print(f"[yellow]held[/yellow] [bold]{job_id}[/bold] {why}")
+        console().print(f"[yellow]![/yellow] [bold]{job_id}[/bold]: {why}")
     counts = plan.get("Summary") or {}
     words = [
         f"{counts[name]} to {name.lower()}"
@@ -184,7 +184,7 @@ def show_plan(plan: dict[str, Any], verbose: bool) -> None:
         click.echo(
             f"Jobs: {', '.join(words)}, {counts.get('Unchanged', 0)} unchanged."
             if words
-            else f"No changes: {counts.get('Unchanged', 0)} jobs are registered as their files say."
+            else f"No changes; unchanged jobs: {counts.get('Unchanged', 0)}."
         )
 
 
@@ -236,7 +236,8 @@ def _show_job(job: dict[str, Any], verbose: bool) -> None:
         print_job_diff(job["Diff"], verbose)
     fit = msgspec.convert(job["Fit"], JobFit) if job.get("Fit") else JobFit()
     for group in fit.groups:
-        if text := counts_text([group]):
+        only_blocked = group.wanted == group.blocked and not group.fits
+        if not only_blocked and (text := counts_text([group])):
             console().print(f"    group {plain(group.name)}: {text}")
     for line in blocked_lines(fit):
         console().print(f"    [yellow]{plain(line)}[/yellow]")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+import msgspec
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.options import (
@@ -29,8 +30,6 @@ from orchgit.cli.printing.output import (
 from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.clock import SECOND_NS
 from orchgit.durations import parse_length_ns
-
-_JOB_COLUMNS = ("Job", "Action", "Version", "File", "Deployment", "Status", "Description")
 
 
 @click.group("rollout")
@@ -97,6 +96,7 @@ def status(
     data = client.get(f"/v1/gitops/rollout/{identifier or newest_id(client)}")
     if not output.printed(data):
         show(data, verbose)
+        _show_report(client, data)
 
 
 @rollout.command("watch")
@@ -175,6 +175,34 @@ def follow(client: ApiClient, rollout_id: str) -> int:
     return RolloutWatch(client).follow(rollout_id)
 
 
+def _action(job: dict[str, Any]) -> str:
+    """Returns the action, with its cause if that is not the commit itself."""
+    cause = job.get("Cause") or "commit"
+    return job["Action"] if cause == "commit" else f"{job['Action']} ({cause})"
+
+
+def _show_report(client: ApiClient, data: dict[str, Any]) -> None:
+    """Prints why jobs of the rollout failed, and where its services are."""
+    if not data.get("AppliedTime"):
+        return
+    from orchgit.gitops.rollouts.service_addresses import ServiceAddress, service_lines
+    from orchgit.gitops.rollouts.task_failures import TaskFailure, failure_lines
+
+    report = client.get(f"/v1/gitops/rollout/{data['ID']}/report")
+    failures = msgspec.convert(report["Failures"], list[TaskFailure])
+    services = msgspec.convert(report["Services"], list[ServiceAddress])
+    if failures:
+        heading("Failures")
+        for failure in failures:
+            console().print(f"  Job {plain(failure.job_id)}:")
+            for line in failure_lines(failure):
+                console().print(plain(line))
+    if services:
+        heading("Services")
+        for line in service_lines(services):
+            console().print(plain(line))
+
+
 def show(data: dict[str, Any], verbose: bool) -> None:
     """Prints one rollout and its jobs."""
     commit = data["Commit"]
@@ -199,16 +227,17 @@ def show(data: dict[str, Any], verbose: bool) -> None:
     if changed:
         heading("Jobs")
         has_stages = any(job.get("Stage") for job in changed)
+        stage, deployment = ["Stage"] * has_stages, ["Deployment"] * verbose
         table(
-            (*_JOB_COLUMNS[:1], *(["Stage"] * has_stages), *_JOB_COLUMNS[1:]),
+            ("Job", *stage, "Action", "Version", "File", *deployment, "Status", "Description"),
             (
                 (
                     plain(job["JobID"]),
                     *([job.get("Stage", 0) + 1] * has_stages),
-                    job["Action"],
+                    _action(job),
                     job["JobVersion"],
                     plain(f"{job['File']}:{job['Line']}" if job["File"] else "-"),
-                    short(job["DeploymentID"] or "-", verbose),
+                    *([job["DeploymentID"] or "-"] * verbose),
                     styled(job["Status"]),
                     plain(job["Description"]),
                 )

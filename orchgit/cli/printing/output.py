@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from orchgit.cli.printing.table_widths import fitted
+from orchgit.cli.printing.table_widths import WRAPS, fitted
 from orchgit.cli.printing.terminal import raw_stream
 from orchgit.printable import printable
 
@@ -83,7 +84,10 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "") -> None:
-    """Prints a table without rules; cells are markup. Without rows it prints `empty`."""
+    """Prints a table without rules; cells are markup. Without rows it prints `empty`.
+
+    On a terminal, columns that say why are wrapped, and other free text is cut.
+    """
     out = console()
     cells = [[out.render_str(str(cell)) for cell in row] for row in rows]
     if not cells:
@@ -96,11 +100,31 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str =
     room = out.width if sys.stdout.isatty() else None
     widths, gap = fitted(columns, natural, room)
     for row in listed:
-        for cell, width in zip(row, widths, strict=True):
-            cell.truncate(width, overflow="ellipsis", pad=True)
-        line = Text(" " * gap).join(row)
-        line.rstrip()
-        out.print(line, overflow="ignore", crop=False)
+        parts = [
+            _wrapped(cell, width) if name in WRAPS and room else [cell]
+            for name, cell, width in zip(columns, row, widths, strict=True)
+        ]
+        for at in range(max(map(len, parts))):
+            line = Text(" " * gap).join(
+                _padded(part[at] if at < len(part) else Text(), name, width)
+                for name, part, width in zip(columns, parts, widths, strict=True)
+            )
+            line.rstrip()
+            out.print(line, overflow="ignore", crop=False)
+
+
+def _wrapped(cell: Text, width: int) -> list[Text]:
+    """Returns the lines of a cell; a word that is longer than the width stays whole."""
+    lines = textwrap.wrap(cell.plain, width, break_long_words=False, break_on_hyphens=False)
+    return [Text(line) for line in lines] or [Text()]
+
+
+def _padded(cell: Text, column: str, width: int) -> Text:
+    """Returns the cell as wide as its column, or wider if a word of a wrapped column is."""
+    if column not in WRAPS:
+        cell.truncate(width, overflow="ellipsis")
+    cell.pad_right(max(0, width - cell_len(cell.plain)))
+    return cell
 
 
 def ago(unix_ns: int | None) -> str:

@@ -195,9 +195,10 @@ def plan_commit(
         adopt=source.adopt,
         held=held,
     )
+    held_before = held_jobs(applied_jobs, (*known_holds, *failed))
     actions = with_fields(
         actions,
-        changes=with_causes(source.name, actions.changes, applied_jobs, held, request.jobs),
+        changes=with_causes(source.name, actions.changes, applied_jobs, held_before, request.jobs),
     )
     holds = hold_change(source.name, discovery.jobs, applied_jobs, known_holds, failed, request)
     if request.jobs:  # what else has drifted waits for the next commit

@@ -24,6 +24,12 @@ def test_columns_stand_closer_before_lines_run_over() -> None:
     assert fitted(COLUMNS, (36, 36, 300, 9), 75) == ([36, 36, 6, 9], 1)
 
 
+def test_what_says_why_is_wrapped_before_anything_is_cut() -> None:
+    columns = ("ID", "File", "Status", "Description")
+    assert fitted(columns, (8, 30, 9, 60), 80) == ([8, 30, 9, 27], 2)
+    assert fitted(columns, (8, 30, 9, 60), 70) == ([8, 23, 9, 24], 2)
+
+
 @given(st.lists(st.tuples(st.sampled_from(("ID", "Status", "Subject", "URL")), st.integers(1, 99))))
 def test_ids_and_states_are_never_cut(columns: list[tuple[str, int]]) -> None:
     names = [name for name, _ in columns]
