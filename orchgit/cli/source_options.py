@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -29,6 +30,11 @@ class SourceOptions:
         "prereleases", is_flag=True, help="With a range of versions: pre-releases too."
     )
     no_prereleases: bool = option_field("no-prereleases", is_flag=True, help="Not -prereleases.")
+    repository: str | None = option_field(
+        "repository",
+        help="Built-in repository to follow, which several sources may share; the source's name "
+        "at first.",
+    )
     path: tuple[str, ...] = option_field(
         "path", multiple=True, help="Glob of job files inside the tree; may be repeated."
     )
@@ -54,8 +60,18 @@ class SourceOptions:
         "rollout-deadline",
         help="How long a job of a rollout may make no progress; 0: its own progress deadline.",
     )
+    depends_on: tuple[str, ...] = option_field(
+        "depends-on",
+        multiple=True,
+        help="Source that must be healthy first; may be repeated; '' depends on none.",
+    )
     credential: str | None = option_field(
         "credential", help="Name of a credential of the server's config."
+    )
+    ca_file: str | None = option_field(
+        "ca-file",
+        help="File of PEM certificates: the authorities of an https:// remote, and no others; "
+        "'' for those of the servers' machines.",
     )
     webhook_secret: str | None = option_field(
         "webhook-secret", help="Name of a webhook secret of the server's config."
@@ -101,6 +117,7 @@ class SourceOptions:
         settings = {
             "Ref": self.ref,
             "Tags": {name: value for name, value in tags.items() if value is not None} or None,
+            "Repository": self.repository,
             "Paths": list(self.path) or None,
             "Exclude": list(self.exclude) or None,
             "Namespace": self.target_namespace,
@@ -108,7 +125,9 @@ class SourceOptions:
             "VarFiles": list(self.var_file) or None,
             "PollInterval": _length_ns(self.poll_interval),
             "RolloutDeadline": _length_ns(self.rollout_deadline),
+            "DependsOn": [each for each in self.depends_on if each] if self.depends_on else None,
             "Credential": self.credential,
+            "CaCertificates": _file_text(self.ca_file),
             "WebhookSecret": self.webhook_secret,
             "AllowRewind": _switched("allow-rewind", self.allow_rewind, self.no_allow_rewind),
             "Adopt": _switched("adopt", self.adopt, self.no_adopt),
@@ -161,3 +180,13 @@ def _switched(name: str, on: bool, off: bool) -> bool | None:
 
 def _length_ns(text: str | None) -> int | None:
     return None if text is None else parse_length_ns(text)
+
+
+def _file_text(path: str | None) -> str | None:
+    """Returns the text of a file; '' for no path, None where the option was not given."""
+    if not path:
+        return path
+    try:
+        return Path(path).read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ApiError(f"cannot read {path}: {error}") from error

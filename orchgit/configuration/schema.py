@@ -123,6 +123,12 @@ class CredentialSection(Section):
     password: str = ""
     ssh_key_file: str = ""
     ssh_known_hosts_file: str = ""
+    ssh_known_hosts: str = ""
+    ca_file: str = ""
+    ca_pem: str = ""
+    client_cert_file: str = ""
+    client_key_file: str = ""
+    proxy: str = ""
     sources: list[str] = []
     urls: list[str] = []
 
@@ -143,6 +149,7 @@ class SourceSection(Section):
     exclude: list[str] = []
     namespace: str = "default"
     region: str = ""
+    repository: str = ""
     tag_prefix: str = ""
     prereleases: bool = False
     variables: dict[str, str] = {}
@@ -150,14 +157,52 @@ class SourceSection(Section):
     poll_interval: str = "15s"
     prune: bool = True
     credential: str = ""
+    ca_file: str = ""
+    ca_pem: str = ""
     webhook_secret: str = ""
     allow_rewind: bool = False
     adopt: bool = False
     rollout_deadline: str = ""
+    depends_on: list[str] = []
     drift: DriftSection = msgspec.field(default_factory=DriftSection)
 
 
+class GitopsLimitsSection(Section):
+    """What repositories may cost. Sizes are bytes, or texts such as "512MiB"; what is not given is
+    the limit of `GitLimits` or `ParseLimits`."""
+
+    max_file_bytes: int | str = ""
+    max_job_files: int = 0
+    max_tree_entries: int = 0
+    max_tree_depth: int = 0
+    max_refs: int = 0
+    max_push_bytes: int | str = ""
+    max_preview_bytes: int | str = ""
+    max_fetch_bytes: int | str = ""
+    max_mirror_bytes: int | str = ""
+    max_git_memory_bytes: int | str = ""
+    max_parsed_bytes: int | str = ""
+    list_timeout: str = ""
+    fetch_timeout: str = ""
+    silence_timeout: str = ""
+    pack_timeout: str = ""
+    mirror_timeout: str = ""
+    hold_timeout: str = ""
+    catch_up_timeout: str = ""
+    parse_timeout: str = ""
+    parse_memory_bytes: int | str = ""
+    parse_processes: int = 0
+    max_steps: int = 0
+
+
 class GitopsSection(Section):
+    proxy: str = ""
+    no_proxy: list[str] = []
+    ca_file: str = ""
+    ca_pem: str = ""
+    ssh_known_hosts_file: str = ""
+    ssh_known_hosts: str = ""
+    limits: GitopsLimitsSection = msgspec.field(default_factory=GitopsLimitsSection)
     local_paths: list[str] = []
     webhook_secrets: dict[str, str] = {}
     credential: dict[str, CredentialSection] = {}

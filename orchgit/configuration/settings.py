@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,11 @@ import msgspec
 from agent.artifacts.plan import FetchLimits
 from agent.config import GarbageConfig, HostVolumeConfig, ReservedConfig
 from orchgit.configuration.control import control_config, scheduler_config
+from orchgit.configuration.gitops import (
+    gitops_limits,
+    source_certificates,
+    transport_config,
+)
 from orchgit.configuration.schema import (
     ArtifactSection,
     ClientSection,
@@ -21,6 +25,7 @@ from orchgit.configuration.schema import (
     ServerSection,
     SourceSection,
 )
+from orchgit.configuration.sizes import parse_bytes
 from orchgit.configuration.tls import tls_settings
 from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
@@ -32,17 +37,10 @@ from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
 from orchgit.wire.limits import Limits
 
-_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*(|B|[KMGT]I?B)$", re.IGNORECASE)
-_UNITS = {
-    "": 1,
-    "B": 1,
-    **{f"{letter}B": 1000**power for power, letter in enumerate("KMGT", 1)},
-    **{f"{letter}IB": 1024**power for power, letter in enumerate("KMGT", 1)},
-}
-
 
 def server_settings(file: FileConfig) -> dict[str, Any]:
     sources = tuple(_source(name, section) for name, section in sorted(file.gitops.source.items()))
+    git_limits, parse_limits = gitops_limits(file.gitops.limits)
     settings: dict[str, Any] = {
         "name": file.name,
         "region": file.region,
@@ -63,6 +61,9 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
                 name: GitCredential(**msgspec.to_builtins(section))
                 for name, section in file.gitops.credential.items()
             },
+            limits=git_limits,
+            parsing=parse_limits,
+            transport=transport_config(file.gitops),
             webhook_secrets=file.gitops.webhook_secrets,
             local_paths=tuple(file.gitops.local_paths),
             sources=sources,
@@ -189,23 +190,14 @@ def _artifact(section: ArtifactSection) -> FetchLimits:
         read_timeout_s=(
             parse_setting_ns("client.artifact.http_read_timeout", section.http_read_timeout) / 1e9
         ),
-        max_download_bytes=_bytes("client.artifact.http_max_size", section.http_max_size),
-        max_unpacked_bytes=_bytes(
+        max_download_bytes=parse_bytes("client.artifact.http_max_size", section.http_max_size),
+        max_unpacked_bytes=parse_bytes(
             "client.artifact.decompression_size_limit", section.decompression_size_limit
         ),
         max_files=section.decompression_file_count_limit,
         max_ratio=section.decompression_ratio_limit,
         environment=tuple(one for one in names if one),
     )
-
-
-def _bytes(name: str, text: str) -> int:
-    match = _SIZE.match(text.strip())
-    if match is None:
-        raise InvalidInputError(
-            f'cannot use {name}: "{text}" is no size; write a number and a unit, as "512MiB"'
-        )
-    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def _source(name: str, section: SourceSection) -> Source:
@@ -217,6 +209,7 @@ def _source(name: str, section: SourceSection) -> Source:
         ref=section.ref,
         tags=TagPolicy(prefix=section.tag_prefix, prereleases=section.prereleases),
         exclude=section.exclude,
+        repository=section.repository,
         namespace=section.namespace,
         region=section.region,
         variables=section.variables,
@@ -224,9 +217,11 @@ def _source(name: str, section: SourceSection) -> Source:
         poll_interval_ns=parse_setting_ns(f"source.{name}.poll_interval", section.poll_interval),
         prune=PrunePolicy(enabled=section.prune),
         credential=section.credential,
+        ca_certificates=source_certificates(name, section),
         webhook_secret=section.webhook_secret,
         allow_rewind=section.allow_rewind,
         adopt=section.adopt,
+        depends_on=section.depends_on,
         rollout_deadline_ns=parse_setting_ns(
             f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"
         ),

@@ -16,6 +16,7 @@ from orchgit.gitops.commits.forecast import Forecaster
 from orchgit.gitops.commits.preview import Preview, Previewer
 from orchgit.gitops.commits.rerun import Rerunner, RetryRequest
 from orchgit.gitops.commits.revert import Reverter
+from orchgit.gitops.commits.rollback import NOBODY, RollbackRequest
 from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
@@ -88,7 +89,7 @@ class Gitops:
         self._maintenance = Maintenance(git)
         self.exchange = PackExchange(git, self.mirrors, self._maintenance, peers, client)
         self.synchronizer = MirrorSynchronizer(
-            context, self.mirrors, git, self.exchange, ports.random, self.wake
+            context, self.mirrors, git, self.exchange, ports.random, self._wake_repository
         )
         self._quorum = ObjectQuorum(peers, client, context.clock, limits.hold_timeout_s)
         self.backup = RepositoryBackup(self.mirrors, git, self.synchronizer, self._quorum)
@@ -117,7 +118,7 @@ class Gitops:
 
         # the ways in: loops on the leader, pushes, webhooks
         self._loops = SourceLoops(self._services, config, ports.random)
-        receiver = PushReceiver(self._services, ports.forecaster)
+        receiver = PushReceiver(self._services, ports.forecaster, self.wake)
         self.reporter = RolloutReporter(context, ports.logs)
         progress = PushProgress(self.tracker, self.reporter)
         remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
@@ -181,6 +182,12 @@ class Gitops:
         commit again."""
         self._loops.wake(source, trigger, force)
 
+    def _wake_repository(self, repository: str) -> None:
+        with self._services.context.snapshot() as snapshot:
+            sources = snapshot.sources.of_repository(repository)
+        for source in sources:
+            self.wake(source.name)
+
     @property
     def leads(self) -> bool:
         """Whether the leader's loops run here."""
@@ -235,10 +242,38 @@ class Gitops:
         return await self._adopter.patch(source)
 
     async def revert(
-        self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None
+        self,
+        rollout_id: str,
+        request: RollbackRequest = NOBODY,
+        writes: RequestWrites | None = None,
     ) -> Rollout:
         """Reverts a rollout; see `Reverter.revert`."""
-        return await Reverter(self._services.noting(writes)).revert(rollout_id, pusher)
+        rollout = await self.reverter(writes).revert(rollout_id, request)
+        self._wake_neighbours(rollout)
+        return rollout
+
+    async def rollback(
+        self,
+        source: str,
+        commit: str,
+        request: RollbackRequest = NOBODY,
+        writes: RequestWrites | None = None,
+    ) -> Rollout:
+        """Takes a source back to an earlier commit; see `Reverter.rollback`."""
+        rollout = await self.reverter(writes).rollback(source, commit, request)
+        self._wake_neighbours(rollout)
+        return rollout
+
+    def _wake_neighbours(self, rollout: Rollout) -> None:
+        """Tells the other sources of a built-in repository that its branch moved."""
+        repository = self._services.applier.source(rollout.source).repository_name
+        for each in self._services.applier.sources_of(repository):
+            if each.name != rollout.source:
+                self.wake(each.name)
+
+    def reverter(self, writes: RequestWrites | None = None) -> Reverter:
+        """Returns what takes sources back; what it writes to the log is noted in `writes`."""
+        return Reverter(self._services.noting(writes), self._ports.forecaster)
 
     def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
         """Yields the rollout as it changes, up to and including its last status."""

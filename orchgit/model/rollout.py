@@ -128,6 +128,8 @@ class Rollout(Model):
     finished_time_ns: int = 0
     create_index: int = 0
     modify_index: int = 0
+    reason: str = ""
+    """Why a person went back to an earlier commit, in that person's words."""
 
     @property
     def was_applied(self) -> bool:

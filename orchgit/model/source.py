@@ -104,7 +104,8 @@ class SourceStatus(Model):
 
 
 class GitRef(Model):
-    """A branch, tag or note of a built-in repository: `name` is the full name of the ref."""
+    """A branch, tag or note of a built-in repository: `name` is the full name of the ref, `source`
+    is the name of the repository."""
 
     source: str
     name: str
@@ -176,8 +177,15 @@ class Source(Model):
     """Name of the built-in repository; several sources may follow one. '': the source's name."""
     ca_certificates: str = ""
     """PEM of the authorities that sign the remote's certificate; '': those of the machine."""
+    depends_on: list[str] = []
+    """Sources that must be healthy at their newest commit before one of this source is applied."""
     pause: PauseRecord = field(default_factory=PauseRecord)
     """Kept by the server: how `paused` came to be what it is."""
     status: SourceStatus = field(default_factory=SourceStatus)
     create_index: int = 0
     modify_index: int = 0
+
+    @property
+    def repository_name(self) -> str:
+        """The name of the source's mirror, and of its built-in repository."""
+        return self.repository or self.name

@@ -108,9 +108,18 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
-    Source: ("drift", "exclude", "region", "tags", "repository", "ca_certificates", "pause"),
+    Source: (
+        "drift",
+        "exclude",
+        "region",
+        "tags",
+        "repository",
+        "ca_certificates",
+        "pause",
+        "depends_on",
+    ),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
-    Rollout: ("ref",),
+    Rollout: ("reason", "ref"),
     JobOrigin: ("group_lines",),
     RolloutJob: (
         "cause",

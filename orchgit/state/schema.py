@@ -187,6 +187,12 @@ CREATE TABLE applied_jobs (
 CREATE INDEX applied_jobs_by_source ON applied_jobs (source);
 """
 
+_REPOSITORIES = """
+ALTER TABLE sources ADD COLUMN repository TEXT NOT NULL DEFAULT '';
+UPDATE sources SET repository = name;
+CREATE INDEX sources_by_repository ON sources (repository);
+"""
+
 _DRIFTED_JOBS = """
 CREATE TABLE drifted_jobs (
     id TEXT PRIMARY KEY, namespace TEXT NOT NULL, job_id TEXT NOT NULL, source TEXT NOT NULL,
@@ -204,7 +210,7 @@ CREATE INDEX held_versions_by_source ON held_versions (source);
 
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
-    *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS, _HELD_VERSIONS),
+    *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS, _HELD_VERSIONS, _REPOSITORIES),
 )
 
 TABLES = (

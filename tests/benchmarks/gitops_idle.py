@@ -19,6 +19,7 @@ from typing import Any
 
 from tests.benchmarks.report import print_figure
 from tests.support.git_repos import WorkTree, batch_job
+from tests.support.git_servers import GitHttpServer
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 from tests.support.pacing import pause
 from tests.support.polling import until
@@ -44,7 +45,6 @@ def run(arguments: argparse.Namespace) -> bool:
 
 def serve_repositories(root: Path, pipe: Connection) -> None:
     """A git server of its own process; each message asks how many listings there were so far."""
-    from tests.support.git_servers import GitHttpServer
 
     async def serve() -> None:
         async with GitHttpServer(root).running() as server:

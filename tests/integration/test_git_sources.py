@@ -1,16 +1,11 @@
 """Sources that are followed: over file, HTTP and ssh, by webhook and by watching a path."""
 
 import asyncio
-import contextlib
-import getpass
 import hashlib
 import hmac
 import json
-import os
 import shutil
-import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import httpx
@@ -20,8 +15,8 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
 from orchgit.gitops.git.limits import GitLimits
 from tests.support.git_repos import WorkTree, batch_job
+from tests.support.git_servers import ssh_server
 from tests.support.gitops_rig import GitopsRig, gitops_rig
-from tests.support.ports import free_ports
 
 Body = Callable[[GitopsRig, WorkTree], Awaitable[None]]
 LONG_NS = 3_600_000_000_000
@@ -169,7 +164,7 @@ def test_refused_commit_is_recorded_once_and_the_next_one_is_applied(tmp_path: P
         await follow(rig, work.path)
         bad = work.commit({"web.hcl": "job {"})
         for _ in range(3):
-            rig.gitops.wake("demo", "poll")
+            rig.gitops.wake("demo", "webhook")
             await rig.until(lambda: rig.source().status.seen_commit == bad)
         refused = [each for each in rig.rollouts() if each.commit.id == bad]
         assert len(refused) == 1
@@ -409,66 +404,24 @@ def test_commit_in_a_watched_local_path_is_applied(tmp_path: Path) -> None:
     with_rig(tmp_path, body)
 
 
-def make_keys(directory: Path) -> None:
-    directory.mkdir()
-    for name in ("host", "user"):
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", directory / name], check=True
-        )
-
-
-@asynccontextmanager
-async def sshd(directory: Path) -> AsyncIterator[tuple[int, GitCredential]]:
-    """A real sshd on loopback with its own keys, for this user only."""
-    make_keys(directory)
-    (port,) = free_ports(1)
-    shutil.copy(directory / "user.pub", directory / "authorized")
-    host_key = " ".join((directory / "host.pub").read_text().split()[:2])
-    (directory / "known").write_text(f"[127.0.0.1]:{port} {host_key}\n")
-    (directory / "config").write_text(
-        f"Port {port}\nListenAddress 127.0.0.1\nHostKey {directory}/host\n"
-        f"AuthorizedKeysFile {directory}/authorized\nStrictModes no\nUsePAM no\n"
-        f"PidFile {directory}/pid\nPermitRootLogin yes\nPasswordAuthentication no\n"
-    )
-    if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(exist_ok=True)
-    process = await asyncio.create_subprocess_exec(
-        "/usr/sbin/sshd", "-D", "-e", "-f", str(directory / "config"),
-        stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    assert process.stderr is not None
-    try:
-        async with asyncio.timeout(10):
-            while b"Server listening" not in await process.stderr.readline():
-                assert process.returncode is None
-        yield (
-            port,
-            GitCredential(
-                "ssh://127.0.0.1",
-                ssh_key_file=str(directory / "user"),
-                ssh_known_hosts_file=str(directory / "known"),
-                sources=["demo"],
-            ),
-        )
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await process.communicate()
-
-
 @pytest.mark.skipif(not Path("/usr/sbin/sshd").exists(), reason="no sshd on this machine")
 def test_source_is_fetched_over_ssh_from_a_known_host(tmp_path: Path) -> None:
     async def run() -> None:
         work = WorkTree(tmp_path / "upstream")
         commit = work.commit({"web.hcl": batch_job("web")})
-        async with sshd(tmp_path / "ssh") as (port, credential):
-            stranger = GitCredential(credential.origin, ssh_key_file=credential.ssh_key_file,
-                ssh_known_hosts_file="/dev/null", sources=["demo"])  # fmt: skip
-            config = GitopsConfig(credentials={"key": credential, "stranger": stranger})
+        async with ssh_server(tmp_path / "ssh") as server:
+            origin, key = f"ssh://127.0.0.1:{server.port}", str(server.user_key)
+            known = GitCredential(
+                origin, ssh_key_file=key, ssh_known_hosts=server.known_hosts, sources=["demo"]
+            )
+            stranger = GitCredential(
+                origin, ssh_key_file=key, ssh_known_hosts_file="/dev/null", sources=["demo"]
+            )
+            config = GitopsConfig(credentials={"key": known, "stranger": stranger})
             async with gitops_rig(tmp_path / "data", config) as rig:
-                url = f"ssh://{getpass.getuser()}@127.0.0.1:{port}{work.path}"
+                url = server.url(work.path)
                 await follow(rig, url, credential="stranger")
-                assert "Host key verification failed" in rig.source().status.last_error
+                assert "is not among the known hosts" in rig.source().status.last_error
                 await follow(rig, url, credential="key")
                 assert rig.source().status.applied_commit == commit, rig.source().status
 

@@ -17,6 +17,7 @@ from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import ApplyStage, PutServer, RecordProgress, UpsertEvaluations
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.pauses import pause_source, resume_source
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 from orchgit.services.jobs.register import register_job
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_cluster import gitops_cluster
@@ -73,7 +74,12 @@ def run(tmp_path: Path, test: Callable[[Staged], Coroutine[None, None, None]]) -
     asyncio.run(running())
 
 
-CHAIN = {
+def service(name: str, text: str = "1") -> str:
+    """A service that asks for no allocations."""
+    return batch_job(name, text=text).replace('  type = "batch"\n', "")
+
+
+CHAIN: dict[str, str | bytes | None] = {
     "orchgit.hcl": 'job "b" { depends_on = ["a"] }\njob "c" { depends_on = ["b"] }\n',
     "a.nomad": batch_job("a"),
     "b.nomad": batch_job("b"),
@@ -184,6 +190,18 @@ def test_dependency_that_a_person_changes_is_judged_as_it_runs(tmp_path: Path) -
     run(tmp_path, test)
 
 
+def test_hook_that_a_person_stops_is_not_complete(tmp_path: Path) -> None:
+    async def test(demo: Staged) -> None:
+        commit = await demo.push({**CHAIN, "a.nomad": batch_job("a", count=1)})
+        await deregister_job(demo.rig.context, "default", "a", DeregisterOptions())
+        skipped = await demo.until_job(commit, "b", "skipped")
+        assert skipped.description == (
+            "not applied: a (complete) failed: stopped before its work was complete"
+        )
+
+    run(tmp_path, test)
+
+
 def test_paused_source_applies_no_further_stage_until_it_is_resumed(tmp_path: Path) -> None:
     async def test(demo: Staged) -> None:
         commit = await demo.push(CHAIN)
@@ -266,6 +284,25 @@ def test_stale_stage_and_stale_progress_are_refused(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_job_that_waits_or_was_skipped_is_no_drift(tmp_path: Path) -> None:
+    async def test(demo: Staged) -> None:
+        def drifted() -> set[str]:
+            with demo.rig.context.snapshot() as snapshot:
+                return {each.job_id for each in snapshot.drifted_jobs.all("demo")}
+
+        await demo.push({"old.nomad": batch_job("old"), "b.nomad": service("b")})
+        commit = await demo.push({**CHAIN, "b.nomad": service("b", "2"), "old.nomad": None})
+        await demo.until_job(commit, "b", "waiting")
+        job = demo.rig.job("a")
+        assert job is not None
+        await register_job(demo.rig.context, replace(job, priority=90))
+        await demo.rig.until(lambda: drifted() == {"a"})
+        await demo.evaluate("a", EvalStatus.FAILED)
+        assert drifted() == {"a"}
+
+    run(tmp_path, test)
+
+
 def test_batch_job_that_waits_is_not_recorded_as_run(tmp_path: Path) -> None:
     async def test(demo: Staged) -> None:
         await demo.push(CHAIN)
@@ -296,6 +333,7 @@ def test_new_leader_applies_what_is_left_and_earlier_versions_refuse_stages(tmp_
             for member in cluster.members:
                 record = ServerRecord(member.raft, command_version=COMMAND_VERSION)
                 await leader.rig.state.propose(PutServer(server=record))
+            leader = await cluster.leader()
             answer = await work.push(leader.rig.url("demo"), "detach")
             assert answer.returncode == 0, answer.output
             await cluster.caught_up()

@@ -10,7 +10,9 @@ import pytest
 
 from orchgit.errors import InvalidInputError, NotAllowedError
 from orchgit.gitops.config import GitopsConfig
-from orchgit.gitops.git.credentials import GitCredential, login_environment
+from orchgit.gitops.git.credentials import GitCredential
+from orchgit.gitops.git.remotes import Remote
+from orchgit.gitops.git.text_files import TextFiles
 from orchgit.gitops.git.urls import parse_url
 from orchgit.gitops.sources.access import check_access, credential_of, opened_url
 from orchgit.model.source import Source
@@ -168,15 +170,19 @@ def test_built_in_source_has_no_url_and_no_credential() -> None:
             check_access(GitopsConfig(), source, "s1")
 
 
-def test_git_is_limited_to_the_protocol_of_the_url() -> None:
-    for url in ("https://example.org/x", "ssh://example.org/x", "/srv/x"):
-        parsed = parse_url(url)
-        assert login_environment(parsed, None)["GIT_ALLOW_PROTOCOL"] == parsed.protocol
+def environment(url: str, directory: Path) -> dict[str, str]:
+    return Remote(parse_url(url)).environment(TextFiles(directory), 30)
 
 
-def test_ssh_without_a_credential_uses_no_key_of_the_servers_user() -> None:
-    command = login_environment(parse_url("git@example.org:x"), None)["GIT_SSH_COMMAND"]
-    for setting in ("-F none", "IdentityAgent=none", "IdentityFile=none"):
+def test_git_is_limited_to_the_protocol_of_the_url(tmp_path: Path) -> None:
+    for url in ("https://example.org/x", "ssh://example.org/x", "git://example.org/x", "/srv/x"):
+        allowed = environment(url, tmp_path)["GIT_ALLOW_PROTOCOL"]
+        assert allowed == parse_url(url).protocol
+
+
+def test_ssh_without_a_credential_uses_no_key_of_the_servers_user(tmp_path: Path) -> None:
+    command = environment("git@example.org:x", tmp_path)["GIT_SSH_COMMAND"]
+    for setting in ("-F none", "IdentityAgent=none", "IdentityFile=none", "File=/dev/null"):
         assert setting in command
 
 

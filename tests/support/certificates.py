@@ -31,14 +31,17 @@ class Authority:
         )
         self.file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, directory: Path, *addresses: str, role: str = "server") -> TlsFiles:
-        """A new key, and a certificate that names these addresses and the role in `global`."""
+    def issue(
+        self, directory: Path, *addresses: str, role: str = "server", hours: float = 1
+    ) -> TlsFiles:
+        """A new key, and a certificate that names these addresses and the role in `global`. It
+        is valid for `hours` from now, or was until then."""
         directory.mkdir(parents=True, exist_ok=True)
         key = ec.generate_private_key(ec.SECP256R1())
         names: list[x509.GeneralName] = [x509.DNSName(f"{role}.global.orchgit")]
         names += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
         certificate = (
-            _builder(_name("server"), self._name, key.public_key())
+            _builder(_name("server"), self._name, key.public_key(), hours)
             .add_extension(x509.SubjectAlternativeName(names), critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -64,7 +67,7 @@ def _name(text: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, hours: float = 1
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -73,6 +76,6 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
+        .not_valid_before(now - timedelta(hours=2))
+        .not_valid_after(now + timedelta(hours=hours))
     )

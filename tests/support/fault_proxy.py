@@ -40,6 +40,8 @@ class Faults:
     bytes_per_s: float = 0.0
     """0: no limit."""
     blocked: bool = False
+    cut_after_bytes: int = 0
+    """The connection is reset once it carried so many bytes; 0: never."""
 
 
 CLEAN = Faults()
@@ -174,6 +176,7 @@ class _Stream:
         self._held_bytes = 0
         self._changed = asyncio.Event()
         self._due_s = 0.0
+        self._carried_bytes = 0
 
     async def read(self) -> None:
         loop = asyncio.get_running_loop()
@@ -208,6 +211,10 @@ class _Stream:
                 return
             if self._way.faults.bytes_per_s:
                 await pause(len(data) / self._way.faults.bytes_per_s, "the way is slow")
+            self._carried_bytes += len(data)
+            cut_after = self._way.faults.cut_after_bytes
+            if cut_after and self._carried_bytes > cut_after:
+                raise ConnectionResetError("a fault")
             await loop.sock_sendall(self._sink, data)
             self._held_bytes -= len(data)
             self._changed.set()

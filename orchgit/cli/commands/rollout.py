@@ -8,13 +8,12 @@ import click
 import msgspec
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.commands.going_back import revert
 from orchgit.cli.options import (
     connected,
-    detach_option,
     formatted,
     option,
     verbose_option,
-    yes_option,
 )
 from orchgit.cli.printing.output import (
     ago,
@@ -132,24 +131,7 @@ def watch(
     raise SystemExit(code)
 
 
-@rollout.command("revert")
-@click.argument("identifier")
-@detach_option
-@yes_option
-@connected
-def revert(client: ApiClient, identifier: str, detach: bool, yes: bool) -> None:
-    """Revert a rollout: run the jobs of the commit before it.
-
-    The reverted commit is not applied again by itself.
-    """
-    bad = client.get(f"/v1/gitops/rollout/{identifier}")
-    question = f"Revert commit {short(bad['Commit']['ID'])} ({bad['Commit']['Subject']})?"
-    if not yes and not click.confirm(question):
-        return
-    answer = client.post(f"/v1/gitops/rollout/{bad['ID']}/revert")
-    click.echo(f"Reverting commit {short(bad['Commit']['ID'])} in rollout {short(answer['ID'])}...")
-    if not detach:
-        raise SystemExit(follow(client, answer["ID"]))
+rollout.add_command(revert)
 
 
 def newest_id(client: ApiClient) -> str:
@@ -165,14 +147,6 @@ def took(data: dict[str, Any]) -> str:
     if not data.get("FinishedTime"):
         return "-"
     return duration(data["FinishedTime"] - data["CreateTime"])
-
-
-def follow(client: ApiClient, rollout_id: str) -> int:
-    """Shows how a rollout goes until its end; returns the exit code, 0 for healthy."""
-    # Imported here and above: other commands need none of its modules, and should start fast.
-    from orchgit.cli.rollout_watching import RolloutWatch
-
-    return RolloutWatch(client).follow(rollout_id)
 
 
 def _action(job: dict[str, Any]) -> str:
@@ -215,6 +189,7 @@ def show(data: dict[str, Any], verbose: bool) -> None:
             ("Subject", plain(commit["Subject"])),
             ("Trigger", data["Trigger"]),
             ("Reverts", short(data.get("Reverts") or "", verbose)),
+            ("Reason", plain(data.get("Reason") or "")),
             ("Status", styled(data["Status"])),
             ("Description", plain(data["StatusDescription"])),
             ("Started", ago(data["CreateTime"])),

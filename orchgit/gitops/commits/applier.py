@@ -73,7 +73,7 @@ def applied_jobs(
     """Returns the jobs of the applied commit, from the cache if it has them. None are known where
     this server lacks the commit."""
     applied, known = source.status.applied_commit, cache.commit_jobs
-    if known is not None and known.commit_id == applied:
+    if known is not None and known.is_applied(source):
         return known.jobs
     if not applied or not repository.has_commit(applied):
         return {}
@@ -98,6 +98,11 @@ class CommitApplier:
         if source is None:
             raise NotFoundError(f"cannot find source {name!r}: it was deleted")
         return source
+
+    def sources_of(self, repository: str) -> list[Source]:
+        """Returns the sources of a repository as they are stored now, by name."""
+        with self._context.snapshot() as snapshot:
+            return snapshot.sources.of_repository(repository)
 
     def applied_ref(self, source: Source) -> str:
         """Returns the full name of the ref at which the source's applied commit was found; '' if

@@ -16,7 +16,7 @@ def refusal_of_move(source: Source, wanted: ResolvedRef, applied_ref: str, desce
     tagged on branches of their own.
     """
     applied = source.status.applied_commit
-    if descends or source.allow_rewind or not applied:
+    if source.allow_rewind or not applied:
         return ""
     allow = f"`orchgit source set {source.name} -allow-rewind` accepts it"
     if source.ref.startswith(SEMVER):
@@ -28,6 +28,8 @@ def refusal_of_move(source: Source, wanted: ResolvedRef, applied_ref: str, desce
                 f"cannot go back from tag {_short(applied_ref)} to {_short(wanted.name)}, which is "
                 f"the newest in {source.ref!r} now: was the newer tag removed? {allow}"
             )
+    if descends:
+        return ""
     if wanted.name == applied_ref and wanted.name.startswith(_TAGS):
         return (
             f"cannot apply commit {wanted.commit_id[:12]} of source {source.name!r}: tag "

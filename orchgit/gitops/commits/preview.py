@@ -101,14 +101,14 @@ class Previewer:
         may plan for `FIT_BUDGET_S`, else as long as for a push."""
         source = self.services.applier.source(source_name)
         cache = self.services.caches.of(source_name)
-        repository = self.services.mirrors.get(source_name).open()
+        repository = self.services.mirror_of(source_name).open()
         before = await asyncio.to_thread(applied_jobs, repository, source, cache)
         read = replace(await self._read(files, source), applied_jobs=before)
         plan = await self.services.applier.plan(read, source_name, cache)
         if plan.problems:
-            return _preview_of(plan, None)
+            return preview_of(plan, None)
         budget_s = FIT_BUDGET_S if fit else None
-        return _preview_of(plan, await self.forecaster.forecast(plan, budget_s))
+        return preview_of(plan, await self.forecaster.forecast(plan, budget_s))
 
     async def between(
         self, source_name: str, old_files: Mapping[str, bytes], new_files: Mapping[str, bytes]
@@ -119,15 +119,15 @@ class Previewer:
         old = await self._read(old_files, source)
         new = await self._read(new_files, source)
         plan = await self.services.applier.plan_between(source, old.discovery, new.discovery)
-        return _preview_of(plan, None)
+        return preview_of(plan, None)
 
     async def _read(self, files: Mapping[str, bytes], source: Source) -> ReadCommit:
         limits = self.services.git.limits
         size = sum(len(content) for content in files.values())
-        if size > limits.max_push_bytes:
+        if size > limits.max_preview_bytes:
             raise TooLargeError(
-                f"cannot preview {size} bytes of files: the limit max_push_bytes is "
-                f"{limits.max_push_bytes}"
+                f"cannot preview {size} bytes of files: the limit max_preview_bytes is "
+                f"{limits.max_preview_bytes}"
             )
         tree = MemoryTree(files, limits)
         discoverer = self.services.caches.of(source.name).discoverer
@@ -135,7 +135,8 @@ class Previewer:
         return ReadCommit(CommitInfo(Commit(), "", "", ()), tree, discovery)
 
 
-def _preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
+def preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
+    """Returns a plan as people see it; the forecast is None where the scheduler was not asked."""
     return Preview(
         source=plan.source.name,
         applied_commit=plan.source.status.applied_commit,

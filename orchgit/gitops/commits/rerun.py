@@ -122,9 +122,9 @@ class Rerunner:
     ) -> AsyncIterator[tuple[ReadCommit, Source, SourceCache]]:
         """Reads the applied commit, and keeps other commits of the source away meanwhile."""
         applier = self.services.applier
-        applier.source(source_name)
-        mirror, cache = self.services.mirrors.get(source_name), self.services.caches.of(source_name)
-        await self.services.synchronizer.wait_until_current(source_name)
+        mirror = self.services.mirror_of(source_name)
+        cache = self.services.caches.of(source_name)
+        await self.services.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
             source = applier.source(source_name)
             commit_id = source.status.applied_commit

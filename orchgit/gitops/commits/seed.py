@@ -30,9 +30,10 @@ class Seeder:
         source = applier.source(name)
         if source.kind != SourceKind.BUILTIN:
             raise InvalidInputError(f"cannot seed source {name!r}: it is not built in")
-        mirror, cache = self.services.mirrors.get(name), self.services.caches.of(name)
+        repository_name = source.repository_name
+        mirror, cache = self.services.mirrors.get(repository_name), self.services.caches.of(name)
         async with mirror.lock:
-            if self.services.synchronizer.refs(name):
+            if self.services.synchronizer.refs(repository_name):
                 return None
             repository = mirror.open()
             author = Commit(author="orchgit", email="orchgit@localhost", time_ns=context.now_ns())
@@ -41,7 +42,7 @@ class Seeder:
             plan = await applier.plan(read, name, cache)
             if plan.problems:
                 raise InvalidInputError(f"cannot seed {name!r}:\n" + "\n".join(plan.problems))
-            await self.services.quorum.hold(name, [commit_id])
+            await self.services.quorum.hold(repository_name, [commit_id])
             move = RefMove(full_ref(source.ref), "", commit_id)
             rollout = await applier.apply(read, plan, Trigger("push"), cache, [move])
             await self.services.synchronizer.sync_refs_locked(mirror)

@@ -8,7 +8,7 @@ from orchgit.gitops.commits.applier import CommitApplier
 from orchgit.gitops.commits.source_cache import SourceCaches
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.maintenance import Maintenance
-from orchgit.gitops.mirrors.mirror import MirrorStore
+from orchgit.gitops.mirrors.mirror import Mirror, MirrorStore
 from orchgit.gitops.mirrors.quorum import ObjectQuorum
 from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.replication.proposal import RequestWrites
@@ -33,6 +33,11 @@ class CommitServices:
     caches: SourceCaches
     synchronizer: MirrorSynchronizer
     maintenance: Maintenance
+
+    def mirror_of(self, source_name: str) -> Mirror:
+        """Returns the mirror of a stored source, which it may share with others. Raises
+        NotFoundError if there is no such source."""
+        return self.mirrors.get(self.applier.source(source_name).repository_name)
 
     def noting(self, writes: RequestWrites | None) -> CommitServices:
         """Returns services that note in `writes` whether they wrote to the log."""

@@ -65,8 +65,8 @@ class StageRunner:
 
     async def _apply(self, source_name: str) -> None:
         services, applier = self._services, self._services.applier
-        await services.synchronizer.wait_until_current(source_name)
-        mirror, cache = services.mirrors.get(source_name), services.caches.of(source_name)
+        mirror, cache = services.mirror_of(source_name), services.caches.of(source_name)
+        await services.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
             rollout, stage = self._open_stage(source_name)
             if rollout is None or stage is None:

@@ -19,6 +19,7 @@ from orchgit.gitops.drift.adoption import (
     patch_of,
     unexplained,
 )
+from orchgit.gitops.drift.comparison import AUTO_REVERT, SETTINGS
 from orchgit.gitops.drift.healer import TRIGGER
 from orchgit.gitops.mirrors.rules import full_ref
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
@@ -61,8 +62,9 @@ class Adopter:
         source = self.services.applier.source(source_name)
         with self.services.context.snapshot() as snapshot:
             drifts = snapshot.drifted_jobs.all(source_name)
-        await self.services.synchronizer.wait_until_current(source_name)
-        async with self.services.mirrors.get(source_name).lock:
+        mirror = self.services.mirror_of(source_name)
+        await self.services.synchronizer.wait_until_current(mirror.name)
+        async with mirror.lock:
             edits = await self._edits(source, drifts)
         left_out = [f"# {key[1]}: {why}\n" for key, why in sorted(edits.notes.items())]
         return "".join(left_out) + patch_of(edits.before, edits.after)
@@ -71,21 +73,21 @@ class Adopter:
         """Commits the edits to the branch of a built-in repository and applies the commit, which
         changes no other job. Returns why some of the jobs were not adopted."""
         services, applier = self.services, self.services.applier
-        mirror, cache = services.mirrors.get(source_name), services.caches.of(source_name)
-        await services.synchronizer.wait_until_current(source_name)
+        mirror, cache = services.mirror_of(source_name), services.caches.of(source_name)
+        await services.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
             source = applier.source(source_name)
             if source.paused or source.drift.action != DriftAction.ADOPT:
                 return {}
             ref, applied = full_ref(source.ref), source.status.applied_commit
-            if services.synchronizer.refs(source_name).get(ref) != applied:
-                why = f"not adopted: {source.ref} is ahead of the applied commit {applied[:8]}"
+            if services.synchronizer.refs(mirror.name).get(ref) != applied:
+                why = f"not adopted: {source.ref} is not at the applied commit {applied[:8]}"
                 return {(each.namespace, each.job_id): why for each in drifts}
             edits = await self._edits(source, drifts)
             if not edits.adopted:
                 return edits.notes
             commit_id = await asyncio.to_thread(self._write, source, edits)
-            await services.quorum.hold(source_name, [commit_id])
+            await services.quorum.hold(mirror.name, [commit_id])
             read = await applier.read(mirror.open(), commit_id, source, cache)
             request = PlanRequest(only=frozenset(edits.adopted))
             plan = await applier.plan(read, source_name, cache, request)
@@ -100,7 +102,7 @@ class Adopter:
         """Writes the commit on top of the applied one; returns its id."""
         now_ns = self.services.context.now_ns()
         author = Commit(author="orchgit", email="orchgit@localhost", time_ns=now_ns)
-        repository = self.services.mirrors.get(source.name).open()
+        repository = self.services.mirror_of(source.name).open()
         applied = source.status.applied_commit
         message = adoption_message(list(edits.adopted.values()))
         return repository.write_commit(applied, edits.after, author, message)
@@ -108,7 +110,7 @@ class Adopter:
     async def _edits(self, source: Source, drifts: Sequence[JobDrift]) -> Edits:
         """Edits the files of the applied commit. The caller holds the mirror's lock."""
         commit_id = source.status.applied_commit
-        tree = CommitTree(self.services.mirrors.get(source.name).open(), commit_id)
+        tree = CommitTree(self.services.mirror_of(source.name).open(), commit_id)
         discoverer = self.services.caches.of(source.name).discoverer
         keys = [(each.namespace, each.job_id) for each in drifts]
         with self.services.context.snapshot() as snapshot:
@@ -162,6 +164,8 @@ def _edit_job(
     """Returns a job's file: its path, its content, and its edited content."""
     if drift.kind != DriftKind.CHANGED or wanted is None or registered is None or registered.stop:
         raise CannotAdopt("no edit of a job file says that a job is stopped, or has no file")
+    if drift.changed_via in (AUTO_REVERT, SETTINGS):
+        raise CannotAdopt("no person changed the job: a failed deployment or the settings did")
     if owner_of(registered) != source.name:
         raise CannotAdopt("the job was purged and registered anew, and has no source")
     entry = tree.entry(wanted.path)

@@ -30,8 +30,8 @@ class Healer:
         """Registers the jobs as the applied commit wants them, in one rollout, and changes nothing
         else. Returns why some of them were not healed."""
         applier = self.services.applier
-        mirror, cache = self.services.mirrors.get(source_name), self.services.caches.of(source_name)
-        await self.services.synchronizer.wait_until_current(source_name)
+        mirror, cache = self.services.mirror_of(source_name), self.services.caches.of(source_name)
+        await self.services.synchronizer.wait_until_current(mirror.name)
         async with mirror.lock:
             source = applier.source(source_name)
             if source.paused or source.drift.action != DriftAction.HEAL:

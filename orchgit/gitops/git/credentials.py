@@ -1,21 +1,23 @@
-"""Logging in at a remote repository: what a credential is, and how git is given it."""
+"""Logging in at a remote repository: what a credential is, and which origin it belongs to."""
 
 from __future__ import annotations
 
-import base64
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from orchgit.errors import SourceError
-from orchgit.gitops.git.urls import RepositoryUrl
+from orchgit.errors import InvalidInputError, SourceError
+from orchgit.gitops.git.certificates import check_certificates
+from orchgit.gitops.git.urls import RepositoryUrl, check_proxy, origin_of
 
 
 @dataclass(frozen=True, slots=True)
 class GitCredential:
-    """How to log in at one origin, `https://host[:port]` or `ssh://host`.
+    """How to log in at one origin, `https://host[:port]` or `ssh://host[:port]`, and reach it.
 
     It is never sent to another origin, so a source whose URL changes does not carry it along.
+    `ca_file` or `ca_pem` are the authorities that may sign the origin's certificate,
+    `client_cert_file` and `client_key_file` what this server shows, `ssh_known_hosts_file` or
+    `ssh_known_hosts` the keys of ssh hosts. `proxy`: '' is that of the configuration, 'none' none.
     `sources` and `urls` are globs of the names and URLs of the sources that may use it.
     """
 
@@ -24,44 +26,45 @@ class GitCredential:
     password: str = ""
     ssh_key_file: str = ""
     ssh_known_hosts_file: str = ""
-    sources: Sequence[str] = ()
-    urls: Sequence[str] = ()
+    sources: Sequence[str] = field(default=(), compare=False)
+    urls: Sequence[str] = field(default=(), compare=False)
+    ssh_known_hosts: str = ""
+    ca_file: str = ""
+    ca_pem: str = ""
+    client_cert_file: str = ""
+    client_key_file: str = ""
+    proxy: str = ""
 
+    def check(self, name: str) -> None:
+        """Raises InvalidInputError for settings that cannot be used; `name` is the credential's."""
+        where = f"gitops.credential {name!r}"
+        try:
+            origin_of(self.origin)
+            check_certificates(self.ca_pem)
+            if self.proxy != "none":
+                check_proxy(self.proxy)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"cannot use {where}: {error}") from error
+        if self.ca_file and self.ca_pem:
+            raise InvalidInputError(f"cannot use {where}: give either ca_file or ca_pem")
+        if self.ssh_known_hosts_file and self.ssh_known_hosts:
+            raise InvalidInputError(
+                f"cannot use {where}: give either ssh_known_hosts_file or ssh_known_hosts"
+            )
+        if bool(self.client_cert_file) != bool(self.client_key_file):
+            raise InvalidInputError(
+                f"cannot use {where}: client_cert_file and client_key_file belong together"
+            )
 
-def login_environment(url: RepositoryUrl, credential: GitCredential | None) -> dict[str, str]:
-    """Returns the environment variables by which git logs in. They allow the URL's own protocol and
-    no other. Raises SourceError for a credential of another origin. No secret gets into an argument
-    list or a file."""
-    allowed = {"GIT_ALLOW_PROTOCOL": url.protocol}
-    if url.protocol == "ssh":
-        command = _ssh_command(url, credential)
-        return {**allowed, "GIT_SSH_COMMAND": command, "GIT_SSH_VARIANT": "ssh"}
-    if credential is None or url.protocol not in ("http", "https"):
-        return allowed
-    if credential.origin.rstrip("/").lower() != url.origin.lower():
-        raise SourceError(
-            f"cannot send this source's credential to {url.origin}: it belongs to "
-            f"{credential.origin}; name another credential for the new URL"
-        )
-    pair = f"{credential.username}:{credential.password}".encode()
-    return {
-        **allowed,
-        "GIT_CONFIG_COUNT": "1",
-        "GIT_CONFIG_KEY_0": f"http.{url.origin}/.extraHeader",
-        "GIT_CONFIG_VALUE_0": f"Authorization: Basic {base64.b64encode(pair).decode()}",
-    }
-
-
-def _ssh_command(url: RepositoryUrl, credential: GitCredential | None) -> str:
-    """Returns the ssh command for git, which hands it to a shell: every part comes from the
-    server's config and is quoted. It uses no key, agent or settings of the user that runs the
-    server."""
-    options = ["-F", "none", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes"]
-    options += ["-o", "ConnectTimeout=10", "-o", "IdentityAgent=none", "-o", "IdentityFile=none"]
-    options += ["-o", "GSSAPIAuthentication=no", "-o", "HostbasedAuthentication=no"]
-    if credential is not None and credential.origin.rstrip("/").lower() == url.origin.lower():
-        if credential.ssh_key_file:
-            options += ["-i", credential.ssh_key_file]
-        if credential.ssh_known_hosts_file:
-            options += ["-o", f"UserKnownHostsFile={credential.ssh_known_hosts_file}"]
-    return shlex.join(["ssh", *options])
+    def check_origin(self, url: RepositoryUrl) -> None:
+        """Raises SourceError unless the URL is of the credential's origin."""
+        if not url.origin:
+            raise SourceError(
+                f"cannot send this source's credential over {url.protocol}://: that has no login; "
+                "use https:// or ssh://, or take the credential out of the source"
+            )
+        if origin_of(self.origin) != url.origin:
+            raise SourceError(
+                f"cannot send this source's credential to {url.origin}: it belongs to "
+                f"{self.origin}; name another credential for the new URL"
+            )

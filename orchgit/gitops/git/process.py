@@ -20,6 +20,7 @@ from pathlib import Path
 from orchgit.child import PIPE, Child, start_child
 from orchgit.errors import SourceError, TimedOutError, TooLargeError
 from orchgit.gitops.git.limits import GitLimits
+from orchgit.gitops.git.text_files import TextFiles
 from orchgit.gitops.git.urls import redact
 
 _CONFIG = """\
@@ -28,6 +29,7 @@ _CONFIG = """\
 \tfsyncMethod = fsync
 \tfsync = committed,loose-object
 \talternateRefsCommand =
+\tbigFileThreshold = 16m
 [transfer]
 \tfsckObjects = true
 \thideRefs = refs/orchgit
@@ -35,6 +37,8 @@ _CONFIG = """\
 [protocol]
 \tallow = never
 [protocol "file"]
+\tallow = always
+[protocol "git"]
 \tallow = always
 [protocol "http"]
 \tallow = always
@@ -76,6 +80,7 @@ class GitProcess:
     def __init__(self, home: Path, limits: GitLimits) -> None:
         self._home = home
         self.limits = limits
+        self.files = TextFiles(home / "remote")
 
     def prepare(self) -> None:
         """Writes the config that every child reads; its `safe.directory` allows local sources of

@@ -44,7 +44,8 @@ class RepositoryBackup:
     def wanted(self, state: StateReads) -> dict[str, frozenset[str]]:
         """Returns the objects to save by repository: what its refs point at, and the commits that a
         revert may go back to."""
-        names = {one.name for one in state.sources.all() if one.kind == SourceKind.BUILTIN}
+        found_sources = state.sources.all()
+        names = {one.repository_name for one in found_sources if one.kind == SourceKind.BUILTIN}
         names.update(state.git_refs.repositories())
         found = {name: wanted_of(state, name).objects for name in sorted(names)}
         return {name: objects for name, objects in found.items() if objects}

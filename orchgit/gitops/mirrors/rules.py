@@ -52,32 +52,36 @@ class MirrorPlan:
 
 
 def wanted_of(snapshot: StateReads, name: str) -> Wanted:
-    """Returns what the mirror of a source must have: its refs, and the commits that a revert, a
+    """Returns what the mirror of a repository must have: its refs, and the commits that a revert, a
     comparison or a push may ask for. These are the applied one, those of stored rollouts, and those
     that were reverted."""
-    source = snapshot.sources.get(name)
+    sources = snapshot.sources.of_repository(name)
     refs: dict[str, str] | None = snapshot.git_refs.of_source(name)
-    if source is None:
+    if not sources:
         return Wanted(refs, "", frozenset(snapshot.rollouts.applied_commits(name)))
-    # Commits that were fetched for an earlier source of this name do not belong to this one.
-    since_index = 0 if source.kind == SourceKind.BUILTIN else source.create_index
-    commits = snapshot.rollouts.applied_commits(name, since_index)
-    commits |= {source.status.applied_commit, *source.status.quarantined}
+    commits: set[str] = set()
+    for source in sources:
+        # Commits that were fetched for an earlier source of this name do not belong to this one.
+        since_index = 0 if source.kind == SourceKind.BUILTIN else source.create_index
+        commits |= snapshot.rollouts.applied_commits(source.name, since_index)
+        commits |= {source.status.applied_commit, *source.status.quarantined}
     commits.discard("")
-    if source.kind != SourceKind.BUILTIN:
+    first = next((source for source in sources if source.name == name), sources[0])
+    if first.kind != SourceKind.BUILTIN:
         # A fetched repository goes with its source; a built-in one stays.
-        identity = f"{source.kind} {source.create_index}"
+        identity = f"{first.kind} {first.create_index}"
         return Wanted(None, "", frozenset(commits), identity)
-    if not refs and source.status.applied_commit:
+    if not refs and any(source.status.applied_commit for source in sources):
         refs = None
-    ref = full_ref(source.ref)
-    head = ref if ref.startswith("refs/heads/") else ""
-    return Wanted(refs, head, frozenset(commits), source.kind)
+    followed = (full_ref(source.ref) for source in (first, *sources))
+    head = next((ref for ref in followed if ref.startswith("refs/heads/")), "")
+    return Wanted(refs, head, frozenset(commits), first.kind)
 
 
 def full_ref(ref: str) -> str:
     """Returns the full name of a built-in repository's branch; a remote lists its own refs."""
-    return ref if ref.startswith("refs/") or is_commit_id(ref) else f"refs/heads/{ref}"
+    is_full = ref.startswith(("refs/", SEMVER)) or is_commit_id(ref)
+    return ref if is_full else f"refs/heads/{ref}"
 
 
 def followed_ref(source: Source, names: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 
@@ -59,10 +59,18 @@ class _Progress:
     objects_came: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass(frozen=True, slots=True)
+class _Follower:
+    """The task that follows one mirror, and the sources whose mirror it is."""
+
+    sources: tuple[str, ...]
+    task: asyncio.Task[None]
+
+
 class MirrorSynchronizer:
     """Synchronizes the mirrors of one server, leader or follower, while `run` runs.
 
-    `caught_up` is called with a source's name when objects came that had been missing.
+    `caught_up` is called with a repository's name when objects came that had been missing.
     """
 
     def __init__(
@@ -80,7 +88,7 @@ class MirrorSynchronizer:
         self._exchange = exchange
         self._random = random
         self._caught_up = caught_up
-        self._followers: dict[str, asyncio.Task[None]] = {}
+        self._followers: dict[str, _Follower] = {}
         self._progress: defaultdict[str, _Progress] = defaultdict(_Progress)
 
     @property
@@ -101,27 +109,34 @@ class MirrorSynchronizer:
             while True:
                 with self._context.snapshot() as snapshot:
                     index = snapshot.index
-                    names = {source.name for source in snapshot.sources.all()}
-                    names.update(snapshot.git_refs.repositories())
-                self._match(names)
+                    repositories = snapshot.sources.by_repository()
+                    for name in snapshot.git_refs.repositories():
+                        repositories.setdefault(name, [])
+                self._match(repositories)
                 await self._context.state.store.watch.wait(("sources",), index, _IDLE_WAIT_S)
         finally:
-            followers = list(self._followers.values())
+            followers = [follower.task for follower in self._followers.values()]
             self._followers.clear()
             for task in followers:
                 task.cancel()
             await asyncio.gather(*followers, return_exceptions=True)
 
-    def _match(self, names: set[str]) -> None:
-        for name in names - self._followers.keys():
-            task = asyncio.create_task(self._follow(name), name=f"mirror {name}")
-            self._followers[name] = task
-        for name in self._followers.keys() - names:
-            self._followers.pop(name).cancel()
+    def _match(self, repositories: Mapping[str, Sequence[str]]) -> None:
+        for name, sources in repositories.items():
+            known = self._followers.get(name)
+            if known is not None and known.sources == tuple(sources):
+                continue
+            if known is not None:
+                known.task.cancel()
+            following = self._follow(name, _targets(name, sources))
+            task = asyncio.create_task(following, name=f"mirror {name}")
+            self._followers[name] = _Follower(tuple(sources), task)
+        for name in self._followers.keys() - repositories.keys():
+            self._followers.pop(name).task.cancel()
             self._progress.pop(name, None)
 
-    async def _follow(self, name: str) -> None:
-        """Follows one mirror until cancelled.
+    async def _follow(self, name: str, targets: tuple[str, ...]) -> None:
+        """Follows one mirror until cancelled. A change of `targets` may change what it must have.
 
         Objects that a server may have which does not answer are asked for every few seconds.
         Objects that no server has are logged once, and asked for ever more rarely.
@@ -138,15 +153,17 @@ class MirrorSynchronizer:
             if lost is not None:
                 spread = self._random.random()
                 pause_s = backoff_s(failures, FIRST_BACKOFF_S, MAX_LOST_BACKOFF_S, spread)
-                await self._until_worth_asking(name, lost, index, pause_s)
+                await self._until_worth_asking(name, lost, (*targets, "servers"), index, pause_s)
             else:
                 spread = self._random.random()
                 retry_s = backoff_s(failures, FIRST_BACKOFF_S, MAX_BACKOFF_S, spread)
                 pause_s = retry_s if error else _IDLE_WAIT_S
-                await self._context.state.store.watch.wait(_targets(name), index, pause_s)
+                await self._context.state.store.watch.wait(targets, index, pause_s)
             failures = failures + 1 if error else 0
 
-    async def _until_worth_asking(self, name: str, lost: _Lost, index: int, pause_s: float) -> None:
+    async def _until_worth_asking(
+        self, name: str, lost: _Lost, targets: tuple[str, ...], index: int, pause_s: float
+    ) -> None:
         """Waits `pause_s`, or until asking for the lost objects may succeed: other objects are
         lacking, the servers changed, or a push or commit may have brought them to one."""
         clock, watch = self._context.clock, self._context.state.store.watch
@@ -154,7 +171,7 @@ class MirrorSynchronizer:
         while (left_s := began_s + pause_s - clock.monotonic_s()) > 0:
             came = self._progress[name].objects_came
             came.clear()
-            changed = watch.wait((*_targets(name), "servers"), index, min(left_s, _IDLE_WAIT_S))
+            changed = watch.wait(targets, index, min(left_s, _IDLE_WAIT_S))
             async with wait_first(changed, came.wait()):
                 pass
             with self._context.snapshot() as snapshot:
@@ -291,9 +308,9 @@ class MirrorSynchronizer:
         return self._exchange.pack(source, wants, haves)
 
 
-def _targets(name: str) -> tuple[str, str]:
+def _targets(name: str, sources: Sequence[str]) -> tuple[str, ...]:
     """Returns the rows whose change may change which objects a mirror must have."""
-    return target("sources", name), target("git_refs", name)
+    return (*(target("sources", source) for source in sources), target("git_refs", name))
 
 
 def _move_refs(mirror: Mirror, wanted: Wanted, held: frozenset[str]) -> None:

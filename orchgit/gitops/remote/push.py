@@ -1,26 +1,29 @@
 """A push to the built-in remote: its objects received, its plan shown, its log entry proposed.
 
 A majority of the servers has the objects on disk before the log names them. Then one log entry
-moves the branch and registers the jobs, and the refs of every server's mirror follow the log.
+for each source that follows the branch registers its jobs, the first of them moves the branch, and
+the refs of every server's mirror follow the log.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import structlog
 
 from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.gitops.commits.applier import ReadCommit
+from orchgit.gitops.commits.descent import refusal_of_move
 from orchgit.gitops.commits.forecast import Forecaster
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.git.quarantine import Quarantine
+from orchgit.gitops.git.refs import SEMVER, ResolvedRef
 from orchgit.gitops.git.repository import Repository
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.quorum import Say
-from orchgit.gitops.mirrors.rules import full_ref, shown_refs
+from orchgit.gitops.mirrors.rules import followed_ref, full_ref, shown_refs
 from orchgit.gitops.remote.push_options import read_push_options
 from orchgit.gitops.remote.push_text import plan_lines, problem_lines
 from orchgit.gitops.remote.receive_protocol import (
@@ -49,19 +52,22 @@ class Pusher:
 @dataclass(frozen=True, slots=True)
 class PushResult:
     """`refusals` are pairs of a ref and why it was refused, or '', in the order of the commands.
-    `unpack_error`: why the objects were not received, or ''."""
+    `unpack_error`: why the objects were not received, or ''. There is a rollout for each source
+    of the repository that the push changed."""
 
     refusals: Sequence[tuple[str, str]]
     unpack_error: str = ""
-    rollout: Rollout | None = None
+    rollouts: tuple[Rollout, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PushReceiver:
-    """Receives the pushes of one server, one at a time for each repository."""
+    """Receives the pushes of one server, one at a time for each repository. `wake` makes the loop
+    of a source check it."""
 
     services: CommitServices
     forecaster: Forecaster
+    wake: Callable[[str], None]
 
     async def receive(
         self, mirror: Mirror, request: PushRequest, pack: AsyncIterator[bytes], pusher: Pusher
@@ -81,7 +87,7 @@ class PushReceiver:
                 if request.has_pack:
                     await quarantine.receive(pack)
                 objects = _PushedObjects(self.services, mirror, quarantine, request, pusher)
-                push = _Push(self.services, self.forecaster, objects, pusher, options.dry_run)
+                push = _Push(self, objects, pusher, options.dry_run)
                 return await push.run(request)
             except OrchgitError as error:
                 refusals = [(command.ref, "not received") for command in request.commands]
@@ -136,6 +142,29 @@ class _PushedObjects:
             raise
 
 
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The pushed commit, read and planned for one source."""
+
+    source: Source
+    read: ReadCommit
+    plan: CommitPlan
+
+
+def _defined_twice(planned: _Planned, others: Sequence[_Planned]) -> Iterable[str]:
+    """Yields a problem for each job that sources of one repository both define: the entry of the
+    first would be in the way of the second's."""
+    for key, desired in planned.read.discovery.jobs.items():
+        for other in others:
+            known = other.read.discovery.jobs.get(key)
+            if known is not None:
+                yield (
+                    f"{desired.path}:{desired.line}:1: job {key[1]!r} is also that of source "
+                    f"{other.source.name!r} ({known.path}:{known.line}); give the sources other "
+                    "paths or namespaces"
+                )
+
+
 class _Push:
     """One push whose objects are received: judges each ref and carries it out.
 
@@ -144,39 +173,36 @@ class _Push:
     """
 
     def __init__(
-        self,
-        services: CommitServices,
-        forecaster: Forecaster,
-        objects: _PushedObjects,
-        pusher: Pusher,
-        dry_run: bool,
+        self, receiver: PushReceiver, objects: _PushedObjects, pusher: Pusher, dry_run: bool
     ) -> None:
-        self._services = services
-        self._forecaster = forecaster
+        self._services = receiver.services
+        self._forecaster = receiver.forecaster
+        self._wake = receiver.wake
         self._objects = objects
         self._trigger = Trigger("push", pusher.name)
         self._say = pusher.say
         self._dry_run = dry_run
-        self._rollout: Rollout | None = None
+        self._rollouts: list[Rollout] = []
         self._refs: dict[str, str] = {}
         self._moves: list[RefMove] = []
 
     async def run(self, request: PushRequest) -> PushResult:
-        """Carries out the commands: first that of the followed branch, then deletions."""
+        """Carries out the commands: first those of followed refs, then deletions."""
         mirror, synchronizer = self._objects.mirror, self._services.synchronizer
-        source = self._services.applier.source(mirror.name)
+        sources = self._services.applier.sources_of(mirror.name)
         repository = await self._objects.open()
         missing = await synchronizer.sync_refs_locked(mirror)
         self._refs = synchronizer.refs(mirror.name)
-        followed = full_ref(source.ref)
-        commands = sorted(request.commands, key=lambda c: (c.ref != followed, not c.is_delete))
+        followed = {followed_ref(source, self._refs) for source in sources}
+        commands = sorted(request.commands, key=lambda c: (c.ref not in followed, not c.is_delete))
         max_refs = self._services.git.limits.max_refs
         refusals = {}
         for command in commands:
             shown = shown_refs(self._refs, missing)
             why = check_command(command, shown) or check_room(command, self._refs, max_refs)
-            if not why and command.ref == followed:
-                why = await self._push_followed_branch(command, source, repository)
+            followers = [each for each in sources if self._concerns(command, each)]
+            if not why and followers:
+                why = await self._push_followed_ref(command, followers, repository)
             elif not why and self._dry_run:
                 why = _DRY_RUN
             elif not why:
@@ -185,80 +211,129 @@ class _Push:
         if self._moves:
             try:
                 await self._objects.accept()
-                await self._services.applier.move_refs(mirror.name, self._moves)
+                await self._services.applier.move_refs(sources[0].name, self._moves)
             except OrchgitError as error:
                 refusals.update({move.ref: str(error) for move in self._moves})
         try:
             await synchronizer.sync_refs_locked(mirror)
         except OrchgitError as error:
             # The log has the refs, and the mirror follows; what was applied stays applied.
-            _log.warning("cannot move refs of a mirror", source=source.name, error=str(error))
-        return PushResult(list(refusals.items()), "", self._rollout)
+            _log.warning("cannot move refs of a mirror", repository=mirror.name, error=str(error))
+        return PushResult(list(refusals.items()), "", tuple(self._rollouts))
 
-    async def _push_followed_branch(
-        self, command: RefCommand, source: Source, repository: Repository
+    def _concerns(self, command: RefCommand, source: Source) -> bool:
+        """Returns whether the source follows the command's ref: for a tag in a range of versions,
+        whether it is the newest once it is there. Deleting such a tag deploys nothing."""
+        if command.is_delete:
+            return not source.ref.startswith(SEMVER) and full_ref(source.ref) == command.ref
+        return followed_ref(source, {*self._refs, command.ref}) == command.ref
+
+    async def _push_followed_ref(
+        self, command: RefCommand, sources: Sequence[Source], repository: Repository
     ) -> str:
-        """Moves the branch that the source follows, and applies its commit. Returns why the push
-        was refused, or ''."""
+        """Moves a ref, and applies its commit for each source that follows it: all are planned
+        before any is applied. Returns why the push was refused, or ''."""
         if command.is_delete:
             return (
-                f"source {source.name} follows this branch: run `orchgit source remove "
-                f"{source.name}` first"
+                f"source {sources[0].name} follows this branch: run `orchgit source remove "
+                f"{sources[0].name}` first"
             )
-        if not repository.has_commit(command.new):
+        commit_id = repository.peel(command.new)
+        is_branch = command.ref.startswith("refs/heads/")
+        if commit_id is None or (is_branch and commit_id != command.new):
             return "the branch must point at a commit"
-        applied = source.status.applied_commit
-        if command.new in source.status.quarantined:
-            return "this commit was reverted: push a new commit on top of it"
-        is_rewind = applied and not repository.is_descendant(command.new, applied)
-        if is_rewind and not source.allow_rewind:
-            return (
-                f"the commit does not descend from the applied commit {applied[:8]}: fetch and "
-                f"merge, or allow it with `orchgit source set {source.name} -allow-rewind`"
-            )
-        if source.paused:
-            await self._say(
-                f"Source {source.name} is {pause_text(source)}. Its commits are applied after "
-                f"`orchgit source resume {source.name}`"
-            )
-            if not self._dry_run:
-                self._move(command)
-                return ""
-        return await self._apply(command, source, repository)
+        wanted = ResolvedRef(command.ref, commit_id)
+        for source in sources:
+            if why := self._refusal(source, wanted, repository):
+                return why if len(sources) == 1 else f"source {source.name}: {why}"
+        planned: list[_Planned] = []
+        refused = ""
+        for source in sources:
+            if source.paused:
+                await self._say(
+                    f"Source {source.name} is {pause_text(source)}. Its commits are applied after "
+                    f"`orchgit source resume {source.name}`"
+                )
+            if source.paused and not self._dry_run:
+                continue
+            if len(sources) > 1:
+                await self._say(f"Source {source.name}:")
+            each = await self._plan(source, commit_id, repository)
+            problems = (*each.plan.problems, *_defined_twice(each, planned))
+            if problems:
+                refused = await self._refuse(source, each.read, problems)
+            else:
+                forecast = await self._forecaster.forecast(each.plan)
+                lines = plan_lines(each.plan, each.read.info.commit, forecast.fit)
+                await self._say("\n".join(lines))
+            planned.append(each)
+        if refused or self._dry_run:
+            return refused or _DRY_RUN
+        return await self._apply(command, wanted, planned)
 
-    async def _apply(self, command: RefCommand, source: Source, repository: Repository) -> str:
-        """Plans the commit, shows the plan, and applies it. Returns why it did not, or ''."""
-        applier, cache = self._services.applier, self._services.caches.of(source.name)
-        read = await applier.read(repository, command.new, source, cache)
-        plan = await applier.plan(read, source.name, cache)
-        if plan.problems:
-            return await self._refuse(source, read, plan)
-        forecast = await self._forecaster.forecast(plan)
-        await self._say("\n".join(plan_lines(plan, read.info.commit, forecast.fit)))
-        if self._dry_run:
-            return _DRY_RUN
-        if command.new == source.status.applied_commit:
-            self._move(command)
+    def _refusal(self, source: Source, wanted: ResolvedRef, repository: Repository) -> str:
+        """Returns why the source may not go to the commit, or ''."""
+        if wanted.commit_id in source.status.quarantined:
+            return "this commit was reverted: push a new commit on top of it"
+        applied = source.status.applied_commit
+        descends = not applied or repository.is_descendant(wanted.commit_id, applied)
+        if source.ref.startswith(SEMVER):
+            applied_ref = self._services.applier.applied_ref(source)
+            return refusal_of_move(source, wanted, applied_ref, descends)
+        if descends or source.allow_rewind:
             return ""
-        try:
-            await self._objects.accept()
-            moves = [self._moved(command)]
-            self._rollout = await applier.apply(read, plan, self._trigger, cache, moves)
-        except OrchgitError as error:
-            await self._say(str(error))
-            return "the commit could not be applied"
+        return (
+            f"the commit does not descend from the applied commit {applied[:8]}: fetch and "
+            f"merge, or allow it with `orchgit source set {source.name} -allow-rewind`"
+        )
+
+    async def _plan(self, source: Source, commit_id: str, repository: Repository) -> _Planned:
+        applier, cache = self._services.applier, self._services.caches.of(source.name)
+        read = await applier.read(repository, commit_id, source, cache)
+        return _Planned(source, read, await applier.plan(read, source.name, cache))
+
+    async def _apply(
+        self, command: RefCommand, wanted: ResolvedRef, planned: Sequence[_Planned]
+    ) -> str:
+        """Applies the commit: one log entry for each source, of which the first moves the ref.
+        Returns why nothing was applied, or ''. What fails after the first is tried again by the
+        source's loop, since the ref has moved."""
+        trigger = replace(self._trigger, ref=wanted.name)
+        moves = [self._moved(command)]
+        for each in planned:
+            name = each.source.name
+            if wanted.commit_id == each.source.status.applied_commit:
+                continue
+            cache = self._services.caches.of(name)
+            try:
+                await self._objects.accept()
+                rollout = await self._services.applier.apply(
+                    each.read, each.plan, trigger, cache, moves
+                )
+            except OrchgitError as error:
+                await self._say(str(error))
+                if moves:
+                    return "the commit could not be applied"
+                await self._say(
+                    f"Source {name} is tried again; `orchgit source status {name}` shows the result"
+                )
+                self._wake(name)
+                continue
+            moves = []
+            self._rollouts.append(rollout)
+        self._moves += moves
         return ""
 
-    async def _refuse(self, source: Source, read: ReadCommit, plan: CommitPlan) -> str:
+    async def _refuse(self, source: Source, read: ReadCommit, problems: Sequence[str]) -> str:
         """Shows the commit's problems, and records a rollout that says why it was refused."""
-        await self._say("\n".join(problem_lines(plan.problems)))
+        await self._say("\n".join(problem_lines(problems)))
         if not self._dry_run:
             applier = self._services.applier
             try:
-                await applier.record_refused(source, read, plan.problems, self._trigger)
+                await applier.record_refused(source, read, problems, self._trigger)
             except OrchgitError as error:
                 _log.warning("cannot record a refused push", source=source.name, error=str(error))
-        count = len(plan.problems)
+        count = len(problems)
         return f"{count} problem{'s' * (count != 1)}, nothing was changed"
 
     def _move(self, command: RefCommand) -> None:

@@ -17,12 +17,13 @@ from orchgit.gitops.remote.push import Pusher, PushReceiver, PushResult
 from orchgit.gitops.remote.push_options import DETACH
 from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.receive_protocol import PushRequest, report
+from orchgit.model.rollout import Rollout
 from orchgit.printable import printable
 
 RESULT_TYPE = "application/x-git-receive-pack-result"
 NO_CACHE = {"Cache-Control": "no-cache, max-age=0, must-revalidate", "Pragma": "no-cache"}
 _KEEP_ALIVE_S = 5.0
-_MAX_OVERSIZE = 16
+_MAX_OVERSIZE = 4
 """How many times the limit a push over the limit is read on, so that its author reads why it was
 refused instead of a broken connection."""
 
@@ -45,15 +46,23 @@ class PushResponse:
         result = await self._receive(stream)
         await stream.start()
         await stream.write(report(result.unpack_error, result.refusals))
-        if result.rollout is not None and DETACH in self.push.options:
-            await stream.say(
-                "The rollout continues in the background: "
-                f"orchgit rollout watch {result.rollout.id[:8]}"
-            )
-        elif result.rollout is not None:
-            following = self.progress.follow(result.rollout, stream.say)
-            await _until_done_or_disconnected(following, stream, receive)
+        for rollout in result.rollouts:
+            await self._follow(rollout, stream, receive, len(result.rollouts) > 1)
         await stream.end()
+
+    async def _follow(
+        self, rollout: Rollout, stream: _BandStream, receive: Receive, is_one_of_many: bool
+    ) -> None:
+        """Shows how the rollout goes, unless the client asked not to wait."""
+        if is_one_of_many:
+            await stream.say(f"Source {rollout.source}:")
+        if DETACH in self.push.options:
+            await stream.say(
+                f"The rollout continues in the background: orchgit rollout watch {rollout.id[:8]}"
+            )
+            return
+        following = self.progress.follow(rollout, stream.say)
+        await _until_done_or_disconnected(following, stream, receive)
 
     async def _receive(self, stream: _BandStream) -> PushResult:
         """Carries the push out, to its end even if the client leaves: it may be committed."""

@@ -48,11 +48,11 @@ class GitRemote:
         ]
 
     def _mirror(self, request: Request) -> Mirror:
-        """Raises NotFoundError unless the path names a built-in source."""
+        """Raises NotFoundError unless the path names a built-in repository."""
         name = request.path_params["name"]
         with self.services.context.snapshot() as snapshot:
-            source = snapshot.sources.get(name)
-        return self.services.mirrors.served(name, source.kind if source is not None else None)
+            sources = snapshot.sources.of_repository(name)
+        return self.services.mirrors.served(name, sources[0].kind if sources else None)
 
     async def info_refs(self, request: Request) -> Response:
         """Lists the refs, for a clone, fetch or push; 503 while objects of them are missing."""

@@ -16,8 +16,10 @@ from pathlib import Path
 
 from orchgit.errors import InvalidInputError, NotAllowedError, SourceError
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.git.certificates import check_certificates
 from orchgit.gitops.git.credentials import GitCredential
-from orchgit.gitops.git.urls import RepositoryUrl, parse_url, redact
+from orchgit.gitops.git.remotes import Remote
+from orchgit.gitops.git.urls import RepositoryUrl, parse_url, proxy_for, redact
 from orchgit.model.source import Source, SourceKind
 
 _MAX_POINTER_BYTES = 64 * 1024
@@ -28,14 +30,20 @@ def check_access(config: GitopsConfig, source: Source, server: str) -> None:
     """Raises InvalidInputError or NotAllowedError, with the way out, unless the source may use its
     path and credential. `server` is the name of the server with this config."""
     if source.kind == SourceKind.BUILTIN:
-        if source.url or source.credential:
+        if source.url or source.credential or source.ca_certificates:
             raise InvalidInputError(
-                f"cannot use source {source.name!r}: it is built in, so it has no URL and no "
-                "credential"
+                f"cannot use source {source.name!r}: it is built in, so it has no URL, no "
+                "credential and no certificates"
             )
         return
-    opened_url(config, source, server)
-    credential_of(config, source, server)
+    url = opened_url(config, source, server)
+    if source.ca_certificates and url.protocol != "https":
+        raise InvalidInputError(
+            f"cannot use certificates of authorities for source {source.name!r}: only an https:// "
+            "URL has them"
+        )
+    check_certificates(source.ca_certificates)
+    remote_of(config, source, server)
 
 
 def opened_url(config: GitopsConfig, source: Source, server: str) -> RepositoryUrl:
@@ -87,6 +95,32 @@ def credential_of(config: GitopsConfig, source: Source, server: str) -> GitCrede
             f'sources = ["{source.name}"] or urls = [...] to gitops.credential "{name}"'
         )
     return credential
+
+
+def remote_of(config: GitopsConfig, source: Source, server: str) -> Remote:
+    """Returns the source's repository with all that reaching it takes. Reads the disk; raises what
+    `opened_url` and `credential_of` raise, and SourceError for a credential of another origin."""
+    url = opened_url(config, source, server)
+    credential = credential_of(config, source, server)
+    if credential is not None:
+        credential.check_origin(url)
+    given, own = config.transport, credential or GitCredential("")
+    has_own_authority = source.ca_certificates or own.ca_file or own.ca_pem
+    has_own_hosts = own.ssh_known_hosts_file or own.ssh_known_hosts
+    proxy = proxy_for(url, own.proxy or given.proxy, () if own.proxy else given.no_proxy)
+    return Remote(
+        url,
+        credential,
+        ca_file=""
+        if source.ca_certificates
+        else own.ca_file
+        if has_own_authority
+        else given.ca_file,
+        ca_pem=source.ca_certificates or (own.ca_pem if has_own_authority else given.ca_pem),
+        known_hosts_file=own.ssh_known_hosts_file if has_own_hosts else given.ssh_known_hosts_file,
+        known_hosts=own.ssh_known_hosts if has_own_hosts else given.ssh_known_hosts,
+        proxy="" if proxy == "none" else proxy,
+    )
 
 
 def _is_listed(credential: GitCredential, source: Source) -> bool:

@@ -16,6 +16,7 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.sources.access import opened_url
 from orchgit.gitops.sources.local_watch import watch_refs
 from orchgit.gitops.sources.reconciler import SourceReconciler
+from orchgit.gitops.sources.remote_reader import RemoteReader
 from orchgit.model.source import Source, SourceKind, SourceStatus
 from orchgit.model.source_health import SourceCheck
 
@@ -43,6 +44,13 @@ class SourceLoops:
         self._services = services
         self._config = config
         self._random = random
+        self._remotes = RemoteReader(
+            services.git,
+            config,
+            services.context.clock,
+            lambda: services.synchronizer.own_name,
+            lambda name: self.wake(name, "poll"),
+        )
         self._followed: dict[str, _Followed] = {}
         self._matched = asyncio.Condition()
 
@@ -66,13 +74,14 @@ class SourceLoops:
         for name in [name for name in self._followed if name not in sources]:
             await self._stop(name)
             self._services.caches.forget(name)
+            self._remotes.forget(name)
         for name, source in sources.items():
             settings = _settings(source)
             followed = self._followed.get(name)
             if followed is None:
-                mirror = self._services.mirrors.get(name)
+                mirror = self._services.mirrors.get(source.repository_name)
                 reconciler = SourceReconciler(
-                    name, mirror, self._services, self._config, self._random
+                    name, mirror, self._services, self._remotes, self._random
                 )
                 loop = asyncio.create_task(reconciler.run(), name=f"source {name}")
                 watch = self._start_watch(source, reconciler)

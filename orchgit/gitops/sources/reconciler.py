@@ -18,14 +18,12 @@ from orchgit.errors import JobFileError, OrchgitError, SourceError, UnavailableE
 from orchgit.gitops.commits.descent import refusal_of_move
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
-from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.refs import ResolvedRef, is_commit_id
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, followed_ref
-from orchgit.gitops.sources.access import credential_of, opened_url
-from orchgit.gitops.sources.fetch import FETCHED_REF, update_mirror
 from orchgit.gitops.sources.health import error_kind
-from orchgit.gitops.sources.wakeups import Wake, Wakeups
+from orchgit.gitops.sources.remote_reader import RemoteReader
+from orchgit.gitops.sources.wakeups import POLL, Wake, Wakeups
 from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceErrorKind, SourceKind, SourceStatus
@@ -55,14 +53,14 @@ class SourceReconciler:
         name: str,
         mirror: Mirror,
         services: CommitServices,
-        config: GitopsConfig,
+        remotes: RemoteReader,
         random: Random,
     ) -> None:
         self.name = name
         self.check = SourceCheck()
         self._mirror = mirror
         self._services = services
-        self._config = config
+        self._remotes = remotes
         self._random = random
         self._wakeups = Wakeups(services.context.clock)
         self._found = ""
@@ -168,7 +166,7 @@ class SourceReconciler:
             if source.kind == SourceKind.BUILTIN:
                 wanted = await self._builtin_commit(source)
             else:
-                wanted = await self._fetched_commit(source)
+                wanted = await self._fetched_commit(source, wake)
             if wanted is None:
                 self.check = replace(self.check, remote_commit="")
                 await self._record_error("")
@@ -187,29 +185,24 @@ class SourceReconciler:
             result = "applied" if rollout.was_applied else "waiting"
             return SyncResult(result, rollout.status_description, commit_id, rollout.id)
 
-    async def _fetched_commit(self, source: Source) -> ResolvedRef | None:
+    async def _fetched_commit(self, source: Source, wake: Wake) -> ResolvedRef | None:
         """Returns the remote's ref and its commit, fetched if it is new."""
-        await self._services.synchronizer.sync_refs_locked(self._mirror)
-        known = source.status.applied_commit
-        if not self._mirror.open().has_commit(known):
-            known = ""
-        server = self._services.synchronizer.own_name
-        url = await asyncio.to_thread(opened_url, self._config, source, server)
-        credential = credential_of(self._config, source, server)
+        known, server = source.status.applied_commit, self._services.synchronizer.own_name
         try:
-            wanted = await update_mirror(
-                self._services.git, self._mirror.path, url, source, known, credential
-            )
+            wanted = await self._remotes.resolve(source, wake.trigger == POLL and not wake.force)
+            if wanted.commit_id == known and known in self._mirror.held:
+                return wanted
+            await self._services.synchronizer.sync_refs_locked(self._mirror)
+            if wanted.commit_id == known and self._mirror.open().has_commit(known):
+                return wanted
+            fetched = await self._remotes.fetch(source, wanted, self._mirror)
         except SourceError as error:
             if source.kind != SourceKind.LOCAL:
                 raise
             raise SourceError(
                 f"{error} (a local source is read on the machine of {server}, which leads)"
             ) from error
-        if wanted.commit_id == known:
-            return wanted
         self._services.maintenance.after_write(self._mirror)
-        fetched = self._mirror.open().resolve(FETCHED_REF)
         return ResolvedRef(wanted.name, fetched) if fetched is not None else None
 
     async def _builtin_commit(self, source: Source) -> ResolvedRef | None:
@@ -233,7 +226,7 @@ class SourceReconciler:
         are entered there first.
         """
         with self._services.context.snapshot() as snapshot:
-            known = snapshot.git_refs.of_source(source.name)
+            known = snapshot.git_refs.of_source(source.repository_name)
         followed, applied = followed_ref(source, known), source.status.applied_commit
         repository = self._mirror.open()
         if is_commit_id(followed):
@@ -279,7 +272,7 @@ class SourceReconciler:
                 await applier.record_refused(source, read, plan.problems, trigger)
             await self._note_refused(source, commit_id, plan.problems)
             raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
-        await self._services.quorum.hold(self.name, [commit_id])
+        await self._services.quorum.hold(self._mirror.name, [commit_id])
         rollout = await applier.apply(read, plan, trigger, cache)
         await self._services.synchronizer.sync_refs_locked(self._mirror)
         _log.info(

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from orchgit.clock import Clock
 from orchgit.wait_first import wait_first
 
+POLL = "poll"
+
 
 @dataclass(frozen=True, slots=True)
 class Wake:
@@ -50,4 +52,6 @@ class Wakeups:
         reasons, self._reasons = self._reasons, []
         if not reasons:
             return Wake("poll")
-        return Wake(reasons[0].trigger, any(wake.force for wake in reasons))
+        # A poll may take what was listed before it; any other reason asks for what is there now.
+        asked = [wake for wake in reasons if wake.trigger != POLL] or reasons
+        return Wake(asked[0].trigger, any(wake.force for wake in reasons))

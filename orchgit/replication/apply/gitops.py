@@ -8,8 +8,8 @@ from orchgit.errors import ConflictError, NotFoundError, RefusedError
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import JobOrigin
 from orchgit.model.ownership import owner_of
-from orchgit.model.rollout import Rollout
-from orchgit.model.source import GitRef, Source, SourceErrorKind, SourceStatus
+from orchgit.model.rollout import Rollout, RolloutStatus
+from orchgit.model.source import GitRef, Source, SourceErrorKind, SourceKind, SourceStatus
 from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.apply.jobs import delete_job, for_job, upsert_job
 from orchgit.replication.commands import (
@@ -53,7 +53,7 @@ def apply_rollout(
                 f"cannot apply a stage of rollout {command.rollout.id[:8]}: rollout "
                 f"{source.status.applied_rollout[:8]} of source {source.name!r} replaced it"
             )
-    _move_refs(txn, source.name, command.ref_moves)
+    _move_refs(txn, source.repository_name, command.ref_moves)
     renewed = set(command.renew) if isinstance(command, ApplyStage) else set()
     upserted = [
         upsert_job(txn, upsert, effects, (upsert.job.namespace, upsert.job.id) in renewed)
@@ -116,22 +116,22 @@ def _commit(commit: str) -> str:
 
 
 def move_refs(txn: WriteTxn, command: MoveRefs, effects: Effects) -> None:
-    _move_refs(txn, _source(txn, command.source).name, command.moves)
+    _move_refs(txn, _source(txn, command.source).repository_name, command.moves)
 
 
-def _move_refs(txn: WriteTxn, source: str, moves: list[RefMove]) -> None:
+def _move_refs(txn: WriteTxn, repository: str, moves: list[RefMove]) -> None:
     for move in moves:
-        known = txn.git_refs.get(source, move.ref)
+        known = txn.git_refs.get(repository, move.ref)
         if (known.object_id if known else "") != move.old:
             raise ConflictError(
-                f"cannot move {move.ref} of {source!r} to {move.new[:12] or 'nothing'}: it moved "
-                "meanwhile; fetch first"
+                f"cannot move {move.ref} of {repository!r} to {move.new[:12] or 'nothing'}: it "
+                "moved meanwhile; fetch first"
             )
         if not move.new:
-            txn.git_refs.delete(source, move.ref)
+            txn.git_refs.delete(repository, move.ref)
             continue
         created = known.create_index if known else txn.index
-        txn.git_refs.put(GitRef(source, move.ref, move.new, created, txn.index))
+        txn.git_refs.put(GitRef(repository, move.ref, move.new, created, txn.index))
 
 
 def record_rollout(
@@ -144,7 +144,10 @@ def record_rollout(
 
 def record_progress(txn: WriteTxn, command: RecordProgress, effects: Effects) -> None:
     """As `record_rollout`, and hold the versions that failed, unless a later rollout replaced
-    them."""
+    them. A rollout that was reverted stays reverted."""
+    known = txn.rollouts.get(command.rollout.id)
+    if known is not None and known.status == RolloutStatus.REVERTED != command.rollout.status:
+        return
     record_rollout(txn, command, effects)
     if command.hold and txn.sources.get(command.rollout.source) is not None:
         applied = txn.rollouts.applied_after(command.rollout)
@@ -205,9 +208,28 @@ def store_source(txn: WriteTxn, command: StoreSource | PutSource, effects: Effec
 
 
 def put_source(txn: WriteTxn, command: PutSource, effects: Effects) -> Source:
+    _check_repository(txn, command.source)
     if command.expected_modify_index is None:
         return upsert_source(txn, command, effects)
     return store_source(txn, command, effects)
+
+
+def _check_repository(txn: WriteTxn, wanted: Source) -> None:
+    """Refuse another repository than before, and one whose mirror is that of a source of another
+    kind: what was fetched for that source must not be served."""
+    known = txn.sources.get(wanted.name)
+    if known is not None and known.repository_name != wanted.repository_name:
+        raise RefusedError(
+            f"cannot change source {wanted.name!r}: its repository is {known.repository_name!r}; "
+            "add another source with -adopt, and remove this one"
+        )
+    for other in txn.sources.of_repository(wanted.repository_name):
+        is_shared = SourceKind.BUILTIN == wanted.kind == other.kind
+        if other.name != wanted.name and not is_shared:
+            raise RefusedError(
+                f"cannot store source {wanted.name!r}: {wanted.repository_name!r} is the "
+                f"repository of source {other.name!r}, and only built-in sources share one"
+            )
 
 
 def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> None:

@@ -40,6 +40,7 @@ from orchgit.replication.commands import (
 from orchgit.replication.versions import without_new_fields
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.gitops.source_order import check_depends_on
 
 MIN_POLL_INTERVAL_NS = 1_000_000_000
 MAX_DURATION_NS = 30 * 24 * 3600 * 1_000_000_000
@@ -54,7 +55,7 @@ async def put_source(context: UseCaseContext, source: Source) -> int:
 
     For the sources of the configuration, which a cluster in the middle of an upgrade needs too.
     """
-    _check(source)
+    _check(context, source)
     now_ns = context.now_ns()
     try:
         applied = await context.propose(PutSource(now_ns=now_ns, source=source))
@@ -66,7 +67,7 @@ async def put_source(context: UseCaseContext, source: Source) -> int:
 
 async def create_source(context: UseCaseContext, source: Source) -> int:
     """Stores a new source. Raises ConflictError if there is a source of that name."""
-    _check(source)
+    _check(context, source)
     return await _store(context, source, expected_modify_index=0)
 
 
@@ -84,7 +85,7 @@ async def change_source(
         if source is None:
             raise _unknown(name)
         wanted = change(source)
-        _check(wanted)
+        _check(context, wanted)
         check_change(source, wanted)
         try:
             return await _store(context, wanted, source.modify_index)
@@ -122,6 +123,12 @@ def check_change(known: Source, wanted: Source) -> None:
             f'cannot change the kind of source "{known.name}" from {known.kind} to {wanted.kind}: '
             f"add another source with -adopt, which takes the jobs over when this one is removed "
             f"(`orchgit source remove {known.name}`)"
+        )
+    if wanted.repository_name != known.repository_name:
+        raise InvalidInputError(
+            f'cannot change the repository of source "{known.name}": add another source with '
+            f"-adopt, which takes the jobs over when this one is removed (`orchgit source remove "
+            f"{known.name}`)"
         )
 
 
@@ -220,7 +227,10 @@ def _unknown(name: str) -> NotFoundError:
     return NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
 
 
-def _check(source: Source) -> None:
+def _check(context: UseCaseContext, source: Source) -> None:
+    if source.depends_on:
+        with context.snapshot() as snapshot:
+            check_depends_on(source, snapshot.sources.all())
     where = f'cannot store source "{source.name}"'
     if not is_source_name(source.name):
         raise InvalidInputError(
@@ -230,6 +240,13 @@ def _check(source: Source) -> None:
         raise InvalidInputError(f"{where}: kind must be one of {', '.join(SourceKind)}")
     if source.kind != SourceKind.BUILTIN and not source.url:
         raise InvalidInputError(f"{where}: a {source.kind} source needs a url")
+    if source.repository and source.kind != SourceKind.BUILTIN:
+        raise InvalidInputError(f"{where}: only a built-in source names a repository")
+    if source.repository and not is_source_name(source.repository):
+        raise InvalidInputError(
+            f"{where}: the name of a repository has 1-64 lower-case letters, digits and inner "
+            "dashes"
+        )
     if not source.paths:
         raise InvalidInputError(f"{where}: it needs at least one path glob")
     if source.poll_interval_ns < MIN_POLL_INTERVAL_NS:

@@ -7,7 +7,7 @@ from orchgit.state.body_table import BodyTable
 from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
-SOURCES = BodyTable("sources", Source, "name create_index modify_index")
+SOURCES = BodyTable("sources", Source, "name repository=repository_name create_index modify_index")
 
 
 class SourceReads(TableReads):
@@ -16,6 +16,18 @@ class SourceReads(TableReads):
 
     def all(self) -> list[Source]:
         return SOURCES.find(self._connection)
+
+    def of_repository(self, repository: str) -> list[Source]:
+        """Returns the sources whose mirror has this name, by name: all sources of a built-in
+        repository, or one of another kind."""
+        return SOURCES.find(self._connection, "repository = ?", (repository,))
+
+    def by_repository(self) -> dict[str, list[str]]:
+        """Returns the names of the sources by the name of their mirror."""
+        found: dict[str, list[str]] = {}
+        for repository, name in self._rows("SELECT repository, name FROM sources ORDER BY name"):
+            found.setdefault(str(repository), []).append(str(name))
+        return found
 
 
 class SourceWrites(SourceReads):

@@ -117,9 +117,9 @@ def test_policy_for_tags_without_a_range_is_refused() -> None:
         check_followed_ref("semver:*", TagPolicy("a b"))
 
 
-def moved(ref: str, new: str, old: str, **settings: object) -> str:
+def moved(ref: str, new: str, old: str, descends: bool = False, **settings: object) -> str:
     source = Source(name="shop", ref=ref, status=SourceStatus(applied_commit="a" * 40), **settings)  # type: ignore[arg-type]
-    return refusal_of_move(source, ResolvedRef(new, "b" * 40), old, descends=False)
+    return refusal_of_move(source, ResolvedRef(new, "b" * 40), old, descends)
 
 
 def test_newer_tag_on_another_branch_is_followed_and_an_older_one_refused() -> None:
@@ -127,7 +127,9 @@ def test_newer_tag_on_another_branch_is_followed_and_an_older_one_refused() -> N
     assert "go back from tag v1.3.0 to v1.2.9" in moved(
         "semver:*", "refs/tags/v1.2.9", "refs/tags/v1.3.0"
     )
+    assert "go back" in moved("semver:*", "refs/tags/v1.2.9", "refs/tags/v1.3.0", descends=True)
     assert moved("semver:*", "refs/tags/v1.2.9", "refs/tags/v1.3.0", allow_rewind=True) == ""
+    assert moved("semver:*", "refs/tags/v1.2.9", "", descends=True) == ""
 
 
 def test_moved_tag_is_refused_unless_it_descends_or_rewinding_is_allowed() -> None:

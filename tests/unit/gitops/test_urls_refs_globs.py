@@ -7,7 +7,14 @@ from hypothesis import strategies as st
 from orchgit.errors import InvalidInputError, SourceError
 from orchgit.gitops.git.globs import matches
 from orchgit.gitops.git.refs import check_ref_name, is_commit_id, resolve_ref
-from orchgit.gitops.git.urls import normalized, parse_url, redact
+from orchgit.gitops.git.urls import (
+    check_proxy,
+    normalized,
+    origin_of,
+    parse_url,
+    proxy_for,
+    redact,
+)
 from orchgit.gitops.parsing.trees import confined_path
 
 COMMIT = "a" * 40
@@ -21,6 +28,10 @@ COMMIT = "a" * 40
         ("file:///srv/jobs.git", "file", ""),
         ("/srv/jobs", "file", ""),
         ("ssh://git@example.com:22/x.git", "ssh", "ssh://example.com"),
+        ("ssh://git@Example.com:2222/x.git", "ssh", "ssh://example.com:2222"),
+        ("https://Example.com:443/a/b.git", "https", "https://example.com"),
+        ("http://[::1]:8080/x", "http", "http://[::1]:8080"),
+        ("git://example.com/x.git", "git", ""),
         ("git@example.com:team/jobs.git", "ssh", "ssh://example.com"),
     ],
 )
@@ -36,7 +47,8 @@ def test_allowed_urls(text: str, protocol: str, origin: str) -> None:
         "ext::sh -c 'touch /tmp/x'",
         "--upload-pack=touch /tmp/x",
         "-oProxyCommand=x:y",
-        "git://example.com/x",
+        "git://-x/y",
+        "git://example.com/-x",
         "ftp://example.com/x",
         "file://host/x",
         "file:relative",
@@ -53,6 +65,56 @@ def test_refused_urls_never_show_secrets(text: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         parse_url(text)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("origin", "same"),
+    [
+        ("https://Example.com/", "https://example.com"),
+        ("https://example.com:443", "https://example.com"),
+        ("ssh://example.com:2222", "ssh://example.com:2222"),
+    ],
+)
+def test_origin_has_one_spelling(origin: str, same: str) -> None:
+    assert origin_of(origin) == same
+
+
+@pytest.mark.parametrize(
+    "text", ["", "example.com", "https://h/path", "https://u:secret@h", "ftp://h", "https://h:x"]
+)
+def test_text_that_is_no_origin_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="cannot use origin") as refused:
+        origin_of(text)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "no_proxy", "proxied"),
+    [
+        ("https://git.corp.example/x", (), True),
+        ("https://git.corp.example/x", ("corp.example",), False),
+        ("https://git.corp.example/x", (".corp.example",), False),
+        ("https://corp.example/x", (".corp.example",), False),
+        ("https://notcorp.example/x", ("corp.example",), True),
+        ("https://git.corp.example/x", ("*",), False),
+        ("ssh://git@git.corp.example/x", (), False),
+        ("/srv/x", (), False),
+    ],
+)
+def test_proxy_is_used_but_for_the_hosts_without(
+    url: str, no_proxy: tuple[str, ...], proxied: bool
+) -> None:
+    proxy = "http://proxy:3128"
+    assert proxy_for(parse_url(url), proxy, no_proxy) == (proxy if proxied else "")
+
+
+def test_text_that_is_no_proxy_is_refused() -> None:
+    for text in ("proxy:3128", "ftp://proxy", "http://", "http://proxy/path", "http://u:pw@p:x"):
+        with pytest.raises(InvalidInputError, match="cannot use proxy") as refused:
+            check_proxy(text)
+        assert "pw" not in str(refused.value)
+    for text in ("", "http://user:pw@proxy:3128", "socks5h://proxy:1080"):
+        check_proxy(text)
 
 
 @pytest.mark.parametrize("url", ["https://u:pw@h/x", "ssh://u:pw@h", "see http://pw@h/a and more"])

@@ -22,6 +22,16 @@ def test_a_request_during_the_work_causes_one_more_round() -> None:
     asyncio.run(body())
 
 
+def test_round_for_a_poll_and_another_reason_is_no_poll() -> None:
+    async def body() -> None:
+        wakeups = Wakeups(FakeClock())
+        wakeups.request(Wake("poll"))
+        wakeups.request(Wake("webhook"))
+        assert await wakeups.next(60) == Wake("webhook")
+
+    asyncio.run(body())
+
+
 def test_round_handles_requests_made_before_it_started() -> None:
     async def body() -> None:
         wakeups = Wakeups(FakeClock())
