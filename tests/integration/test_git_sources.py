@@ -344,7 +344,7 @@ def test_slow_remote_ends_in_a_timeout_error(tmp_path: Path) -> None:
         config = GitopsConfig(limits=GitLimits(list_timeout_s=0.3))
         async with server, gitops_rig(tmp_path / "data", config) as rig:
             await follow(rig, f"http://127.0.0.1:{port}/x.git")
-            assert "within its limit of 0.3 s" in rig.source().status.last_error
+            assert "within 0.3 s, the limit list_timeout" in rig.source().status.last_error
 
     asyncio.run(run())
 

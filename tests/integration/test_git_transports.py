@@ -336,7 +336,7 @@ async def break_link(link: Link, made: Trial, ended: str) -> None:
     await made.expect(ended)
     link.mend()
     link.back.set(Faults(blocked=True))
-    await made.expect("within its limit of 5 s")
+    await made.expect("within 5 s, the limit list_timeout")
     link.back.set(CLEAN)
     link.back.set(Faults(cut_after_bytes=100_000))
     await made.expect("the answer was cut off before its end")

@@ -18,6 +18,10 @@ _CUT = re.compile(
     r"invalid index-pack output|transfer closed|Empty reply from server|"
     r"expected (?:flush|response end packet) after ref listing|pack has .* unresolved deltas"
 )
+_TLS_ENDED = re.compile(
+    r"unable to access.*(?:SSL_|GnuTLS|gnutls_handshake|alert|getpeername|(?:Send|Recv) failure|"
+    r"reset by peer|Broken pipe)"
+)
 _TEXTS: tuple[tuple[str, str], ...] = (
     (
         r"Could not resolve proxy",
@@ -40,11 +44,6 @@ _TEXTS: tuple[tuple[str, str], ...] = (
         r"unable to use client certificate|could not load PEM client certificate|set private key",
         "the client certificate cannot be used: check client_cert_file and client_key_file of the "
         "credential",
-    ),
-    (
-        r"unable to access.*(?:SSL_|GnuTLS|gnutls_handshake|alert)",
-        "the TLS connection was ended by the server: does it want a client certificate "
-        "(client_cert_file of a credential), or speak no TLS at this port?",
     ),
     (r"Operation too slow", "it sent nothing for {silence} s, the limit silence_timeout"),
     (
@@ -134,12 +133,20 @@ def _template(stderr: str, remote: Remote) -> str:
             "its certificate is not signed by an authority that this server trusts: name the "
             "authority with ca_file of the source or credential"
         )
+    if remote.url.protocol == "https" and _TLS_ENDED.search(stderr):
+        return (
+            "the TLS connection was ended by the server: does it want a client certificate "
+            "(client_cert_file of a credential), or speak no TLS at this port?"
+        )
     for pattern, text in _TEXTS:
         if re.search(pattern, stderr):
             return text
     if _CUT.search(stderr):
         return "the answer was cut off before its end: {place} or a proxy ended the connection"
-    if re.search(r"reset by peer|Broken pipe|Could not read from remote repository", stderr):
+    if re.search(
+        r"reset by peer|Broken pipe|(?:Send|Recv) failure|Could not read from remote repository",
+        stderr,
+    ):
         return "{place} ended the connection before it answered"
     return ""
 
