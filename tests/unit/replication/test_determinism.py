@@ -74,6 +74,7 @@ from orchgit.replication.commands import (
     PutServer,
     PutSource,
     RecordDrift,
+    RecordGates,
     RecordPeriodicLaunch,
     RecordProgress,
     RecordRollout,
@@ -527,6 +528,17 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         ),
         st.integers(0, 2),
         st.sampled_from(["progressing", "healthy", "failed"]),
+    ),
+    RecordGates: st.builds(
+        lambda number, status, expected: RecordGates(
+            rollout=Rollout(
+                id=f"r{number}", source="demo", commit=Commit(id=f"c{number}"), status=status
+            ),
+            expected_modify_index=expected,
+        ),
+        st.integers(0, 2),
+        st.sampled_from(["pending", "awaiting_approval", "rejected"]),
+        st.integers(0, 6),
     ),
     ApplyCommit: st.builds(_commit, job_names, st.integers(0, 2), st.booleans()),
     DeleteRollouts: st.builds(DeleteRollouts, ids=st.lists(st.sampled_from(["r0", "r1"]))),
