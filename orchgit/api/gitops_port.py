@@ -124,6 +124,23 @@ class GitopsPort(Protocol):
         `dry_run` the plan."""
         ...
 
+    async def approve(
+        self, rollout_id: str, plan_hash: str, by: str, writes: RequestWrites | None
+    ) -> Any:
+        """Approves the plan of a rollout that waits; returns the rollout."""
+        ...
+
+    async def reject(
+        self, rollout_id: str, reason: str, by: str, writes: RequestWrites | None
+    ) -> Any:
+        """Ends a rollout that waits; returns it."""
+        ...
+
+    async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
+        """Applies the source's newest commit outside its windows, as soon as its other gates are
+        open; returns what trying so came to."""
+        ...
+
     async def rollout_report(self, rollout: Rollout) -> Any:
         """Returns why jobs of the rollout failed, and where its services are."""
         ...

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiError
+from orchgit.cli.gate_options import GateOptions, switched
 from orchgit.cli.options import named_values, option_field, options_of
 from orchgit.durations import parse_length_ns
 
@@ -76,12 +77,6 @@ class SourceOptions:
     webhook_secret: str | None = option_field(
         "webhook-secret", help="Name of a webhook secret of the server's config."
     )
-    prune: bool = option_field(
-        "prune",
-        is_flag=True,
-        help="Stop jobs whose files are gone (as it is at first), or never do.",
-    )
-    no_prune: bool = option_field("no-prune", is_flag=True, help="Not -prune.")
     allow_rewind: bool = option_field(
         "allow-rewind",
         is_flag=True,
@@ -111,8 +106,7 @@ class SourceOptions:
 
     def settings(self) -> dict[str, Any]:
         """The settings that were given, by their names in the API."""
-        prune = _switched("prune", self.prune, self.no_prune)
-        prereleases = _switched("prereleases", self.prereleases, self.no_prereleases)
+        prereleases = switched("prereleases", self.prereleases, self.no_prereleases)
         tags = {"Prefix": self.tag_prefix, "Prereleases": prereleases}
         settings = {
             "Ref": self.ref,
@@ -129,10 +123,9 @@ class SourceOptions:
             "Credential": self.credential,
             "CaCertificates": _file_text(self.ca_file),
             "WebhookSecret": self.webhook_secret,
-            "AllowRewind": _switched("allow-rewind", self.allow_rewind, self.no_allow_rewind),
-            "Adopt": _switched("adopt", self.adopt, self.no_adopt),
+            "AllowRewind": switched("allow-rewind", self.allow_rewind, self.no_allow_rewind),
+            "Adopt": switched("adopt", self.adopt, self.no_adopt),
             "Drift": self._drift() or None,
-            "Prune": None if prune is None else {"Enabled": prune},
         }
         return {name: value for name, value in settings.items() if value is not None}
 
@@ -153,11 +146,11 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @options_of(SourceOptions)
+    @options_of(GateOptions, "gates")
     @wraps(command)
-    def with_settings(options: SourceOptions, **arguments: Any) -> Any:
-        return command(
-            settings=options.settings(), variables=named_values("var", options.var), **arguments
-        )
+    def with_settings(options: SourceOptions, gates: GateOptions, **arguments: Any) -> Any:
+        settings = options.settings() | gates.settings()
+        return command(settings=settings, variables=named_values("var", options.var), **arguments)
 
     return with_settings  # type: ignore[no-any-return]
 
@@ -169,13 +162,6 @@ def location(url: str | None) -> dict[str, str]:
     if os.path.isdir(url):
         return {"Kind": "local", "URL": os.path.abspath(url)}
     return {"Kind": "remote", "URL": url}
-
-
-def _switched(name: str, on: bool, off: bool) -> bool | None:
-    """Whether the setting is switched on; None where neither option was given."""
-    if on and off:
-        raise ApiError(f"cannot use -{name} and -no-{name} together: give one of them")
-    return on if on or off else None
 
 
 def _length_ns(text: str | None) -> int | None:

@@ -133,6 +133,17 @@ class CredentialSection(Section):
     urls: list[str] = []
 
 
+class GatesSection(Section):
+    """`windows` are texts like "allow 0 9 * * 1-5 8h Europe/Berlin"."""
+
+    windows: list[str] = []
+    approvals: int = 0
+    pusher_may_approve: bool = False
+    require_fit: bool = False
+    health: str = "report"
+    health_deadline: str = ""
+
+
 class DriftSection(Section):
     """A source's `drift` block."""
 
@@ -164,6 +175,10 @@ class SourceSection(Section):
     adopt: bool = False
     rollout_deadline: str = ""
     depends_on: list[str] = []
+    prune_max_share: int = 50
+    prune_wildcard: bool = False
+    prune_claims: str = "named"
+    gates: GatesSection = msgspec.field(default_factory=GatesSection)
     drift: DriftSection = msgspec.field(default_factory=DriftSection)
 
 

@@ -20,6 +20,7 @@ from orchgit.configuration.schema import (
     ArtifactSection,
     ClientSection,
     FileConfig,
+    GatesSection,
     JoinSection,
     LimitsSection,
     ServerSection,
@@ -31,7 +32,9 @@ from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
+from orchgit.model.gates import GatePolicy
 from orchgit.model.source import DriftPolicy, PrunePolicy, Source, TagPolicy
+from orchgit.model.window_text import parse_window
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
@@ -200,6 +203,19 @@ def _artifact(section: ArtifactSection) -> FetchLimits:
     )
 
 
+def _gates(name: str, section: GatesSection) -> GatePolicy:
+    return GatePolicy(
+        windows=[parse_window(text) for text in section.windows],
+        approvals=section.approvals,
+        pusher_may_approve=section.pusher_may_approve,
+        require_fit=section.require_fit,
+        health=section.health,
+        health_deadline_ns=parse_setting_ns(
+            f"source.{name}.gates.health_deadline", section.health_deadline or "0s"
+        ),
+    )
+
+
 def _source(name: str, section: SourceSection) -> Source:
     kind = section.kind or ("remote" if section.url else "builtin")
     source = Source(
@@ -215,7 +231,12 @@ def _source(name: str, section: SourceSection) -> Source:
         variables=section.variables,
         var_files=section.var_files,
         poll_interval_ns=parse_setting_ns(f"source.{name}.poll_interval", section.poll_interval),
-        prune=PrunePolicy(enabled=section.prune),
+        prune=PrunePolicy(
+            enabled=section.prune,
+            max_share_percent=section.prune_max_share,
+            wildcard=section.prune_wildcard,
+            claims=section.prune_claims,
+        ),
         credential=section.credential,
         ca_certificates=source_certificates(name, section),
         webhook_secret=section.webhook_secret,
@@ -225,6 +246,7 @@ def _source(name: str, section: SourceSection) -> Source:
         rollout_deadline_ns=parse_setting_ns(
             f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"
         ),
+        gates=_gates(name, section.gates),
     )
     source.drift = DriftPolicy(
         action=section.drift.action,

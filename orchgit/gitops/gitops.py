@@ -12,7 +12,9 @@ import structlog
 from starlette.routing import Route
 
 from orchgit.gitops.commits.applier import CommitApplier
+from orchgit.gitops.commits.approve import Approver
 from orchgit.gitops.commits.forecast import Forecaster
+from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.preview import Preview, Previewer
 from orchgit.gitops.commits.rerun import Rerunner, RetryRequest
 from orchgit.gitops.commits.revert import Reverter
@@ -26,6 +28,7 @@ from orchgit.gitops.drift.adopter import Adopter
 from orchgit.gitops.drift.corrector import DriftCorrector
 from orchgit.gitops.drift.detector import DriftDetector
 from orchgit.gitops.drift.healer import Healer
+from orchgit.gitops.gates.approvals import checked_name, checked_reason
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.backup import RepositoryBackup
 from orchgit.gitops.mirrors.maintenance import Maintenance
@@ -41,9 +44,12 @@ from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.routes import GitRemote
 from orchgit.gitops.rollouts.report import NoLogs, RolloutReporter, TaskLogs
 from orchgit.gitops.rollouts.tracker import RolloutTracker
+from orchgit.gitops.sources.gate_loop import GATE_TRIGGER, GateLoop
+from orchgit.gitops.sources.health_gate import HealthGate
 from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.sources.status_reader import SourceStatusReader
 from orchgit.gitops.webhooks.routes import WebhookRoutes
+from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.model.source_health import SyncResult
@@ -113,12 +119,14 @@ class Gitops:
         self._corrector = DriftCorrector(
             context, heal=Healer(self._services).heal, adopt=self._adopter.adopt
         )
-        self._previewer = Previewer(self._services, ports.forecaster)
-        self._seeder = Seeder(self._services)
+        self._gatekeeper = Gatekeeper(self._services, ports.forecaster)
+        self._previewer = Previewer(self._services, self._gatekeeper)
+        self._seeder = Seeder(self._services, self._gatekeeper)
 
         # the ways in: loops on the leader, pushes, webhooks
-        self._loops = SourceLoops(self._services, config, ports.random)
-        receiver = PushReceiver(self._services, ports.forecaster, self.wake)
+        self._loops = SourceLoops(self._services, config, ports.random, self._gatekeeper)
+        self._gate_loop = GateLoop(context, self._look_at_gates)
+        receiver = PushReceiver(self._services, self._gatekeeper, self.wake)
         self.reporter = RolloutReporter(context, ports.logs)
         progress = PushProgress(self.tracker, self.reporter)
         remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
@@ -158,11 +166,19 @@ class Gitops:
         await self._ports.peer_client.close()
 
     async def start(self) -> None:
-        """Starts the leader's loops: one for each source, one for the active rollouts, two for
-        drift."""
+        """Starts the leader's loops: one for each source, and one each for the active rollouts,
+        those that wait at their gates, the health gate, and two for drift."""
         if self._leader_tasks:
             return
-        loops = (self._loops.run(), self.tracker.run(), self._drift.run(), self._corrector.run())
+        health_gate = HealthGate(self._services.context, self.revert)
+        loops = (
+            self._loops.run(),
+            self.tracker.run(),
+            self._gate_loop.run(),
+            health_gate.run(),
+            self._drift.run(),
+            self._corrector.run(),
+        )
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._leader_tasks:
             task.add_done_callback(_log_failure)
@@ -182,6 +198,9 @@ class Gitops:
         commit again."""
         self._loops.wake(source, trigger, force)
 
+    def _look_at_gates(self, source: str) -> None:
+        self._loops.wake(source, GATE_TRIGGER, force=False)
+
     def _wake_repository(self, repository: str) -> None:
         with self._services.context.snapshot() as snapshot:
             sources = snapshot.sources.of_repository(repository)
@@ -196,12 +215,13 @@ class Gitops:
     def now_ns(self) -> int:
         return self._services.context.now_ns()
 
-    async def sync(self, source: str) -> SyncResult:
-        """Checks the source for new commits, and returns what that came to. Raises NotFoundError
-        if there is no such source, and UnavailableError if this server stops following it."""
+    async def sync(self, source: str, override: WindowOverride | None = None) -> SyncResult:
+        """Checks the source for new commits, and returns what that came to. With `override` a
+        commit is applied outside its windows. Raises NotFoundError if there is no such source, and
+        UnavailableError if this server stops following it."""
         self._services.applier.source(source)
         reconciler = await self._loops.reconciler(source)
-        return await reconciler.round_after_now()
+        return await reconciler.round_after_now(override)
 
     async def rerun(
         self,
@@ -274,6 +294,31 @@ class Gitops:
     def reverter(self, writes: RequestWrites | None = None) -> Reverter:
         """Returns what takes sources back; what it writes to the log is noted in `writes`."""
         return Reverter(self._services.noting(writes), self._ports.forecaster)
+
+    async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
+        """Applies the source's newest commit outside its windows, once its other gates are open;
+        returns what trying so came to. Raises InvalidInputError without a name or a reason."""
+        purpose = "override a window"
+        override = WindowOverride(
+            checked_name(by, purpose),
+            checked_reason(reason, purpose),
+            self._services.context.now_ns(),
+        )
+        return await self.sync(source, override)
+
+    async def approve(
+        self, rollout_id: str, plan_hash: str, by: str, writes: RequestWrites | None = None
+    ) -> Rollout:
+        """Approves the plan of a rollout that waits; see `Approver.approve`."""
+        context = self._services.context.noting(writes)
+        return await Approver(context).approve(rollout_id, plan_hash, by)
+
+    async def reject(
+        self, rollout_id: str, reason: str, by: str, writes: RequestWrites | None = None
+    ) -> Rollout:
+        """Ends a rollout that waits; see `Approver.reject`."""
+        context = self._services.context.noting(writes)
+        return await Approver(context).reject(rollout_id, reason, by)
 
     def follow(self, rollout: Rollout) -> AsyncIterator[Rollout]:
         """Yields the rollout as it changes, up to and including its last status."""

@@ -48,18 +48,6 @@ class HookRun(StrEnum):
     EACH_COMMIT = "each_commit"
 
 
-class WindowAction(StrEnum):
-    ALLOW = "allow"
-    DENY = "deny"
-
-
-class HealthAction(StrEnum):
-    """What happens to a commit that is not healthy in time."""
-
-    REPORT = "report"
-    REVERT = "revert"
-
-
 class JobDependency(Model):
     """A job to wait for: its id, or `namespace/id`. `condition` '' stands for `complete` if it is a
     batch job that runs once, for `healthy` otherwise."""
@@ -90,7 +78,7 @@ class Hook(Model):
     column: int = 0
 
 
-class Window(Model):
+class WindowRule(Model):
     """A `window "NAME"` block: a span of time that begins at each match of `cron`, in `time_zone`.
     `action` says whether commits may be applied within it."""
 
@@ -141,7 +129,7 @@ class RepositoryPolicy(Model):
     jobs: list[JobRule] = []
     depends_on_sources: list[SourceDependency] = []
     hooks: list[Hook] = []
-    windows: list[Window] = []
+    windows: list[WindowRule] = []
     gate: GateRule = field(default_factory=GateRule)
     prune: PruneRule = field(default_factory=PruneRule)
     sources: dict[str, RepositoryPolicy] = {}

@@ -8,6 +8,7 @@ from msgspec import field
 
 from orchgit.model.base import Model
 from orchgit.model.evaluation import DesiredUpdates
+from orchgit.model.gates import RolloutGates
 
 
 class RolloutStatus(StrEnum):
@@ -20,6 +21,7 @@ class RolloutStatus(StrEnum):
     SUPERSEDED = "superseded"
     REVERTED = "reverted"
     FAILED = "failed"
+    REJECTED = "rejected"
 
 
 TERMINAL_ROLLOUT_STATUSES = frozenset(
@@ -29,8 +31,10 @@ TERMINAL_ROLLOUT_STATUSES = frozenset(
         RolloutStatus.SUPERSEDED,
         RolloutStatus.REVERTED,
         RolloutStatus.FAILED,
+        RolloutStatus.REJECTED,
     )
 )
+WAITING_ROLLOUT_STATUSES = frozenset((RolloutStatus.PENDING, RolloutStatus.AWAITING_APPROVAL))
 
 
 class Commit(Model):
@@ -130,6 +134,8 @@ class Rollout(Model):
     modify_index: int = 0
     reason: str = ""
     """Why a person went back to an earlier commit, in that person's words."""
+    gates: RolloutGates | None = None
+    """What the gates of its source decided; None for a source without gates."""
 
     @property
     def was_applied(self) -> bool:
@@ -139,3 +145,8 @@ class Rollout(Model):
     @property
     def is_terminal(self) -> bool:
         return self.status in TERMINAL_ROLLOUT_STATUSES
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the commit is recorded and not applied yet: a gate is closed."""
+        return self.status in WAITING_ROLLOUT_STATUSES and not self.was_applied

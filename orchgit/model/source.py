@@ -8,6 +8,7 @@ from enum import StrEnum
 from msgspec import field
 
 from orchgit.model.base import Model
+from orchgit.model.gates import GatePolicy
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,62}[a-z0-9])?")
 
@@ -24,15 +25,27 @@ class SourceKind(StrEnum):
     LOCAL = "local"
 
 
-class PrunePolicy(Model):
-    """Which deletions a commit may cause without a trailer.
+class ClaimDeletion(StrEnum):
+    """Whether a commit may delete a job that owns volume claims; from strict to lenient."""
 
-    A commit deletes at most `max_share_percent` of the source's jobs. A job that owns volume claims
-    needs an `Orchgit-Delete: <job>` trailer whatever the share.
+    REFUSED = "refused"
+    NAMED = "named"
+    ALLOWED = "allowed"
+
+
+class PrunePolicy(Model):
+    """Which deletions a commit may cause.
+
+    Without a trailer a commit deletes at most `max_share_percent` of the source's jobs. A trailer
+    `Orchgit-Delete: <job>` allows the deletion of one job; with `wildcard`, one of `*` or
+    `<namespace>/*` allows that of many. A job that owns volume claims is deleted if a trailer names
+    the job itself, never, or as any other job: see `claims`.
     """
 
     enabled: bool = True
     max_share_percent: int = 50
+    wildcard: bool = False
+    claims: str = ClaimDeletion.NAMED
 
 
 class DriftAction(StrEnum):
@@ -184,6 +197,8 @@ class Source(Model):
     status: SourceStatus = field(default_factory=SourceStatus)
     create_index: int = 0
     modify_index: int = 0
+    gates: GatePolicy = field(default_factory=GatePolicy)
+    """What a commit waits for before it is applied, and what happens if it fails."""
 
     @property
     def repository_name(self) -> str:

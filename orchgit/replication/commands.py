@@ -153,7 +153,8 @@ class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     As `ApplyCommit`, with every field that a rollout has since version 4. `hold` and `unhold`
     change the held versions; `renew` are (namespace, job id) of jobs that get a new version though
     they are registered with the same spec. `expected_rollout_index`, if not 0, is the modify index
-    of the rollout as it is recorded, in which this is a later stage.
+    of the rollout as it is recorded: it waited at its gates, or this is a later stage of it. When
+    the applied commit moves, other rollouts of the source that wait at their gates are superseded.
     """
 
     rollout: Rollout
@@ -168,6 +169,20 @@ class ApplyStage(Entry, tag="apply-stage", kw_only=True):
     hold: list[HeldVersion] = []
     unhold: list[tuple[str, str]] = []
     renew: list[tuple[str, str]] = []
+
+
+class RecordGates(Entry, tag="record-gates", kw_only=True):
+    """Record a rollout that waits at its gates, or that was rejected there.
+
+    `expected_modify_index` is that of the rollout's record, 0 for a new one, and `expected_commit`
+    the source's applied commit. Other rollouts of the source that wait are superseded, and the
+    source does not apply the commit of a rejected one by itself.
+    """
+
+    rollout: Rollout
+    expected_modify_index: int = 0
+    expected_commit: str = ""
+    ref_moves: list[RefMove] = []
 
 
 class RecordProgress(Entry, tag="record-progress", kw_only=True):
@@ -599,6 +614,7 @@ Command = (
     | SetSourceStatus
     | ApplyStage
     | RecordProgress
+    | RecordGates
     | ChangeJob
     | StopJob
     | RecordDrift

@@ -17,7 +17,7 @@ from orchgit.model.base import Model
 from orchgit.model.job import JobOrigin
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.server import ServerRecord
-from orchgit.model.source import Source, SourceStatus
+from orchgit.model.source import PrunePolicy, Source, SourceStatus
 from orchgit.replication import commands
 from orchgit.replication.commands import Entry
 
@@ -101,6 +101,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.SetSourceStatus,
         commands.ApplyStage,
         commands.RecordProgress,
+        commands.RecordGates,
         commands.ChangeJob,
         commands.StopJob,
         commands.RecordDrift,
@@ -117,9 +118,10 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
         "ca_certificates",
         "pause",
         "depends_on",
+        "gates",
     ),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
-    Rollout: ("reason", "ref"),
+    Rollout: ("gates", "reason", "ref"),
     JobOrigin: ("group_lines",),
     RolloutJob: (
         "cause",
@@ -129,6 +131,7 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
         "must_complete",
         "applied_time_ns",
     ),
+    PrunePolicy: ("wildcard", "claims"),
 }
 """Fields that servers of version 3 would drop; all have defaults."""
 
@@ -165,14 +168,18 @@ def _named(address: str, server: ServerRecord | None) -> str:
 
 
 def without_new_fields(value: T) -> T:
-    """Returns the struct as a server of version 3 stores it: every later field has its default."""
+    """Returns the struct as a server of version 3 stores it: every later field has its default, in
+    the structs of its fields too."""
     fields = {field.name: field for field in msgspec.structs.fields(value)}
-    defaults = {}
-    for name in FIELDS_SINCE_4[type(value)]:
-        field = fields[name]
-        made = field.default_factory is not msgspec.NODEFAULT
-        defaults[name] = field.default_factory() if made else field.default
-    return msgspec.structs.replace(value, **defaults)
+    changed: dict[str, object] = {}
+    for name, field in fields.items():
+        inner = getattr(value, name)
+        if name in FIELDS_SINCE_4[type(value)]:
+            made = field.default_factory is not msgspec.NODEFAULT
+            changed[name] = field.default_factory() if made else field.default
+        elif type(inner) in FIELDS_SINCE_4:
+            changed[name] = without_new_fields(inner)
+    return msgspec.structs.replace(value, **changed)
 
 
 def common_version(members: Iterable[str], servers: Iterable[ServerRecord]) -> int:

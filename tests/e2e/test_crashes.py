@@ -113,3 +113,25 @@ def test_stages_go_on_after_crashes_and_each_hook_runs_once(crashing: Repository
     assert rollout["Status"] == "healthy"
     assert runs.read_text() == "run\n"
     assert [job["JobVersion"] for job in rollout["Jobs"]] == [0, 0, 0]
+
+
+def test_waiting_rollout_and_its_approval_survive_server_crashes(crashing: Repository) -> None:
+    server = crashing.server
+    assert server.cli("source", "set", "crash", "-approvals", "2").code == 0
+    crashing.write("c.nomad.hcl", sleeper("crash"))
+    commit = crashing.commit("Waits")
+    crashing.push("-o", "detach")
+    server.kill9()
+    server.start()
+    waiting = server.wait_for(f"/v1/gitops/rollout/{commit}", lambda found: True)
+    assert waiting["Status"] == "awaiting_approval"
+    assert server.cli("rollout", "approve", commit, "-yes", "-by", "bob").code == 0
+    server.kill9()
+    server.start()
+    shown = server.wait_for(f"/v1/gitops/rollout/{commit}", lambda found: True)
+    assert [each["By"] for each in shown["Gates"]["Approvals"]] == ["bob"]
+    assert server.cli("rollout", "approve", commit, "-yes", "-by", "eve").code == 0
+    done = server.wait_for(
+        f"/v1/gitops/rollout/{commit}", lambda found: found["Status"] == "healthy"
+    )
+    assert done["ID"] == waiting["ID"]

@@ -205,8 +205,17 @@ def test_existing_source_is_changed_by_set_and_refused_by_add(
     assert source["Variables"] == {"a": "1", "b": "2"}
     assert source["PollInterval"] == 3600 * 10**9
     assert source["RolloutDeadline"] == 1200 * 10**9
-    assert source["Prune"] == {"Enabled": False, "MaxSharePercent": 50}
+    assert (source["Prune"]["Enabled"], source["Prune"]["MaxSharePercent"]) == (False, 50)
     assert server.cli("source", "set", name).code == 1
+    gates = ("-window", "deny 0 0 24 12 * 72h", "-approvals", "2", "-prune-max-share", "20")
+    assert server.cli("source", "set", name, *gates).code == 0
+    source = server.get(f"/v1/gitops/source/{name}")
+    assert (source["Prune"]["Enabled"], source["Prune"]["MaxSharePercent"]) == (False, 20)
+    assert (source["Gates"]["Approvals"], source["Gates"]["RequireFit"]) == (2, False)
+    [window] = source["Gates"]["Windows"]
+    assert (window["Action"], window["Duration"]) == ("deny", 72 * 3600 * 10**9)
+    refused = server.cli("source", "set", name, "-approvals", "99")
+    assert (refused.code, "approvals must be within" in refused.err) == (1, True), refused.text
     removed = server.cli("source", "set", name, "-remove-var", "a", "-prune")
     assert removed.code == 0, removed.text
     source = server.get(f"/v1/gitops/source/{name}")

@@ -14,7 +14,7 @@ import uvicorn
 from msgspec.structs import replace
 from starlette.applications import Starlette
 
-from orchgit.clock import SystemClock
+from orchgit.clock import Clock, SystemClock
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.forecast import Forecast
 from orchgit.gitops.commits.plan import CommitPlan
@@ -116,13 +116,14 @@ async def gitops_rig(
     evaluate: bool = True,
     start: bool = True,
     parser: CountingParser | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[GitopsRig]:
     config = config or GitopsConfig()
     if not config.local_paths:
         # Tests keep their repositories beside the server's directory.
         config = replace_config(config, local_paths=(str(directory.parent),))
     async with running_state(directory) as state:
-        context = UseCaseContext(state, SystemClock(), RandomIds())
+        context = UseCaseContext(state, clock or SystemClock(), RandomIds())
         parser = parser or CountingParser(ParsePool())
         gitops = Gitops(context, directory, config, GitopsPorts(parser, NoForecasts()))
         async with served(gitops) as http:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from starlette.responses import Response
@@ -107,8 +107,11 @@ async def sync(call: ApiCall) -> Response:
         if snapshot.sources.get(name) is None:
             raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
         index = snapshot.index
-    body = await call.body()
-    rerun = nomad_json.get(nomad_json.decode_tree(body) if body.strip() else {}, "Rerun", [])
+    sent = await call.body()
+    body = nomad_json.decode_tree(sent) if sent.strip() else {}
+    rerun, reason = nomad_json.get(body, "Rerun", []), nomad_json.get(body, "OverrideWindow", "")
+    if rerun and reason:
+        raise InvalidInputError("cannot use OverrideWindow with Rerun, which waits for no window")
     if rerun:
         if not (isinstance(rerun, list) and all(isinstance(each, str) for each in rerun)):
             raise InvalidInputError("cannot run jobs again: Rerun is a list of job ids")
@@ -116,16 +119,22 @@ async def sync(call: ApiCall) -> Response:
         rollout = await required_gitops(call).rerun(name, keys, call.writes)
         return call.answer(rollout, index=call.context.state.store.watch.applied_index)
     wait_s = _sync_wait_s(call)
-    if not wait_s:
+    if reason:
+        by = nomad_json.get(body, "By", "")
+        work = required_gitops(call).override_window(name, reason, by)
+        result = await _synced(call, work, wait_s or _MAX_SYNC_WAIT_S)
+    elif wait_s:
+        result = await _synced(call, required_gitops(call).sync(name), wait_s)
+    else:
         call.api.wake_source(name)
         return call.answer({"Index": index}, index=index)
-    result = await _synced(call, name, wait_s)
     index = call.context.state.store.watch.applied_index
     return call.answer({"Index": index, **nomad_json.tree(result)}, index=index)
 
 
-async def _synced(call: ApiCall, name: str, wait_s: float) -> SyncResult:
-    work = required_gitops(call).sync(name)
+async def _synced(
+    call: ApiCall, work: Coroutine[Any, Any, SyncResult], wait_s: float
+) -> SyncResult:
     async with wait_first(work, call.context.clock.sleep(wait_s)) as (done, _):
         if done.done():
             result: SyncResult = done.result()

@@ -174,6 +174,9 @@ def show_plan(plan: dict[str, Any], verbose: bool) -> None:
     for each in plan.get("Held") or ():
         job_id, why = plain(each["Version"]["JobID"]), plain(each["Text"])
         console().print(f"[yellow]![/yellow] [bold]{job_id}[/bold]: {why}")
+    closed = [each["Reason"] for each in plan.get("Gates") or [] if not each["IsOpen"]]
+    if closed:
+        console().print(f"[yellow]would wait for:[/yellow] {plain('; '.join(closed))}")
     counts = plan.get("Summary") or {}
     words = [
         f"{counts[name]} to {name.lower()}"

@@ -14,6 +14,7 @@ from orchgit.cli.options import (
     formatted,
     option,
     verbose_option,
+    yes_option,
 )
 from orchgit.cli.printing.output import (
     ago,
@@ -27,8 +28,11 @@ from orchgit.cli.printing.output import (
     table,
 )
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.cli.user_name import user_name
 from orchgit.clock import SECOND_NS
 from orchgit.durations import parse_length_ns
+
+_CAUSES = {cause: f" ({cause})" for cause in ("drift", "retry", "release")}
 
 
 @click.group("rollout")
@@ -134,6 +138,52 @@ def watch(
 rollout.add_command(revert)
 
 
+_by_option = option("by", help="Your name [ORCHGIT_USER, or your account's name].")
+
+
+@rollout.command("approve")
+@click.argument("identifier")
+@option("plan-hash", help="Approve only this plan; without it, the one that is shown.")
+@_by_option
+@yes_option
+@connected
+def approve(
+    client: ApiClient, identifier: str, plan_hash: str | None, by: str | None, yes: bool
+) -> None:
+    """Approve the plan of a rollout that waits.
+
+    The approval is of exactly this plan: it lapses when the plan changes.
+    """
+    waiting = client.get(f"/v1/gitops/rollout/{identifier}")
+    if not yes and plan_hash is None:
+        show(waiting, verbose=False)
+        if not click.confirm(f"Approve plan {waiting['PlanHash'][:12]}?"):
+            return
+    body = {"PlanHash": plan_hash or waiting["PlanHash"], "By": by or user_name()}
+    answer = client.put(f"/v1/gitops/rollout/{waiting['ID']}/approve", body)
+    gates = answer["Gates"]
+    click.echo(
+        f"Approved plan {answer['PlanHash'][:12]} of rollout {short(answer['ID'])}: "
+        f"{_valid_approvals(answer)} of {gates['ApprovalsNeeded']} approvals."
+    )
+
+
+def _valid_approvals(data: dict[str, Any]) -> int:
+    return sum(each["PlanHash"] == data["PlanHash"] for each in data["Gates"]["Approvals"])
+
+
+@rollout.command("reject")
+@click.argument("identifier")
+@option("reason", required=True, help="Why the commit must not be applied.")
+@_by_option
+@connected
+def reject(client: ApiClient, identifier: str, reason: str, by: str | None) -> None:
+    """Reject a rollout that waits: its commit is not applied by itself any more."""
+    body = {"Reason": reason, "By": by or user_name()}
+    answer = client.put(f"/v1/gitops/rollout/{identifier}/reject", body)
+    click.echo(f"Rejected rollout {short(answer['ID'])}: push a new commit to change the cluster.")
+
+
 def newest_id(client: ApiClient) -> str:
     """Returns the id of the newest rollout. Raises ClickException if there is none."""
     found = client.get("/v1/gitops/rollouts", per_page=1)
@@ -149,10 +199,20 @@ def took(data: dict[str, Any]) -> str:
     return duration(data["FinishedTime"] - data["CreateTime"])
 
 
-def _action(job: dict[str, Any]) -> str:
-    """Returns the action, with its cause if that is not the commit itself."""
-    cause = job.get("Cause") or "commit"
-    return job["Action"] if cause == "commit" else f"{job['Action']} ({cause})"
+def _show_gates(data: dict[str, Any]) -> None:
+    """Prints what the gates of a rollout decided, and who approved or overrode what."""
+    gates = data.get("Gates")
+    if not gates:
+        return
+    rows = [
+        (each["Gate"].capitalize(), f"{'open' if each['IsOpen'] else 'closed'}: {each['Reason']}")
+        for each in gates["Decisions"]
+    ]
+    if gates["ApprovalsNeeded"]:
+        rows.append(("Plan hash", data["PlanHash"]))
+    if gates["HealthOutcome"]:
+        rows.append(("Health gate", gates["HealthOutcome"]))
+    pairs([(name, plain(text)) for name, text in rows])
 
 
 def _show_report(client: ApiClient, data: dict[str, Any]) -> None:
@@ -196,6 +256,7 @@ def show(data: dict[str, Any], verbose: bool) -> None:
             ("Took", took(data)),
         )
     )
+    _show_gates(data)
     for problem in data.get("Problems") or []:
         console().print(f"[red]{plain(problem)}[/red]")
     changed = [job for job in data["Jobs"] if job["Action"] != "unchanged"]
@@ -209,7 +270,8 @@ def show(data: dict[str, Any], verbose: bool) -> None:
                 (
                     plain(job["JobID"]),
                     *([job.get("Stage", 0) + 1] * has_stages),
-                    _action(job),
+                    # the cause is left out where it is the commit
+                    job["Action"] + _CAUSES.get(job.get("Cause") or "", ""),
                     job["JobVersion"],
                     plain(f"{job['File']}:{job['Line']}" if job["File"] else "-"),
                     *([job["DeploymentID"] or "-"] * verbose),

@@ -190,6 +190,7 @@ def drift(client: ApiClient, name: str | None, patch: bool, output: OutputFormat
 @source.command("sync")
 @click.argument("name")
 @option("rerun", multiple=True, help="A completed job to run again, by its id; repeatable.")
+@option("override-window", help="Why a commit is applied outside the source's windows.")
 @option("wait", is_flag=True, help="Follow the rollout to its end. Exit code 0: it is healthy.")
 @detach_option
 @formatted
@@ -198,6 +199,7 @@ def sync(
     client: ApiClient,
     name: str,
     rerun: tuple[str, ...],
+    override_window: str | None,
     wait: bool,
     detach: bool,
     output: OutputFormat,
@@ -206,10 +208,13 @@ def sync(
 
     Exit code 1: the check failed, or the remote's commit was not applied. With -rerun, run jobs of
     the applied commit again. Without it, a batch job that has completed runs again only when its
-    file changes.
+    file changes. With -override-window, apply the newest commit outside the source's windows; the
+    rollout records who did so, and the reason.
     """
     if wait and detach:
         raise ApiError("cannot use -wait and -detach together: give one of them")
+    if override_window is not None and (rerun or detach):
+        raise ApiError("cannot use -override-window together with -rerun or -detach")
     if rerun:
         answer = client.post(f"/v1/gitops/source/{name}/sync", {"Rerun": list(rerun)})
         rollout_id = answer["ID"]
@@ -224,7 +229,8 @@ def sync(
         )
         rollout_id = ""
     else:
-        answer = client.post(f"/v1/gitops/source/{name}/sync", wait=f"{_SYNC_WAIT_S}s")
+        body = {"OverrideWindow": override_window or "", "By": user_name()}
+        answer = client.post(f"/v1/gitops/source/{name}/sync", body, wait=f"{_SYNC_WAIT_S}s")
         text, rollout_id = sync_text(name, answer), answer["RolloutID"]
     failed = answer.get("Result", "applied") not in _GOOD_RESULTS
     if not output.printed(answer):

@@ -1,8 +1,8 @@
 """Which jobs a commit creates, updates and deletes: desired against registered jobs. Pure.
 
 A job's identity is (namespace, id), so moving a file changes nothing. A job is deleted only when a
-tree that was read whole no longer names it, within the source's prune policy. The commit message
-must name a deleted job that owns volume claims, and all deletions beyond the policy's share.
+tree that was read whole no longer names it, within the source's prune policy: by default the commit
+message must name a deleted job that owns volume claims, and all deletions beyond a share.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job
 from orchgit.model.ownership import owner_of
 from orchgit.model.rollout import ChangeCause, JobAction
-from orchgit.model.source import PrunePolicy
+from orchgit.model.source import ClaimDeletion, PrunePolicy
 
 DELETE_TRAILER = "Orchgit-Delete"
 _TRAILER = re.compile(rf"^{DELETE_TRAILER}:(.+)$", re.IGNORECASE | re.MULTILINE)
@@ -168,9 +168,10 @@ def plan_actions(
             released=tuple(released),
             held=tuple(kept_back),
         )
-    unnamed = [key for key in gone if key[1] not in may_delete and "/".join(key) not in may_delete]
     owned_count = len(unchanged) + len(managed)
-    problems.extend(_deletion_problems(unnamed, registered, owned_count, prune))
+    problems.extend(_claim_problems(gone, registered, may_delete, prune))
+    unnamed = [key for key in gone if not _may_delete(key, may_delete, prune)]
+    problems.extend(_share_problems(unnamed, may_delete, owned_count, prune))
     if unnamed and not desired and not unchanged:
         problems.append(
             "cannot apply a commit without any job file: an empty tree deletes nothing; to delete "
@@ -256,25 +257,58 @@ def release_command(key: JobKey, *options: str) -> str:
     return " ".join(("orchgit source release", *options, *where, job_id))
 
 
-def _deletion_problems(
-    unnamed: Sequence[JobKey],
+def _is_named(key: JobKey, trailers: Collection[str]) -> bool:
+    """Returns whether a trailer names the job itself."""
+    return key[1] in trailers or "/".join(key) in trailers
+
+
+def _may_delete(key: JobKey, trailers: Collection[str], prune: PrunePolicy) -> bool:
+    """Returns whether a trailer gives leave to delete the job."""
+    if _is_named(key, trailers):
+        return True
+    return prune.wildcard and ("*" in trailers or f"{key[0]}/*" in trailers)
+
+
+def _claim_problems(
+    gone: Sequence[JobKey],
     registered: Mapping[JobKey, RegisteredJob],
-    owned_count: int,
+    trailers: Collection[str],
     prune: PrunePolicy,
 ) -> Iterable[str]:
-    """Returns why jobs without a file may not be deleted. `unnamed` are those that no trailer
-    names, `owned_count` is how many jobs the source has."""
-    for namespace, job_id in unnamed:
-        if registered[namespace, job_id].has_claims:
+    """Returns why jobs without a file that own volume claims may not be deleted."""
+    for key in gone:
+        if not registered[key].has_claims or prune.claims == ClaimDeletion.ALLOWED:
+            continue
+        job_id = key[1]
+        if prune.claims == ClaimDeletion.REFUSED:
+            yield (
+                f"cannot delete job {job_id!r}: it owns sticky volume claims, and this source "
+                f"deletes no such job; put its file back, or release the job first with "
+                f"`{release_command(key)}`"
+            )
+        elif not _is_named(key, trailers):
             yield (
                 f"cannot delete job {job_id!r}: it owns sticky volume claims; add the line "
                 f"'{DELETE_TRAILER}: {job_id}' to the commit message to delete it"
             )
+
+
+def _share_problems(
+    unnamed: Sequence[JobKey], trailers: Collection[str], owned_count: int, prune: PrunePolicy
+) -> Iterable[str]:
+    """Returns why so many jobs may not be deleted. `unnamed` are those that no trailer names,
+    `owned_count` is how many jobs the source has."""
     if len(unnamed) * 100 > prune.max_share_percent * owned_count and len(unnamed) > 1:
         names = ", ".join(job_id for _, job_id in unnamed[:5])
         more = ", ..." if len(unnamed) > 5 else ""
         yield (
             f"cannot delete {len(unnamed)} of {owned_count} jobs ({names}{more})"
             f" in one commit: the limit is {prune.max_share_percent} %; add "
-            f"'{DELETE_TRAILER}: <job>' lines to the commit message, or raise the prune limit"
+            f"'{DELETE_TRAILER}: <job>' lines to the commit message, or raise the limit with "
+            "`orchgit source set NAME -prune-max-share N`"
         )
+        if not prune.wildcard and any(each == "*" or each.endswith("/*") for each in trailers):
+            yield (
+                f"cannot delete jobs by a wildcard in '{DELETE_TRAILER}:': this source does not "
+                "accept it (`orchgit source set NAME -prune-wildcard` does)"
+            )

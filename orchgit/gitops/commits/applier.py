@@ -12,6 +12,7 @@ from orchgit.gitops.commits.log_entry import (
     carried_jobs,
     deletions_of,
     next_stage_of,
+    plan_hash,
     records_of,
     refused_rollout,
     rollout_of,
@@ -26,6 +27,7 @@ from orchgit.gitops.commits.plan import (
 )
 from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
 from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
+from orchgit.gitops.gates.permit import FREE, Permit
 from orchgit.gitops.git.repository import CommitInfo, Repository
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
@@ -177,6 +179,7 @@ class CommitApplier:
         trigger: Trigger,
         cache: SourceCache,
         ref_moves: Sequence[RefMove] = (),
+        permit: Permit = FREE,
     ) -> Rollout:
         """Commits the plan as one log entry, in which refs of a built-in repository move too.
 
@@ -184,8 +187,8 @@ class CommitApplier:
         stage: what a person takes back goes at once.
 
         The plan is made again, without reading git again, when a job changed since it was made.
-        Raises JobFileError if the new plan has problems, and ConflictError if the source's applied
-        commit moved or the jobs keep changing.
+        Raises JobFileError if the new plan has problems, PlanChangedError if it needs another
+        permit, and ConflictError if the source's applied commit moved or the jobs keep changing.
         """
         texts = await asyncio.to_thread(_job_file_texts, read, plan)
         for _ in range(MAX_ATTEMPTS):
@@ -193,8 +196,9 @@ class CommitApplier:
             with self._context.snapshot() as snapshot:
                 previous = snapshot.rollouts.get(plan.source.status.applied_rollout)
             carried = carried_jobs(plan, previous, read.info.commit.id)
-            wanted = rollout_of(
-                plan, read.info.commit, trigger, self._context.ids.new(), now_ns, carried
+            rollout_id = self._context.ids.new()
+            wanted = permit.stamped(
+                rollout_of(plan, read.info.commit, trigger, rollout_id, now_ns, carried)
             )
             first = plan.without_later_stages()
             try:
@@ -210,6 +214,7 @@ class CommitApplier:
                 )
             except ConflictError:
                 plan = await self._replan(read, plan, cache)
+                permit.check(plan_hash(plan), self._latest(permit))
                 continue
             self._note_applied(read, plan.source, rollout, index, cache, plan.request.asked)
             return rollout
@@ -217,6 +222,13 @@ class CommitApplier:
             f"cannot apply commit {read.info.commit.id[:12]}: its jobs were changed by others "
             f"{MAX_ATTEMPTS} times meanwhile; try again"
         )
+
+    def _latest(self, permit: Permit) -> Rollout | None:
+        """Returns the record of the rollout that waited for this permit."""
+        if permit.waiting is None:
+            return None
+        with self._context.snapshot() as snapshot:
+            return snapshot.rollouts.get(permit.waiting.id)
 
     async def apply_stage(
         self, read: ReadCommit, plan: CommitPlan, rollout: Rollout, stage: int, cache: SourceCache

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
+from orchgit.gitops.gates.decide import GateVerdict
 from orchgit.gitops.parsing.contents import is_api_text
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.rollouts.health import JobProgress
@@ -31,6 +32,8 @@ from orchgit.replication.commands import JobDeletion, JobUpsert
 from orchgit.services.gitops.rollouts import RecordsChange
 
 _MAX_PROBLEMS = 200
+PLANNED = "planned"
+"""The status of a job whose rollout waits at its gates."""
 
 
 def plan_hash(plan: CommitPlan) -> str:
@@ -73,6 +76,27 @@ def rollout_of(
         create_time_ns=now_ns,
         applied_time_ns=now_ns,
         finished_time_ns=0 if changes else now_ns,
+    )
+
+
+def waiting_rollout(
+    plan: CommitPlan,
+    commit: Commit,
+    trigger: Trigger,
+    verdict: GateVerdict,
+    rollout_id: str,
+    now_ns: int,
+) -> Rollout:
+    """Returns the record of a commit that is not applied yet: what it would do, and what it waits
+    for."""
+    planned = rollout_of(plan, commit, trigger, rollout_id, now_ns)
+    return replace(
+        planned,
+        status=verdict.status,
+        status_description=verdict.description,
+        jobs=[replace(job, status=PLANNED) for job in planned.jobs],
+        gates=verdict.record,
+        applied_time_ns=0,
     )
 
 

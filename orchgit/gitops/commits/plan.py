@@ -28,6 +28,8 @@ from orchgit.gitops.commits.run_once import (
     run_once_change,
     run_once_records,
 )
+from orchgit.gitops.gates.policy import narrowed_prune
+from orchgit.gitops.gates.source_readiness import cycle_problems
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.rollouts.failed_versions import failed_versions
@@ -191,7 +193,7 @@ def plan_commit(
         source.name,
         admitted | kept_back,
         {key: known for key, known in registered.items() if key not in unchanged},
-        source.prune,
+        narrowed_prune(source.prune, discovery.policy.prune),
         may_delete,
         unchanged=sorted(unchanged),
         adopt=source.adopt,
@@ -213,6 +215,7 @@ def plan_commit(
     # With a file that has no job the graph would miss jobs that are only misspelt.
     graph = NO_ORDER if discovery.problems else job_graph(discovery.jobs, discovery.policy)
     problems += graph.problems
+    problems += cycle_problems(snapshot, source, discovery.policy)
     stages = ONE_STAGE if problems else _stages(graph, actions, snapshot)
     if request.jobs or request.is_revert:
         stages = Stages(must_complete=stages.must_complete)  # what a person asks for goes at once

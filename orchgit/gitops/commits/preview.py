@@ -11,7 +11,8 @@ from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.applier import ReadCommit, applied_jobs
 from orchgit.gitops.commits.causes import hand_change_text
 from orchgit.gitops.commits.fit_text import blocked_lines
-from orchgit.gitops.commits.forecast import Forecast, Forecaster
+from orchgit.gitops.commits.forecast import Forecast
+from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.holds import held_text
 from orchgit.gitops.commits.log_entry import plan_hash
 from orchgit.gitops.commits.plan import CommitPlan
@@ -23,6 +24,7 @@ from orchgit.jobdiff.report import JobDiff
 from orchgit.model.base import Model
 from orchgit.model.evaluation import DesiredUpdates
 from orchgit.model.fit import FitReport, JobFit
+from orchgit.model.gates import GateDecision
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.rollout import ChangeCause, Commit, JobWait
 from orchgit.model.source import Source
@@ -71,7 +73,8 @@ class PreviewJob(Model):
 
 class Preview(Model):
     """What a commit of the files would do. With `problems` it would be refused. `plan_hash` names
-    exactly this plan. `fit` is None where the scheduler was not asked."""
+    exactly this plan. `fit` is None where the scheduler was not asked; `gates` say what the commit
+    would wait for."""
 
     source: str
     commit: Commit | None = None
@@ -83,6 +86,7 @@ class Preview(Model):
     warnings: list[str] = []
     plan_hash: str = ""
     fit: FitReport | None = None
+    gates: list[GateDecision] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +95,7 @@ class Previewer:
     the limit that one exceeds."""
 
     services: CommitServices
-    forecaster: Forecaster
+    gatekeeper: Gatekeeper
 
     async def of_files(
         self, source_name: str, files: Mapping[str, bytes], fit: bool = False
@@ -107,8 +111,11 @@ class Previewer:
         plan = await self.services.applier.plan(read, source_name, cache)
         if plan.problems:
             return preview_of(plan, None)
-        budget_s = FIT_BUDGET_S if fit else None
-        return preview_of(plan, await self.forecaster.forecast(plan, budget_s))
+        forecast = await self.gatekeeper.forecaster.forecast(plan, FIT_BUDGET_S if fit else None)
+        preview = preview_of(plan, forecast)
+        verdict = await self.gatekeeper.verdict(read, plan, forecast)
+        preview.gates = verdict.record.decisions
+        return preview
 
     async def between(
         self, source_name: str, old_files: Mapping[str, bytes], new_files: Mapping[str, bytes]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orchgit.errors import InvalidInputError
+from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.mirrors.rules import full_ref
@@ -19,6 +20,7 @@ class Seeder:
     """Commits files to empty built-in repositories."""
 
     services: CommitServices
+    gatekeeper: Gatekeeper
 
     async def seed(self, name: str, files: Mapping[str, bytes], message: str) -> Rollout | None:
         """Commits files to an empty built-in repository and applies them, as a first push would.
@@ -44,6 +46,6 @@ class Seeder:
                 raise InvalidInputError(f"cannot seed {name!r}:\n" + "\n".join(plan.problems))
             await self.services.quorum.hold(repository_name, [commit_id])
             move = RefMove(full_ref(source.ref), "", commit_id)
-            rollout = await applier.apply(read, plan, Trigger("push"), cache, [move])
+            rollout = await self.gatekeeper.carry_out(read, plan, Trigger("push"), cache, [move])
             await self.services.synchronizer.sync_refs_locked(mirror)
             return rollout

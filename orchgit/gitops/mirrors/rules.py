@@ -53,8 +53,8 @@ class MirrorPlan:
 
 def wanted_of(snapshot: StateReads, name: str) -> Wanted:
     """Returns what the mirror of a repository must have: its refs, and the commits that a revert, a
-    comparison or a push may ask for. These are the applied one, those of stored rollouts, and those
-    that were reverted."""
+    comparison or a push may ask for. These are the applied one, those of stored rollouts, those
+    that wait at their gates, and those that were reverted."""
     sources = snapshot.sources.of_repository(name)
     refs: dict[str, str] | None = snapshot.git_refs.of_source(name)
     if not sources:
@@ -65,6 +65,7 @@ def wanted_of(snapshot: StateReads, name: str) -> Wanted:
         since_index = 0 if source.kind == SourceKind.BUILTIN else source.create_index
         commits |= snapshot.rollouts.applied_commits(source.name, since_index)
         commits |= {source.status.applied_commit, *source.status.quarantined}
+        commits |= {rollout.commit.id for rollout in snapshot.rollouts.waiting(source.name)}
     commits.discard("")
     first = next((source for source in sources if source.name == name), sources[0])
     if first.kind != SourceKind.BUILTIN:

@@ -22,10 +22,10 @@ from jobspec.rules.cron import cron_problem
 from orchgit.errors import JobFileError
 from orchgit.gitops.parsing.job_names import split_dependency
 from orchgit.model.base import NS_PER_S
+from orchgit.model.gates import HealthAction, WindowAction
 from orchgit.model.repository_policy import (
     POLICY_PATH,
     GateRule,
-    HealthAction,
     Hook,
     HookRun,
     HookStage,
@@ -35,8 +35,7 @@ from orchgit.model.repository_policy import (
     RepositoryPolicy,
     SourceDependency,
     WaitCondition,
-    Window,
-    WindowAction,
+    WindowRule,
 )
 from orchgit.model.source import is_source_name
 
@@ -160,7 +159,7 @@ class _PolicyReader:
                 found = self._attributes(block.body, _PRUNE, block)
                 policy.prune = PruneRule(**found, line=line, column=column)
 
-    def _window(self, block: tree.Block, name: str) -> Window | None:
+    def _window(self, block: tree.Block, name: str) -> WindowRule | None:
         found = self._attributes(block.body, _WINDOW, block, required=("duration",))
         given = [action for action in WindowAction if action in block.body.attributes]
         if len(given) != 1:
@@ -175,7 +174,7 @@ class _PolicyReader:
         if action not in found or "duration" not in found:
             return None
         line, column = self._place(block.start)
-        return Window(
+        return WindowRule(
             name=name,
             action=action,
             cron=found[action],

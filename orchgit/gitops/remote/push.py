@@ -15,7 +15,8 @@ import structlog
 from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.gitops.commits.applier import ReadCommit
 from orchgit.gitops.commits.descent import refusal_of_move
-from orchgit.gitops.commits.forecast import Forecaster
+from orchgit.gitops.commits.forecast import Forecast
+from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.git.quarantine import Quarantine
@@ -24,14 +25,15 @@ from orchgit.gitops.git.repository import Repository
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.quorum import Say
 from orchgit.gitops.mirrors.rules import followed_ref, full_ref, shown_refs
-from orchgit.gitops.remote.push_options import read_push_options
-from orchgit.gitops.remote.push_text import plan_lines, problem_lines
+from orchgit.gitops.remote.push_options import PushOptions, read_push_options
+from orchgit.gitops.remote.push_text import gate_lines, plan_lines, problem_lines
 from orchgit.gitops.remote.receive_protocol import (
     PushRequest,
     RefCommand,
     check_command,
     check_room,
 )
+from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
@@ -66,7 +68,7 @@ class PushReceiver:
     of a source check it."""
 
     services: CommitServices
-    forecaster: Forecaster
+    gatekeeper: Gatekeeper
     wake: Callable[[str], None]
 
     async def receive(
@@ -87,7 +89,7 @@ class PushReceiver:
                 if request.has_pack:
                     await quarantine.receive(pack)
                 objects = _PushedObjects(self.services, mirror, quarantine, request, pusher)
-                push = _Push(self, objects, pusher, options.dry_run)
+                push = _Push(self, objects, pusher, options)
                 return await push.run(request)
             except OrchgitError as error:
                 refusals = [(command.ref, "not received") for command in request.commands]
@@ -173,15 +175,20 @@ class _Push:
     """
 
     def __init__(
-        self, receiver: PushReceiver, objects: _PushedObjects, pusher: Pusher, dry_run: bool
+        self,
+        receiver: PushReceiver,
+        objects: _PushedObjects,
+        pusher: Pusher,
+        options: PushOptions,
     ) -> None:
         self._services = receiver.services
-        self._forecaster = receiver.forecaster
+        self._gatekeeper = receiver.gatekeeper
         self._wake = receiver.wake
         self._objects = objects
         self._trigger = Trigger("push", pusher.name)
         self._say = pusher.say
-        self._dry_run = dry_run
+        self._dry_run = options.dry_run
+        self._override = self._override_of(options.override_window)
         self._rollouts: list[Rollout] = []
         self._refs: dict[str, str] = {}
         self._moves: list[RefMove] = []
@@ -263,9 +270,10 @@ class _Push:
             if problems:
                 refused = await self._refuse(source, each.read, problems)
             else:
-                forecast = await self._forecaster.forecast(each.plan)
+                forecast = await self._gatekeeper.forecaster.forecast(each.plan)
                 lines = plan_lines(each.plan, each.read.info.commit, forecast.fit)
                 await self._say("\n".join(lines))
+                await self._say_gates(each.read, each.plan, forecast)
             planned.append(each)
         if refused or self._dry_run:
             return refused or _DRY_RUN
@@ -274,7 +282,7 @@ class _Push:
     def _refusal(self, source: Source, wanted: ResolvedRef, repository: Repository) -> str:
         """Returns why the source may not go to the commit, or ''."""
         if wanted.commit_id in source.status.quarantined:
-            return "this commit was reverted: push a new commit on top of it"
+            return "this commit was reverted or rejected: push a new commit on top of it"
         applied = source.status.applied_commit
         descends = not applied or repository.is_descendant(wanted.commit_id, applied)
         if source.ref.startswith(SEMVER):
@@ -307,8 +315,8 @@ class _Push:
             cache = self._services.caches.of(name)
             try:
                 await self._objects.accept()
-                rollout = await self._services.applier.apply(
-                    each.read, each.plan, trigger, cache, moves
+                rollout = await self._gatekeeper.carry_out(
+                    each.read, each.plan, trigger, cache, moves, self._override
                 )
             except OrchgitError as error:
                 await self._say(str(error))
@@ -323,6 +331,19 @@ class _Push:
             self._rollouts.append(rollout)
         self._moves += moves
         return ""
+
+    async def _say_gates(self, read: ReadCommit, plan: CommitPlan, forecast: Forecast) -> None:
+        """Says what each gate of the commit decides."""
+        waiting = self._gatekeeper.waiting(plan.source.name, read.info.commit.id)
+        verdict = await self._gatekeeper.verdict(read, plan, forecast, waiting, self._override)
+        if lines := list(gate_lines(verdict.record)):
+            await self._say("\n".join(lines))
+
+    def _override_of(self, reason: str) -> WindowOverride | None:
+        if not reason:
+            return None
+        now_ns = self._services.context.now_ns()
+        return WindowOverride(self._trigger.pusher, reason, now_ns)
 
     async def _refuse(self, source: Source, read: ReadCommit, problems: Sequence[str]) -> str:
         """Shows the commit's problems, and records a rollout that says why it was refused."""

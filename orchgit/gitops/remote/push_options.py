@@ -8,31 +8,45 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from orchgit.errors import InvalidInputError
+from orchgit.gitops.gates.approvals import checked_reason
 
 DETACH = "detach"
 DRY_RUN = "dry-run"
+OVERRIDE_WINDOW = "override-window"
 _MEANING = {
-    DETACH: "return as soon as the commit is applied",
+    DETACH: "return as soon as the commit is applied, or waits",
     DRY_RUN: "show the plan and change nothing",
+    OVERRIDE_WINDOW: "apply the commit outside its windows; write override-window=REASON",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class PushOptions:
-    """With `detach` the push ends when the commit is applied; with `dry_run` it shows the plan and
-    refuses every ref."""
+    """With `detach` the push ends when the commit is applied, or waits at its gates; with `dry_run`
+    it shows the plan and refuses every ref. `override_window` is why the commit is applied outside
+    its windows, or ''."""
 
     detach: bool = False
     dry_run: bool = False
+    override_window: str = ""
 
 
-def read_push_options(names: Iterable[str]) -> PushOptions:
-    """Raises InvalidInputError for an unknown option, naming the nearest known one."""
-    wanted = set(names)
+def read_push_options(options: Iterable[str]) -> PushOptions:
+    """Raises InvalidInputError for an unknown option, naming the nearest known one, and for an
+    override without a reason."""
+    given = dict(option.partition("=")[::2] for option in options)
+    wanted = {name if name == OVERRIDE_WINDOW else _whole(name, given[name]) for name in given}
     unknown = sorted(wanted - _MEANING.keys())
     if unknown:
         raise InvalidInputError("\n".join(map(_refusal, unknown)))
-    return PushOptions(detach=DETACH in wanted, dry_run=DRY_RUN in wanted)
+    reason = ""
+    if OVERRIDE_WINDOW in wanted:
+        reason = checked_reason(given[OVERRIDE_WINDOW], "override a window")
+    return PushOptions(detach=DETACH in wanted, dry_run=DRY_RUN in wanted, override_window=reason)
+
+
+def _whole(name: str, value: str) -> str:
+    return f"{name}={value}" if value else name
 
 
 def _refusal(name: str) -> str:

@@ -16,8 +16,9 @@ from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.remote.push import Pusher, PushReceiver, PushResult
 from orchgit.gitops.remote.push_options import DETACH
 from orchgit.gitops.remote.push_progress import PushProgress
+from orchgit.gitops.remote.push_text import waiting_lines
 from orchgit.gitops.remote.receive_protocol import PushRequest, report
-from orchgit.model.rollout import Rollout
+from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.printable import printable
 
 RESULT_TYPE = "application/x-git-receive-pack-result"
@@ -53,13 +54,17 @@ class PushResponse:
     async def _follow(
         self, rollout: Rollout, stream: _BandStream, receive: Receive, is_one_of_many: bool
     ) -> None:
-        """Shows how the rollout goes, unless the client asked not to wait."""
+        """Shows how the rollout goes on, unless the client asked not to wait, or the rollout waits
+        for something that may take days."""
         if is_one_of_many:
             await stream.say(f"Source {rollout.source}:")
-        if DETACH in self.push.options:
+        if rollout.is_waiting:
+            await stream.say("\n".join(waiting_lines(rollout)))
+        elif DETACH in self.push.options:
             await stream.say(
                 f"The rollout continues in the background: orchgit rollout watch {rollout.id[:8]}"
             )
+        if DETACH in self.push.options or rollout.status == RolloutStatus.PENDING:
             return
         following = self.progress.follow(rollout, stream.say)
         await _until_done_or_disconnected(following, stream, receive)

@@ -21,6 +21,7 @@ from orchgit.gitops.rollouts.health import ENDED, JobProgress
 from orchgit.gitops.rollouts.waiting import waits_text
 from orchgit.gitops.stages.stages import Stages
 from orchgit.model.fit import FitReport, JobFit
+from orchgit.model.gates import HealthAction, RolloutGates
 from orchgit.model.job import Job
 from orchgit.model.rollout import ChangeCause, Commit, JobAction, Rollout, RolloutJob, RolloutStatus
 
@@ -67,6 +68,24 @@ def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str
         yield f"  {verdict_text(fit)}"
 
 
+def gate_lines(record: RolloutGates) -> Iterable[str]:
+    """Yields one line for each gate of a commit: what it decides, and why."""
+    for each in record.decisions:
+        mark = "ok" if each.is_open else ".."
+        yield f"  {mark} {each.gate}: {each.reason}"
+
+
+def waiting_lines(rollout: Rollout) -> Iterable[str]:
+    """Yields what the person who pushed a commit that waits has to know."""
+    short = rollout.id[:8]
+    if rollout.status == RolloutStatus.AWAITING_APPROVAL:
+        yield f"Waiting for approval of plan {rollout.plan_hash[:12]}:"
+        yield f"  orchgit rollout approve {short}"
+    else:
+        yield f"Waiting: {rollout.status_description}"
+    yield f"It goes on by itself then; `orchgit rollout watch {short}` follows it."
+
+
 def _stage_note(stages: Stages, key: JobKey) -> str:
     """Returns text like ` (stage 2, after db (healthy))`, or '' for a job of the first stage."""
     number = stages.of(key)
@@ -106,6 +125,7 @@ class RolloutText:
     def __init__(self) -> None:
         self._said: dict[tuple[str, str], tuple[str, str]] = {}
         self._explained: set[tuple[str, str]] = set()
+        self._waits_for = ""
 
     def newly_failed(self, rollout: Rollout) -> list[RolloutJob]:
         """Returns the jobs that failed or were reverted since the last call; at most ten in all."""
@@ -120,7 +140,14 @@ class RolloutText:
         return failed[:room]
 
     def lines(self, rollout: Rollout) -> Iterable[str]:
-        """Yields a line for each job whose status or description changed since the last call."""
+        """Yields a line for each job whose status or description changed since the last call, and
+        what the rollout waits for."""
+        waits_for = rollout.status_description if rollout.is_waiting else ""
+        if waits_for != self._waits_for:
+            self._waits_for = waits_for
+            yield f"  .. {waits_for}" if waits_for else "  ok every gate is open"
+        if waits_for:
+            return
         for job in rollout.jobs:
             key, state = (job.namespace, job.job_id), (job.status, job.description)
             if self._said.get(key) != state and len(self._said) <= 10 * _MAX_LISTED:
@@ -133,7 +160,13 @@ class RolloutText:
 
 def end_line(rollout: Rollout) -> str:
     """Returns the last line: the rollout's status, how long it took, and why."""
+    if not rollout.was_applied:
+        return f"{rollout.status.capitalize()}: {rollout.status_description}"
     took_s = max(0, rollout.finished_time_ns - rollout.applied_time_ns) / 1e9
     if rollout.status == RolloutStatus.HEALTHY:
         return f"Healthy after {took_s:.1f} s ({rollout.status_description})"
-    return f"{rollout.status.capitalize()} after {took_s:.1f} s: {rollout.status_description}"
+    text = f"{rollout.status.capitalize()} after {took_s:.1f} s: {rollout.status_description}"
+    goes_back = rollout.gates is not None and rollout.gates.health == HealthAction.REVERT
+    if rollout.status == RolloutStatus.FAILED and goes_back and rollout.previous_commit:
+        text += f"\nThe whole commit goes back to {rollout.previous_commit[:8]}"
+    return text

@@ -8,6 +8,7 @@ and git starts three processes fewer.
 from __future__ import annotations
 
 import asyncio
+import base64
 import zlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from starlette.routing import Route
 
 from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError
 from orchgit.gitops.commits.services import CommitServices
+from orchgit.gitops.gates.approvals import MAX_NAME_LENGTH
 from orchgit.gitops.git.pktline import ByteReader
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.remote.http_backend import serve_upload_pack
@@ -101,8 +103,22 @@ class GitRemote:
         if not {"report-status", "side-band-64k"} <= push.capabilities:
             text = "cannot push with this client: it lacks side-band-64k\n"
             return PlainTextResponse(text, 400)
-        pusher = request.client.host if request.client is not None else ""
+        pusher = claimed_user(request)
         return PushResponse(self.receiver, self.progress, mirror, push, reader, pusher)
+
+
+def claimed_user(request: Request) -> str:
+    """Returns who a request claims to come from: the user of its login, whose password nobody
+    checks, or else the client's address."""
+    scheme, _, login = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "basic":
+        try:
+            user = base64.b64decode(login, validate=True).decode().partition(":")[0].strip()
+        except ValueError:
+            user = ""
+        if user and user.isprintable() and len(user) <= MAX_NAME_LENGTH:
+            return user
+    return request.client.host if request.client is not None else ""
 
 
 async def _body(request: Request) -> AsyncIterator[bytes]:

@@ -10,13 +10,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from msgspec.structs import replace
+
+from orchgit.durations import to_text
 from orchgit.gitops.rollouts.placement_reasons import placement_reasons
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.base import NS_PER_S, ns_of_datetime
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job, JobStatus, JobType
-from orchgit.model.rollout import JobAction, RolloutJob, RolloutStatus
+from orchgit.model.rollout import JobAction, Rollout, RolloutJob, RolloutStatus
 
 
 class JobProgress(StrEnum):
@@ -304,6 +307,17 @@ def _placed(good: Sequence[Allocation]) -> str:
     parts = [f"{running} running"] if running else []
     parts += [f"{done} complete"] if done else []
     return ", ".join(parts) or "nothing to run"
+
+
+def judge_late(rollout: Rollout, job: RolloutJob, now_ns: int) -> RolloutJob:
+    """Returns the job, as failed if it has not ended by the health deadline of its commit."""
+    limit_ns = rollout.gates.health_deadline_ns if rollout.gates is not None else 0
+    if not limit_ns or now_ns - rollout.applied_time_ns <= limit_ns:
+        return job
+    if job.status in ENDED or job.status == JobProgress.WAITING:
+        return job
+    description = f"not healthy within {to_text(limit_ns)}: {job.description or job.status}"
+    return replace(job, status=JobProgress.FAILED, description=description)
 
 
 _REASONS_SHOWN = 5

@@ -23,6 +23,7 @@ from orchgit.gitops.rollouts.health import (
     JobVerdict,
     JobView,
     judge_job,
+    judge_late,
     judge_rollout,
 )
 from orchgit.gitops.rollouts.timings import RolloutTimings
@@ -108,7 +109,9 @@ class RolloutTracker:
                     _log.warning("cannot judge rollouts", error=str(error))
                     await self._context.clock.sleep(1.0)
                     continue
-                active = any(not each.after.is_terminal for each in judged)
+                active = any(
+                    each.after.was_applied and not each.after.is_terminal for each in judged
+                )
                 spent_s = self._context.clock.monotonic_s() - started_s
                 await self._wait_for_change(index, active, max(self._config.pause_s, 4 * spent_s))
         finally:
@@ -136,6 +139,12 @@ class RolloutTracker:
                 after, stage = judge_with_stage(snapshot, before, now_ns, patience_ns)
                 failed = failed_versions(snapshot, before, after, now_ns)
                 judged.append(Judgement(before, after, failed, stage))
+            known = {rollout.id for rollout in active}
+            for rollout_id, latest in list(self._latest.items()):
+                # Somebody else ended it: it was reverted, rejected or superseded.
+                if not latest.is_terminal and rollout_id not in known:
+                    ended = snapshot.rollouts.get(rollout_id)
+                    judged += [Judgement(ended, ended, (), None)] if ended is not None else []
             return snapshot.index, judged
 
     async def _publish(self, judgement: Judgement) -> None:
@@ -150,7 +159,7 @@ class RolloutTracker:
             except ConflictError:
                 return  # a stage was applied meanwhile: the rollout is judged again
             self._recorded_at_s[after.id] = self._context.clock.monotonic_s()
-        if known is not None and known.jobs == after.jobs and known.status == after.status:
+        if known is not None and _shows(known) == _shows(after):
             return
         if known is None or not known.was_applied:
             self.timings.applied(after)
@@ -193,6 +202,12 @@ class RolloutTracker:
             yield now
 
 
+def _shows(rollout: Rollout) -> tuple[object, ...]:
+    """Returns what those who follow a rollout see of it."""
+    waits_for = "" if rollout.was_applied else rollout.status_description
+    return rollout.status, waits_for, rollout.jobs
+
+
 def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -> Rollout:
     """Returns the rollout as this snapshot shows it. Jobs that have ended keep their status."""
     return judge_with_stage(snapshot, rollout, now_ns, patience_ns)[0]
@@ -202,12 +217,15 @@ def judge_with_stage(
     snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int
 ) -> tuple[Rollout, int | None]:
     """Returns the rollout as this snapshot shows it, and the later stage to apply now, or None."""
+    if not rollout.was_applied:
+        return rollout, None  # it waits at its gates
     source = snapshot.sources.get(rollout.source)
     deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
     replaced_by = _replaced_by(snapshot, rollout)
     judged = [
         _judged_job(snapshot, rollout, job, now_ns, deadline, replaced_by) for job in rollout.jobs
     ]
+    judged = [judge_late(rollout, job, now_ns) for job in judged]
     since_ns = max((rollout.applied_time_ns, *(job.applied_time_ns for job in rollout.jobs)))
 
     def registered(wait: JobWait) -> JobVerdict:

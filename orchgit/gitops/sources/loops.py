@@ -11,6 +11,7 @@ import structlog
 from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError
+from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.sources.access import opened_url
@@ -40,10 +41,17 @@ class SourceLoops:
     """Starts a reconciler for each source, with a watch for a local path, and stops both when the
     source is removed."""
 
-    def __init__(self, services: CommitServices, config: GitopsConfig, random: Random) -> None:
+    def __init__(
+        self,
+        services: CommitServices,
+        config: GitopsConfig,
+        random: Random,
+        gatekeeper: Gatekeeper,
+    ) -> None:
         self._services = services
         self._config = config
         self._random = random
+        self._gatekeeper = gatekeeper
         self._remotes = RemoteReader(
             services.git,
             config,
@@ -81,7 +89,12 @@ class SourceLoops:
             if followed is None:
                 mirror = self._services.mirrors.get(source.repository_name)
                 reconciler = SourceReconciler(
-                    name, mirror, self._services, self._remotes, self._random
+                    name,
+                    mirror,
+                    self._services,
+                    self._remotes,
+                    self._random,
+                    self._gatekeeper,
                 )
                 loop = asyncio.create_task(reconciler.run(), name=f"source {name}")
                 watch = self._start_watch(source, reconciler)

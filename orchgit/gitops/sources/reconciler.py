@@ -16,15 +16,19 @@ from msgspec.structs import replace
 from orchgit.backoff import backoff_s
 from orchgit.errors import JobFileError, OrchgitError, SourceError, UnavailableError
 from orchgit.gitops.commits.descent import refusal_of_move
+from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
+from orchgit.gitops.gates.decide import may_go_on, waits_for_room
 from orchgit.gitops.git.refs import ResolvedRef, is_commit_id
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, followed_ref
+from orchgit.gitops.sources.gate_loop import GATE_TRIGGER
 from orchgit.gitops.sources.health import error_kind
 from orchgit.gitops.sources.remote_reader import RemoteReader
 from orchgit.gitops.sources.wakeups import POLL, Wake, Wakeups
 from orchgit.model.base import NS_PER_S
+from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceErrorKind, SourceKind, SourceStatus
 from orchgit.model.source_health import SourceCheck, SyncResult
@@ -35,6 +39,8 @@ from orchgit.services.gitops.sources import move_refs, record_source_status
 _JITTER_SHARE = 0.2
 _MAX_BACKOFF_S = 300.0
 _MAX_ERROR_TEXT = 1000
+_TABLES_OF_GATES = ("jobs", "rollouts", "sources")
+_TABLES_OF_ROOM = ("allocations", "nodes")
 _LAST_ROUND = 1 << 62
 """The number of a round after which nobody waits for another."""
 
@@ -55,6 +61,7 @@ class SourceReconciler:
         services: CommitServices,
         remotes: RemoteReader,
         random: Random,
+        gatekeeper: Gatekeeper,
     ) -> None:
         self.name = name
         self.check = SourceCheck()
@@ -62,6 +69,8 @@ class SourceReconciler:
         self._services = services
         self._remotes = remotes
         self._random = random
+        self._gatekeeper = gatekeeper
+        self._gates_seen: tuple[str, int] = ("", 0)
         self._wakeups = Wakeups(services.context.clock)
         self._found = ""
         """The remote's commit, once the round at work knows it."""
@@ -114,12 +123,13 @@ class SourceReconciler:
             self.check = replace(self.check, last_success_ns=now_ns, failures=0)
         return result
 
-    async def round_after_now(self) -> SyncResult:
-        """Causes a round, and returns the result of one that started after this call.
+    async def round_after_now(self, override: WindowOverride | None = None) -> SyncResult:
+        """Causes a round, and returns the result of one that started after this call. With
+        `override` that round applies a commit outside its windows.
 
         Raises UnavailableError if the loop ends before.
         """
-        self.wake("api", force=True)
+        self._wakeups.request(Wake("api", True, override))
         asked = self._wakeups.requested
         async with self._round_done:
             await self._round_done.wait_for(lambda: self._finished_round >= asked)
@@ -175,10 +185,15 @@ class SourceReconciler:
             self.check = replace(self.check, remote_commit=commit_id)
             if commit_id == source.status.applied_commit:
                 await self._record_error("")
+                await self._gatekeeper.withdraw(self.name, "its commit is not wanted any more")
                 return SyncResult("unchanged", "", commit_id, source.status.applied_rollout)
             if commit_id in source.status.quarantined:
                 await self._record_error("")
-                return SyncResult("held", "this commit was reverted", commit_id)
+                return SyncResult("held", "this commit was reverted or rejected", commit_id)
+            waiting = self._gatekeeper.waiting(self.name, commit_id)
+            if waiting is not None and not self._may_go_on(waiting, wake):
+                await self._record_error("")
+                return SyncResult("waiting", waiting.status_description, commit_id, waiting.id)
             if not self._is_due(source, wanted, wake):
                 return SyncResult("refused", source.status.last_error, commit_id)
             rollout = await self._apply(source, wanted, wake)
@@ -187,7 +202,8 @@ class SourceReconciler:
 
     async def _fetched_commit(self, source: Source, wake: Wake) -> ResolvedRef | None:
         """Returns the remote's ref and its commit, fetched if it is new."""
-        known, server = source.status.applied_commit, self._services.synchronizer.own_name
+        waiting, server = self._gatekeeper.waiting(self.name), self._services.synchronizer.own_name
+        known = waiting.commit.id if waiting is not None else source.status.applied_commit
         try:
             wanted = await self._remotes.resolve(source, wake.trigger == POLL and not wake.force)
             if wanted.commit_id == known and known in self._mirror.held:
@@ -197,6 +213,13 @@ class SourceReconciler:
                 return wanted
             fetched = await self._remotes.fetch(source, wanted, self._mirror)
         except SourceError as error:
+            if (
+                known
+                and waiting is not None
+                and may_go_on(waiting, self._services.context.now_ns())
+            ):
+                _log.warning("applying what waits", source=self.name, error=str(error))
+                return ResolvedRef(waiting.ref, known)
             if source.kind != SourceKind.LOCAL:
                 raise
             raise SourceError(
@@ -261,22 +284,37 @@ class SourceReconciler:
             raise SourceError(refusal)
         return True
 
+    def _may_go_on(self, waiting: Rollout, wake: Wake) -> bool:
+        """Returns whether to look at a waiting rollout again: when somebody asks for it, and when
+        its record, the time or what it depends on says that a gate may be open."""
+        context, needs_room = self._services.context, waits_for_room(waiting)
+        tables = (*_TABLES_OF_GATES, *(_TABLES_OF_ROOM if needs_room else ()))
+        seen = self._gates_seen
+        self._gates_seen = (waiting.id, context.state.store.watch.index(tables))
+        if wake.force or wake.override is not None or seen != self._gates_seen:
+            return True
+        return not needs_room and may_go_on(waiting, context.now_ns())
+
     async def _apply(self, source: Source, wanted: ResolvedRef, wake: Wake) -> Rollout:
         commit_id = wanted.commit_id
         applier, cache = self._services.applier, self._services.caches.of(self.name)
         read = await applier.read(self._mirror.open(), commit_id, source, cache)
         plan = await applier.plan(read, self.name, cache)
-        trigger = Trigger(wake.trigger, ref=wanted.name)
+        kind = "poll" if wake.trigger == GATE_TRIGGER else wake.trigger
+        trigger = Trigger(kind, ref=wanted.name)
         if plan.problems:
             if not self._is_recorded(commit_id, plan.problems):
                 await applier.record_refused(source, read, plan.problems, trigger)
+            await self._gatekeeper.withdraw(self.name, "its plan has problems now")
             await self._note_refused(source, commit_id, plan.problems)
             raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
         await self._services.quorum.hold(self._mirror.name, [commit_id])
-        rollout = await applier.apply(read, plan, trigger, cache)
+        rollout = await self._gatekeeper.carry_out(
+            read, plan, trigger, cache, override=wake.override
+        )
         await self._services.synchronizer.sync_refs_locked(self._mirror)
         _log.info(
-            "commit applied",
+            "commit applied" if rollout.was_applied else "commit waits",
             source=self.name,
             commit=commit_id,
             rollout=rollout.id,

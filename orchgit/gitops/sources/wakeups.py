@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from orchgit.clock import Clock
+from orchgit.model.gates import WindowOverride
 from orchgit.wait_first import wait_first
 
 POLL = "poll"
@@ -13,10 +14,12 @@ POLL = "poll"
 
 @dataclass(frozen=True, slots=True)
 class Wake:
-    """Why a round runs. With `force` it tries a refused commit again."""
+    """Why a round runs. With `force` it tries a refused commit again; with `override` it applies a
+    commit outside its windows."""
 
     trigger: str
     force: bool = False
+    override: WindowOverride | None = None
 
 
 class Wakeups:
@@ -54,4 +57,9 @@ class Wakeups:
             return Wake("poll")
         # A poll may take what was listed before it; any other reason asks for what is there now.
         asked = [wake for wake in reasons if wake.trigger != POLL] or reasons
-        return Wake(asked[0].trigger, any(wake.force for wake in reasons))
+        overrides = [wake.override for wake in reasons if wake.override is not None]
+        return Wake(
+            asked[0].trigger,
+            any(wake.force for wake in reasons),
+            overrides[-1] if overrides else None,
+        )

@@ -20,6 +20,7 @@ from orchgit.replication.commands import (
     DeleteSource,
     MoveRefs,
     PutSource,
+    RecordGates,
     RecordProgress,
     RecordRollout,
     RefMove,
@@ -53,6 +54,9 @@ def apply_rollout(
                 f"cannot apply a stage of rollout {command.rollout.id[:8]}: rollout "
                 f"{source.status.applied_rollout[:8]} of source {source.name!r} replaced it"
             )
+    if command.rollout.commit.id != source.status.applied_commit:
+        why = f"superseded by commit {command.rollout.commit.id[:8]}"
+        _end_waiting(txn, source.name, command.now_ns, why, effects, command.rollout.id)
     _move_refs(txn, source.repository_name, command.ref_moves)
     renewed = set(command.renew) if isinstance(command, ApplyStage) else set()
     upserted = [
@@ -70,7 +74,7 @@ def apply_rollout(
     for job in rollout.jobs:
         if (result := results.get((job.namespace, job.job_id))) is not None:
             job.job_version = result.version
-    _store_rollout(txn, rollout, effects)
+    _store_rollout(txn, rollout, effects, is_applied_now=True)
     source.status.applied_commit = source.status.seen_commit = rollout.commit.id
     source.status.applied_rollout = rollout.id
     source.status.last_error, source.status.error_kind = "", SourceErrorKind.NONE
@@ -134,6 +138,53 @@ def _move_refs(txn: WriteTxn, repository: str, moves: list[RefMove]) -> None:
         txn.git_refs.put(GitRef(repository, move.ref, move.new, created, txn.index))
 
 
+def record_gates(txn: WriteTxn, command: RecordGates, effects: Effects) -> Rollout:
+    rollout = command.rollout
+    source = _source(txn, rollout.source)
+    if source.status.applied_commit != command.expected_commit:
+        raise ConflictError(
+            f"cannot record what commit {rollout.commit.id[:12]} waits for: "
+            f"{_commit(source.status.applied_commit)} of source {source.name!r} is applied now"
+        )
+    _check_waits(txn, rollout, command.expected_modify_index)
+    _move_refs(txn, source.repository_name, command.ref_moves)
+    why = f"superseded by commit {rollout.commit.id[:8]}"
+    _end_waiting(txn, source.name, command.now_ns, why, effects, rollout.id)
+    _store_rollout(txn, rollout, effects)
+    source.status.seen_commit = rollout.commit.id
+    source.status.last_error, source.status.error_kind = "", SourceErrorKind.NONE
+    source.status.error_since_ns = 0
+    if rollout.status == RolloutStatus.REJECTED:
+        known = [each for each in source.status.quarantined if each != rollout.commit.id]
+        source.status.quarantined = [*known, rollout.commit.id]
+    _store_source(txn, source, effects)
+    return rollout
+
+
+def _check_waits(txn: WriteTxn, rollout: Rollout, expected_modify_index: int) -> None:
+    """Raise ConflictError unless the record of the rollout is the expected one, and waits; index 0
+    stands for no record."""
+    known = txn.rollouts.get(rollout.id)
+    if (known.modify_index if known is not None else 0) != expected_modify_index:
+        raise ConflictError(
+            f"cannot go on with rollout {rollout.id[:8]}: its record was changed meanwhile"
+        )
+    if known is not None and not known.is_waiting:
+        raise ConflictError(f"cannot go on with rollout {rollout.id[:8]}: it is {known.status}")
+
+
+def _end_waiting(
+    txn: WriteTxn, source: str, now_ns: int, why: str, effects: Effects, kept: str = ""
+) -> None:
+    """End the rollouts of a source that wait at their gates, but for the rollout `kept`."""
+    for rollout in txn.rollouts.waiting(source):
+        if rollout.id != kept:
+            rollout.status = RolloutStatus.SUPERSEDED
+            rollout.status_description = why
+            rollout.finished_time_ns = now_ns
+            _store_rollout(txn, rollout, effects)
+
+
 def record_rollout(
     txn: WriteTxn, command: RecordRollout | RecordProgress, effects: Effects
 ) -> None:
@@ -168,9 +219,13 @@ def _check_current(txn: WriteTxn, rollout: Rollout, expected_index: int) -> Roll
     return known
 
 
-def _store_rollout(txn: WriteTxn, rollout: Rollout, effects: Effects) -> None:
+def _store_rollout(
+    txn: WriteTxn, rollout: Rollout, effects: Effects, is_applied_now: bool = False
+) -> None:
+    """Store a rollout. One that waited has its place in the history where it was applied."""
     known = txn.rollouts.get(rollout.id)
-    rollout.create_index = known.create_index if known else txn.index
+    has_place = known is not None and not (is_applied_now and known.is_waiting)
+    rollout.create_index = known.create_index if known is not None and has_place else txn.index
     rollout.modify_index = txn.index
     txn.rollouts.put(rollout)
     effects.note(txn.index, "RolloutUpdated", rollout)
@@ -254,6 +309,7 @@ def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> Non
         txn.applied_jobs.put_all(
             [msgspec.structs.replace(each, source="", modify_index=txn.index) for each in applied]
         )
+    _end_waiting(txn, source.name, command.now_ns, "its source was removed", effects)
     txn.sources.delete(source.name)
     effects.note(txn.index, "SourceDeleted", source)
 

@@ -52,6 +52,7 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.ApplyStage: gitops.apply_stage,
     commands.RecordProgress: gitops.record_progress,
     commands.RecordDrift: drift.record_drift,
+    commands.RecordGates: gitops.record_gates,
     commands.RemoveSource: gitops.remove_source,
     commands.SetJobOwner: gitops.set_job_owner,
     commands.UpdateSourceStatus: gitops.update_source_status,

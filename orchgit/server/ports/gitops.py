@@ -117,6 +117,19 @@ class ApiGitops:
             return _shown(await self._gitops.reverter().preview_rollback(source, commit, request))
         return await self._gitops.rollback(source, commit, request, writes)
 
+    async def approve(
+        self, rollout_id: str, plan_hash: str, by: str, writes: RequestWrites | None
+    ) -> Rollout:
+        return await self._gitops.approve(rollout_id, plan_hash, by, writes)
+
+    async def reject(
+        self, rollout_id: str, reason: str, by: str, writes: RequestWrites | None
+    ) -> Rollout:
+        return await self._gitops.reject(rollout_id, reason, by, writes)
+
+    async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
+        return await self._gitops.override_window(source, reason, by)
+
     async def rollout_report(self, rollout: Rollout) -> RolloutReport:
         return await self._gitops.reporter.report(rollout)
 

@@ -21,6 +21,7 @@ from orchgit.replication.commands import (
     DeleteRollouts,
     JobDeletion,
     JobUpsert,
+    RecordGates,
     RecordProgress,
     RecordRollout,
     RefMove,
@@ -62,9 +63,9 @@ async def apply_rollout(
     that it does not know are left out. Each job that runs by itself gets an evaluation, which
     `rollout.jobs` names.
 
-    A rollout with a modify index is a recorded one, of which this applies a later stage. While a
-    server of an earlier version is a member, no rollout has more than one stage: NotUnderstoodError
-    names that server.
+    A rollout with a modify index is a recorded one: it waited at its gates, or this applies a later
+    stage of it. While a server of an earlier version is a member, there are neither:
+    NotUnderstoodError names that server.
 
     Raises ConflictError when the source, a job or the recorded rollout changed meanwhile: nothing
     has been changed then, and the caller computes the rollout again.
@@ -102,7 +103,7 @@ async def apply_rollout(
     try:
         return (await context.propose(stage)).index, stored
     except NotUnderstoodError:
-        if any(job.stage for job in rollout.jobs):
+        if rollout.modify_index or any(job.stage for job in rollout.jobs):
             raise
         return await _apply_for_earlier_versions(context, stage)
 
@@ -114,7 +115,12 @@ async def _apply_for_earlier_versions(
     cannot store."""
     fields = msgspec.structs.asdict(stage)
     fields["rollout"] = rollout = _for_version_3(stage.rollout)
-    fields["upserts"] = [_upsert_for_version_3(upsert) for upsert in stage.upserts]
+    fields["upserts"] = [
+        replace(upsert, job=replace(upsert.job, origin=without_new_fields(upsert.job.origin)))
+        if upsert.job.origin is not None
+        else upsert
+        for upsert in stage.upserts
+    ]
     del fields["hold"], fields["unhold"], fields["renew"]
     del fields["expected_rollout_index"]
     try:
@@ -134,11 +140,26 @@ def _for_version_3(rollout: Rollout) -> Rollout:
     return replace(without_new_fields(rollout), jobs=jobs, status=status)
 
 
-def _upsert_for_version_3(upsert: JobUpsert) -> JobUpsert:
-    origin = upsert.job.origin
-    if origin is None:
-        return upsert
-    return replace(upsert, job=replace(upsert.job, origin=without_new_fields(origin)))
+async def record_gates(
+    context: UseCaseContext,
+    rollout: Rollout,
+    expected_commit: str,
+    ref_moves: Sequence[RefMove] = (),
+) -> int:
+    """Stores a rollout that waits at its gates, or that ended there; refs move in the same entry.
+
+    `rollout.modify_index` is that of the record that was read, 0 for a new rollout, and
+    `expected_commit` the source's applied commit. Raises ConflictError if either is another
+    meanwhile, and NotUnderstoodError while a server of an earlier version is a member.
+    """
+    entry = RecordGates(
+        now_ns=context.now_ns(),
+        rollout=rollout,
+        expected_modify_index=rollout.modify_index,
+        expected_commit=expected_commit,
+        ref_moves=list(ref_moves),
+    )
+    return (await context.propose(entry)).index
 
 
 async def record_rollout(

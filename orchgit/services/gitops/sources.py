@@ -40,6 +40,7 @@ from orchgit.replication.commands import (
 from orchgit.replication.versions import without_new_fields
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.services.gitops.gate_rules import check_gates, check_prune
 from orchgit.services.gitops.source_order import check_depends_on
 
 MIN_POLL_INTERVAL_NS = 1_000_000_000
@@ -257,8 +258,11 @@ def _check(context: UseCaseContext, source: Source) -> None:
         MIN_POLL_INTERVAL_NS <= source.rollout_deadline_ns <= MAX_DURATION_NS
     ):
         raise InvalidInputError(f"{where}: the rollout deadline must be 1s to 720h, or 0")
-    if not 0 <= source.prune.max_share_percent <= 100:
-        raise InvalidInputError(f"{where}: prune share must be within 0..100 percent")
+    try:
+        check_prune(source.prune)
+        check_gates(source.gates)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{where}: {error}") from error
     _check_drift(where, source.drift)
 
 

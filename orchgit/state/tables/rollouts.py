@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from orchgit.model.rollout import TERMINAL_ROLLOUT_STATUSES, Rollout
+from orchgit.model.rollout import TERMINAL_ROLLOUT_STATUSES, WAITING_ROLLOUT_STATUSES, Rollout
 from orchgit.state.body_table import BodyTable, conditions
 from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 _TERMINAL = tuple(sorted(TERMINAL_ROLLOUT_STATUSES))
+_WAITING = tuple(sorted(WAITING_ROLLOUT_STATUSES))
 _NEWEST_FIRST = "create_index DESC, id"
 
 ROLLOUTS = BodyTable(
@@ -59,6 +60,15 @@ class RolloutReads(TableReads):
         where = "source = ? AND was_applied AND create_index > ?"
         values = (rollout.source, rollout.create_index)
         return ROLLOUTS.find(self._connection, where, values, "create_index, id")
+
+    def waiting(self, source: str | None = None) -> list[Rollout]:
+        """Returns the rollouts that wait at their gates, of one source or of all, newest first."""
+        where = f"status IN ({', '.join('?' * len(_WAITING))}) AND NOT was_applied"
+        values: list[str] = list(_WAITING)
+        if source is not None:
+            # The plus sign keeps SQLite from reading all rollouts of the source.
+            where, values = f"+source = ? AND {where}", [source, *values]
+        return ROLLOUTS.find(self._connection, where, values, _NEWEST_FIRST)
 
     def applied_commits(self, source: str, since_index: int = 0) -> set[str]:
         """Returns the ids of the commits of the source that were applied, as far as their rollouts

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchgit.gitops.commits.actions import RegisteredJob, delete_trailers, plan_actions
+from orchgit.gitops.commits.actions import Actions, RegisteredJob, delete_trailers, plan_actions
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job, JobOrigin
 from orchgit.model.rollout import JobAction
-from orchgit.model.source import PrunePolicy
+from orchgit.model.source import ClaimDeletion, PrunePolicy
 from tests.support.factories import make_group, make_job
 
 ALL = PrunePolicy(max_share_percent=100)
@@ -225,3 +225,33 @@ def test_released_job_is_left_alone_by_its_source_and_taken_by_another() -> None
     assert found.released == (("default", "web"),)
     other = plan_actions("other", desired(job), registered(RegisteredJob(free)), ALL, ())
     assert kinds(other.changes) == {"web": "update"}
+
+
+def gone_with(prune: PrunePolicy, trailers: Iterable[str], claims: bool = False) -> Actions:
+    """Plans the deletion of two of three jobs."""
+    jobs = {name: make_job(id=name) for name in ("kept", "old", "older")}
+    owned = registered(*(known(job, claims=claims) for job in jobs.values()))
+    return plan_actions("demo", desired(jobs["kept"]), owned, prune, frozenset(trailers))
+
+
+def test_wildcard_trailer_deletes_only_where_the_source_accepts_it() -> None:
+    strict, open_ = PrunePolicy(), PrunePolicy(wildcard=True)
+    for trailer in ("*", "default/*"):
+        refused = gone_with(strict, [trailer])
+        assert "does not accept it" in refused.problems[1]
+        assert not gone_with(open_, [trailer]).problems
+    assert gone_with(open_, ["other/*"]).problems
+
+
+def test_wildcard_trailer_does_not_name_a_job_that_owns_claims() -> None:
+    found = gone_with(PrunePolicy(wildcard=True), ["*"], claims=True)
+    assert [problem for problem in found.problems if "owns sticky volume claims" in problem]
+    assert not gone_with(PrunePolicy(wildcard=True), ["old", "older"], claims=True).problems
+
+
+def test_guard_of_claims_refuses_or_allows_whatever_is_named() -> None:
+    refused = gone_with(PrunePolicy(claims=ClaimDeletion.REFUSED), ["old", "older"], claims=True)
+    assert len(refused.problems) == 2
+    assert "release the job first" in refused.problems[0]
+    lenient = PrunePolicy(max_share_percent=100, claims=ClaimDeletion.ALLOWED)
+    assert not gone_with(lenient, [], claims=True).problems

@@ -22,7 +22,7 @@ from orchgit.model.repository_policy import (
     PruneRule,
     RepositoryPolicy,
     SourceDependency,
-    Window,
+    WindowRule,
 )
 from orchgit.model.source import Source
 
@@ -84,10 +84,10 @@ prune {
         depends_on_sources=[SourceDependency("base", 1, 24)],
         hooks=[Hook("migrate", "pre", "db-migrate", "each_commit", 5, 1)],
         windows=[
-            Window(
+            WindowRule(
                 "hours", "allow", "0 9 * * MON-FRI", 8 * hour_ns, "Europe/Berlin", line=10, column=1
             ),
-            Window("freeze", "deny", "0 0 20 12 *", 336 * hour_ns, line=15, column=1),
+            WindowRule("freeze", "deny", "0 0 20 12 *", 336 * hour_ns, line=15, column=1),
         ],
         gate=GateRule("revert", 900 * NS_PER_S, True, 2, line=19, column=1),
         prune=PruneRule(False, 10, line=25, column=1),

@@ -10,7 +10,7 @@ from orchgit.model.job import JobOrigin
 from orchgit.model.operator import AutopilotConfig
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.server import ServerRecord
-from orchgit.model.source import Source, SourceStatus
+from orchgit.model.source import PrunePolicy, Source, SourceStatus
 from orchgit.replication.apply.handlers import HANDLERS
 from orchgit.replication.commands import Noop, SetAutopilotConfig
 from orchgit.replication.versions import (
@@ -79,6 +79,7 @@ FIELDS_OF_VERSION_3: dict[type[msgspec.Struct], str] = {
         "namespace job_id action file line blob_id job_type job_version eval_id deployment_id "
         "status description desired_updates"
     ),
+    PrunePolicy: "enabled max_share_percent",
 }
 
 
