@@ -271,8 +271,8 @@ def test_commit_that_waits_is_applied_while_the_host_of_its_repository_is_away(
             clock.jump(6 * 3600)
             await rig.until(lambda: rollout(rig, commit).status == "healthy")
             assert rollout(rig, commit).trigger == "poll"
-            clock.jump(60)
-            await rig.until(lambda: "cannot read" in rig.source().status.last_error)
+            result = await rig.gitops.sync("demo")
+            assert (result.result, "cannot read" in result.text) == ("error", True)
 
     asyncio.run(run())
 
