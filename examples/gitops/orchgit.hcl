@@ -57,3 +57,10 @@ gate {
 prune {
   max_share_percent = 20
 }
+
+# What concerns one of several sources of the repository alone. Of two limits the stricter one holds.
+source "shop-production" {
+  gate {
+    approvals = 2
+  }
+}

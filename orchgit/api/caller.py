@@ -5,6 +5,8 @@ There are no checked identities yet: the name in `X-Orchgit-User` is what the cl
 
 from __future__ import annotations
 
+from urllib.parse import unquote
+
 from orchgit.api.call import ApiCall
 from orchgit.model.job import ChangedBy
 from orchgit.printable import printable
@@ -18,11 +20,12 @@ def changed_by(call: ApiCall, via: str) -> ChangedBy:
     client = call.request.client
     return ChangedBy(
         via=via,
-        user=_bounded(call.header(USER_HEADER)),
+        # Clients quote a name that a header cannot hold.
+        user=_bounded(unquote(call.header(USER_HEADER) or "", errors="replace")),
         address=client.host if client is not None else "",
-        client=_bounded(call.header(b"user-agent")),
+        client=_bounded(call.header(b"user-agent") or ""),
     )
 
 
-def _bounded(text: str | None) -> str:
-    return printable(text or "")[:_MAX_TEXT]
+def _bounded(text: str) -> str:
+    return printable(" ".join(text.split()))[:_MAX_TEXT]

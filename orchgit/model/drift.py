@@ -30,7 +30,8 @@ class JobDrift(Model):
     """A job that differs from what the applied commit of its source wants.
 
     `changed_by` says who changed the job, in words, as far as it is known; `changed_via` is
-    register, scale, revert, stop, purge, auto_revert or unknown. `fields` are the first
+    register, scale, revert, stop, purge, auto_revert, settings (the source's settings, or an
+    upgrade, changed what the job's file means) or unknown. `fields` are the first
     differences, `more_fields` is how many are left out. `note` says why the job is not healed or
     adopted, where the source's policy asks for it.
     """

@@ -6,11 +6,16 @@ and column in the file, for messages.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
+from typing import TypeVar
 
 from msgspec import field
+from msgspec.structs import replace
 
 from orchgit.model.base import Model
+
+T = TypeVar("T")
 
 POLICY_PATH = "orchgit.hcl"
 """Where the file is: at the root of the tree, and nowhere else."""
@@ -115,7 +120,11 @@ class SourceDependency(Model):
 
 
 class RepositoryPolicy(Model):
-    """A repository's `orchgit.hcl`. A repository without the file has an empty policy."""
+    """A repository's `orchgit.hcl`. A repository without the file has an empty policy.
+
+    `sources` has what the file says of one source alone, by its name, beside what it says of all
+    sources of the repository.
+    """
 
     jobs: list[JobRule] = []
     depends_on_sources: list[SourceDependency] = []
@@ -123,3 +132,39 @@ class RepositoryPolicy(Model):
     windows: list[WindowRule] = []
     gate: GateRule = field(default_factory=GateRule)
     prune: PruneRule = field(default_factory=PruneRule)
+    sources: dict[str, RepositoryPolicy] = {}
+
+    def of_source(self, name: str) -> RepositoryPolicy:
+        """Returns what the file says of one source: of two limits for it, the stricter one."""
+        own = self.sources.get(name)
+        if own is None:
+            return replace(self, sources={})
+        return RepositoryPolicy(
+            jobs=[*self.jobs, *own.jobs],
+            depends_on_sources=[*self.depends_on_sources, *own.depends_on_sources],
+            hooks=[*self.hooks, *own.hooks],
+            windows=[*self.windows, *own.windows],
+            gate=GateRule(
+                health=_stricter(max, self.gate.health, own.gate.health),
+                deadline_ns=_stricter(min, self.gate.deadline_ns, own.gate.deadline_ns),
+                require_fit=_stricter(max, self.gate.require_fit, own.gate.require_fit),
+                approvals=_stricter(max, self.gate.approvals, own.gate.approvals),
+                line=own.gate.line or self.gate.line,
+                column=own.gate.column or self.gate.column,
+            ),
+            prune=PruneRule(
+                enabled=_stricter(min, self.prune.enabled, own.prune.enabled),
+                max_share_percent=_stricter(
+                    min, self.prune.max_share_percent, own.prune.max_share_percent
+                ),
+                line=own.prune.line or self.prune.line,
+                column=own.prune.column or self.prune.column,
+            ),
+        )
+
+
+def _stricter(choose: Callable[..., T], one: T | None, other: T | None) -> T | None:
+    """Returns the value that is given, or the stricter one of two. By alphabet, `revert` comes
+    after `report`."""
+    given = [value for value in (one, other) if value is not None]
+    return choose(given) if given else None

@@ -33,6 +33,7 @@ from orchgit.state.tables.rollouts import RolloutWrites
 from orchgit.state.tables.root_keys import RootKeyWrites
 from orchgit.state.tables.scheduler_config import SchedulerConfigWrites
 from orchgit.state.tables.servers import ServerWrites
+from orchgit.state.tables.source_jobs import SourceJobReads
 from orchgit.state.tables.sources import SourceWrites
 from orchgit.state.tables.table_indexes import TableIndexWrites
 from orchgit.state.tables.variables import VariableWrites
@@ -85,6 +86,7 @@ class WriteTxn:
         self.root_keys = RootKeyWrites(entry)
         self.scheduler_config = SchedulerConfigWrites(entry)
         self.servers = ServerWrites(entry)
+        self.source_jobs = SourceJobReads(connection)
         self.sources = SourceWrites(entry)
         self.table_indexes = TableIndexWrites(connection)
         self.variables = VariableWrites(entry)

@@ -115,3 +115,19 @@ def test_adopted_change_is_in_the_repository_and_tasks_are_not_restarted(
     assert "count = 2" in (repository.path / "jobs/app.nomad.hcl").read_text()
     assert {alloc["ID"] for alloc in server.running_allocations(name, 2)} == before
     assert "No job has drifted." in server.cli("source", "drift", name).out
+
+
+def test_version_that_failed_and_was_reverted_automatically_is_held_and_has_not_drifted(
+    repository: Repository,
+) -> None:
+    pushed(repository, auto_revert=True)
+    server, name = repository.server, repository.name
+    assert server.cli("source", "set", name, "-drift", "heal", "-drift-delay", "1s").code == 0
+    bad = sleeper(name, version="2", command="exit 7", auto_revert=True)
+    repository.write("jobs/app.nomad.hcl", bad)
+    repository.commit("Bad")
+    assert "Failed after" in repository.push()
+    server.wait_for(f"/v1/gitops/source/{name}/held", lambda answer: len(answer) == 1)
+    drift_of(repository, count=0)
+    versions = server.get(f"/v1/job/{name}/versions")["Versions"]
+    assert len(versions) == 3

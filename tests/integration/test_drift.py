@@ -197,6 +197,27 @@ def test_drift_while_no_server_leads_is_found_after_the_restart(tmp_path: Path) 
     asyncio.run(run())
 
 
+def test_jobs_whose_files_mean_another_job_by_new_settings_have_drifted_by_the_settings(
+    tmp_path: Path,
+) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        await change_source(
+            rig.context, "demo", lambda source: replace(source, variables={"level": "debug"})
+        )
+        found = await only_drift(rig)
+        assert (found.changed_via, found.changed_by) == ("settings", "")
+        assert [(each.path, each.old, each.new) for each in found.fields] == [
+            ("group.web.task.server.env.LEVEL", "debug", "info")
+        ]
+        work.commit({"README.md": "hello"}, "Second")
+        assert (await work.push(rig.url("demo"))).returncode == 0
+        await rig.until(lambda: not drifts(rig))
+
+    text = 'variable "level" {}\n' + service("web").replace('"info"', "var.level")
+    files: dict[str, str | bytes | None] = {"web.hcl": text, "api.hcl": service("api")}
+    with_pushed(tmp_path, body, files, variables={"level": "info"})
+
+
 HEAL = DriftPolicy(action="heal", delay_ns=1_000_000_000)
 ADOPT = DriftPolicy(action="adopt", delay_ns=1_000_000_000)
 

@@ -17,6 +17,7 @@ from orchgit.model.server import ServerRecord
 from orchgit.replication.commands import ApplyStage, PutServer, RecordProgress, UpsertEvaluations
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.pauses import pause_source, resume_source
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 from orchgit.services.jobs.register import register_job
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_cluster import gitops_cluster
@@ -185,6 +186,18 @@ def test_dependency_that_a_person_changes_is_judged_as_it_runs(tmp_path: Path) -
         assert demo.job(commit, "b").status == "waiting"
         await demo.evaluate("a")
         await demo.until_registered("b")
+
+    run(tmp_path, test)
+
+
+def test_hook_that_a_person_stops_is_not_complete(tmp_path: Path) -> None:
+    async def test(demo: Staged) -> None:
+        commit = await demo.push({**CHAIN, "a.nomad": batch_job("a", count=1)})
+        await deregister_job(demo.rig.context, "default", "a", DeregisterOptions())
+        skipped = await demo.until_job(commit, "b", "skipped")
+        assert skipped.description == (
+            "not applied: a (complete) failed: stopped before its work was complete"
+        )
 
     run(tmp_path, test)
 

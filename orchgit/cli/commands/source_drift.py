@@ -16,6 +16,7 @@ _DONE_BY = {
     "stop": "job stop",
     "purge": "job stop -purge",
     "auto_revert": "automatic revert of a failed deployment",
+    "settings": "the source's settings changed what its file means",
 }
 _WHAT = {
     "changed": "changed",

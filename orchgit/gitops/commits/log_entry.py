@@ -102,14 +102,16 @@ def waiting_rollout(
 def carried_jobs(plan: CommitPlan, previous: Rollout | None, commit_id: str) -> list[RolloutJob]:
     """Returns the jobs that the rollout before has not applied yet, where it is of the same commit:
     the rollout that replaces it goes on with them, after all stages of the plan. Those of a rollout
-    that failed go on if the plan runs a job again that failed there."""
+    that failed go on if the plan runs a job again that failed there, or that they waited for."""
     if previous is None or previous.commit.id != commit_id:
         return []
     planned = {action.key for action in plan.actions.changes}
-    failed = {
+    skipped = [job for job in previous.jobs if job.status == JobProgress.SKIPPED]
+    blocking = {(wait.namespace, wait.job_id) for job in skipped for wait in job.waits_for}
+    blocking |= {
         (job.namespace, job.job_id) for job in previous.jobs if job.status == JobProgress.FAILED
     }
-    status = JobProgress.SKIPPED if failed & planned else JobProgress.WAITING
+    status = JobProgress.SKIPPED if blocking & planned else JobProgress.WAITING
     left = [
         replace(job, status=JobProgress.WAITING, description="")
         for job in previous.jobs

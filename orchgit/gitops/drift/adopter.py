@@ -19,6 +19,7 @@ from orchgit.gitops.drift.adoption import (
     patch_of,
     unexplained,
 )
+from orchgit.gitops.drift.comparison import AUTO_REVERT, SETTINGS
 from orchgit.gitops.drift.healer import TRIGGER
 from orchgit.gitops.mirrors.rules import full_ref
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
@@ -163,6 +164,8 @@ def _edit_job(
     """Returns a job's file: its path, its content, and its edited content."""
     if drift.kind != DriftKind.CHANGED or wanted is None or registered is None or registered.stop:
         raise CannotAdopt("no edit of a job file says that a job is stopped, or has no file")
+    if drift.changed_via in (AUTO_REVERT, SETTINGS):
+        raise CannotAdopt("no person changed the job: a failed deployment or the settings did")
     if owner_of(registered) != source.name:
         raise CannotAdopt("the job was purged and registered anew, and has no source")
     entry = tree.entry(wanted.path)

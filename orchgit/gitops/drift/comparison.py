@@ -23,6 +23,7 @@ from orchgit.scheduler.auto_revert import ROLLING_BACK
 from orchgit.services.jobs.admission import completed
 
 AUTO_REVERT = "auto_revert"
+SETTINGS = "settings"
 UNKNOWN = "unknown"
 
 
@@ -149,6 +150,14 @@ def _author(facts: JobFacts) -> tuple[str, str, int]:
     if facts.auto_reverted:
         return "the server", AUTO_REVERT, job.submit_time_ns
     return "", UNKNOWN, 0
+
+
+def of_settings(drift: JobDrift, job: Job | None, registered: int | None) -> JobDrift:
+    """Returns the drift as one of the source's settings if the source itself registered this
+    version: its files mean another job now. `registered` is the version that it registered."""
+    if job is None or job.stop or drift.kind != DriftKind.CHANGED or job.version != registered:
+        return drift
+    return replace(drift, changed_via=SETTINGS)
 
 
 def was_auto_reverted(job: Job, deployments: Iterable[Deployment]) -> bool:

@@ -14,7 +14,7 @@ import structlog
 
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.actions import release_command
-from orchgit.gitops.drift.comparison import AUTO_REVERT
+from orchgit.gitops.drift.comparison import AUTO_REVERT, SETTINGS
 from orchgit.gitops.drift.schedule import CorrectionSchedule
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.model.base import NS_PER_S
@@ -75,6 +75,10 @@ class DriftCorrector:
             except OrchgitError as error:
                 _log.warning("cannot correct drift", error=str(error))
                 await clock.sleep(_RETRY_S)
+                continue
+            except Exception:  # noqa: BLE001 - one bad round must not end the loop
+                _log.exception("a round of the drift corrector failed")
+                await clock.sleep(_IDLE_S)
                 continue
             next_s = self._schedule.next_s()
             wait_s = _IDLE_S if next_s is None else max(0.0, next_s - clock.monotonic_s())
@@ -151,6 +155,10 @@ def why_left(source: Source, drift: JobDrift, job: Job | None) -> str:
                 f"`orchgit source sync {source.name} -rerun {drift.job_id}` does that"
             )
         return ""
+    if drift.changed_via == SETTINGS:
+        return (
+            "not adopted: the source's settings changed what the file means; a commit applies that"
+        )
     release = release_command((drift.namespace, drift.job_id))
     if drift.kind in (DriftKind.STOPPED, DriftKind.MISSING):
         return (

@@ -21,7 +21,13 @@ from orchgit.errors import NotFoundError, NotUnderstoodError, OrchgitError, Sour
 from orchgit.gitops.commits.holds import is_held
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import CommitJobs
-from orchgit.gitops.drift.comparison import JobFacts, job_drift, was_auto_reverted
+from orchgit.gitops.drift.comparison import (
+    UNKNOWN,
+    JobFacts,
+    job_drift,
+    of_settings,
+    was_auto_reverted,
+)
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.trees import CommitTree
 from orchgit.gitops.rollouts.waiting import unapplied_jobs
@@ -154,9 +160,12 @@ class DriftDetector:
                 found = self._compared(news)
             if found.put or found.clear:
                 await record_drift(self._context, found.put, found.clear, found.index)
-        except OrchgitError as error:
+        except Exception as error:  # noqa: BLE001 - one bad round must not end the loop
+            if isinstance(error, OrchgitError):
+                _log.warning("cannot record drift", error=str(error))
+            else:
+                _log.exception("a round of the drift detector failed")
             is_upgrade = isinstance(error, NotUnderstoodError)
-            _log.warning("cannot record drift", error=str(error))
             await self._context.clock.sleep(_UPGRADE_RETRY_S if is_upgrade else _RETRY_S)
             self._wake(news)
             return
@@ -172,34 +181,28 @@ class DriftDetector:
         """Looks at what changed in one snapshot."""
         with self._context.snapshot() as snapshot:
             found = _Round(snapshot.index)
-            sources = {each.name: each for each in snapshot.sources.all()}
+            names = news.sources
             if news.anything:
                 self._wanted.clear()
                 self._source_of.clear()
                 self._seen.clear()
-            names = set(sources) | set(self._wanted) if news.anything else news.sources
+                names = {each.name for each in snapshot.sources.all()}
+                names |= snapshot.drifted_jobs.counts().keys()
             for name in names:
-                self._compare_source(snapshot, name, sources.get(name), found)
-            if news.anything:
-                for removed in snapshot.drifted_jobs.counts().keys() - sources:
-                    found.clear += [_key_of(each) for each in snapshot.drifted_jobs.all(removed)]
+                self._compare_source(snapshot, name, found)
             for key in news.held:
                 self._seen.pop(key, None)
-            self._compare_jobs(snapshot, sources, news.jobs | news.held, found)
+            self._compare_jobs(snapshot, news.jobs | news.held, found)
             return found
 
-    def _compare_source(
-        self, snapshot: Snapshot, name: str, source: Source | None, found: _Round
-    ) -> None:
+    def _compare_source(self, snapshot: Snapshot, name: str, found: _Round) -> None:
         """Compares all jobs of a source if what it wants, or what drift is, has changed."""
-        wanted = self._wanted.get(name)
+        source, wanted = snapshot.sources.get(name), self._wanted.get(name)
         if source is not None and wanted is not None and wanted.still_holds(source):
             return
         self._forget(name)
-        if source is None:
+        if source is None or not source.status.applied_commit:
             found.clear += [_key_of(each) for each in snapshot.drifted_jobs.all(name)]
-            return
-        if not source.status.applied_commit:
             return
         cache = self._services.caches.of(name)
         commit = cache.commit_jobs
@@ -235,17 +238,11 @@ class DriftDetector:
                 del self._source_of[key]
             self._seen.pop(key, None)
 
-    def _compare_jobs(
-        self,
-        snapshot: Snapshot,
-        sources: Mapping[str, Source],
-        changed: Collection[JobKey],
-        found: _Round,
-    ) -> None:
+    def _compare_jobs(self, snapshot: Snapshot, changed: Collection[JobKey], found: _Round) -> None:
         """Compares the changed jobs that a source wants, owns, or is recorded to have lost."""
-        marks = snapshot.jobs.marks(changed) if changed else {}
+        marks = snapshot.jobs.marks(changed) if changed and self._wanted else {}
         by_source: dict[str, set[JobKey]] = {}
-        for key in changed:
+        for key in changed if self._wanted else ():
             mark = marks.get(key)
             if key in found.seen or (key in self._seen and self._seen[key] == mark):
                 continue
@@ -253,15 +250,14 @@ class DriftDetector:
             if not name:
                 recorded = snapshot.drifted_jobs.get(*key)
                 name = recorded.source if recorded is not None else ""
-            by_source.setdefault(name, set()).add(key)
+            if name in self._wanted:  # else it is compared when the source's commit has been read
+                by_source.setdefault(name, set()).add(key)
         for name, keys in by_source.items():
-            source, wanted = sources.get(name), self._wanted.get(name)
-            if source is None or wanted is None:
-                continue  # no source's job, or compared when the source's commit has been read
-            if wanted.still_holds(source):
+            source = snapshot.sources.get(name)
+            if source is not None and self._wanted[name].still_holds(source):
                 self._compare_keys(snapshot, source, keys, marks, found)
             else:
-                self._compare_source(snapshot, name, source, found)
+                self._compare_source(snapshot, name, found)
 
     def _compare_keys(
         self,
@@ -274,6 +270,7 @@ class DriftDetector:
         wanted = self._wanted[source.name].commit.jobs
         rollout = snapshot.rollouts.get(source.status.applied_rollout)
         unapplied = unapplied_jobs(rollout) if rollout is not None else frozenset()
+        registered_by = _RolloutVersions(snapshot)
         now_ns = self._context.now_ns()
         ordered = sorted(keys)
         for first in range(0, len(ordered), _READ_AT_ONCE):
@@ -283,8 +280,14 @@ class DriftDetector:
                 facts = _facts(snapshot, source, key, wanted.get(key), registered.get(key))
                 if key in unapplied:
                     facts = with_fields(facts, is_held=True)
-                drift = job_drift(source, key, facts, now_ns)
                 found.seen[key] = marks.get(key)
+                try:
+                    drift = job_drift(source, key, facts, now_ns)
+                except Exception:  # noqa: BLE001 - one odd job must not hide the others' drift
+                    _log.exception("cannot compare a job", source=source.name, job=key[1])
+                    continue
+                if drift is not None and drift.changed_via == UNKNOWN:
+                    drift = of_settings(drift, facts.registered, registered_by(facts.registered))
                 if drift is None and facts.recorded is not None:
                     found.clear.append(key)
                 elif drift is not None and not _is_recorded(drift, facts.recorded):
@@ -326,6 +329,27 @@ class DriftDetector:
                     f"read with the source's settings: {discovery.problems[0]}"
                 )
             cache.commit_jobs = CommitJobs(commit_id, source, discovery.jobs)
+
+
+class _RolloutVersions:
+    """Which version of each job the rollouts of one snapshot registered; each is read once."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._known: dict[str, dict[JobKey, int]] = {}
+
+    def __call__(self, job: Job | None) -> int | None:
+        """Returns the version that the rollout of the job's origin registered, None if unknown."""
+        rollout_id = job.origin.rollout_id if job is not None and job.origin is not None else ""
+        if job is None or not rollout_id:
+            return None
+        if rollout_id not in self._known:
+            rollout = self._snapshot.rollouts.get(rollout_id)
+            jobs = rollout.jobs if rollout is not None else []
+            self._known[rollout_id] = {
+                (each.namespace, each.job_id): each.job_version for each in jobs
+            }
+        return self._known[rollout_id].get((job.namespace, job.id))
 
 
 def _facts(

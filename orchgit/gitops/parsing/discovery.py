@@ -103,7 +103,8 @@ class Discoverer:
         ]
         found = [outcome.desired for outcome in outcomes if outcome.desired is not None]
         jobs, duplicates = _by_key(found)
-        policy, policy_problems = self.policy(tree)
+        found_policy, policy_problems = self.policy(tree)
+        policy = found_policy.of_source(source.name)
         problems = [*policy_problems, *problems, *duplicates]
         if policy.hooks:
             jobs = with_commit(jobs, policy, tree.commit_id)

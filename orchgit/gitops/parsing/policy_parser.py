@@ -6,7 +6,7 @@ and no cost beyond its size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from zoneinfo import available_timezones
 
@@ -49,6 +49,7 @@ _MAX_DAYS = 30
 _MAX_DURATION_NS = _MAX_DAYS * 24 * 3600 * NS_PER_S
 
 _BLOCKS = ("job", "hook", "window", "gate", "prune")
+_TOP_BLOCKS = (*_BLOCKS, "source")
 _NOTIFICATIONS = frozenset(("notify", "notification", "notifications", "route", "routes"))
 
 Converter = Callable[[Value], Any]
@@ -106,7 +107,8 @@ class _PolicyReader:
         self._diagnostics = diagnostics
         self._scope = Scope({}, source.text, refuse_calls, runtime=False)
 
-    def read(self, body: tree.Body) -> RepositoryPolicy:
+    def read(self, body: tree.Body, blocks: Sequence[str] = _TOP_BLOCKS) -> RepositoryPolicy:
+        """Reads the file, or the body of a `source` block, which has no such block itself."""
         top = self._attributes(body, {"depends_on_sources": _source_names})
         policy = RepositoryPolicy(
             depends_on_sources=[
@@ -116,8 +118,8 @@ class _PolicyReader:
         )
         single: dict[str, tree.Block] = {}
         for block in body.blocks:
-            if block.type not in _BLOCKS:
-                self._unknown_block(block)
+            if block.type not in blocks:
+                self._unknown_block(block, blocks)
                 continue
             is_named = block.type not in ("gate", "prune")
             label = self._label(block, is_named)
@@ -147,6 +149,8 @@ class _PolicyReader:
                 window = self._window(block, name)
                 if window is not None:
                     policy.windows.append(window)
+            case "source":
+                policy.sources[name] = self.read(block.body, _BLOCKS)
             case "gate":
                 found = self._attributes(block.body, _GATE, block)
                 deadline_ns = found.pop("deadline", None)
@@ -198,7 +202,7 @@ class _PolicyReader:
                     f'Unsupported argument: "{name}" is not expected here.',
                     attribute.start,
                     attribute.end,
-                    did_you_mean(name, (*known, *_BLOCKS)) or f"Known: {names}.",
+                    did_you_mean(name, (*known, *_TOP_BLOCKS)) or f"Known: {names}.",
                 )
                 continue
             try:
@@ -285,13 +289,13 @@ class _PolicyReader:
         )
         return False
 
-    def _unknown_block(self, block: tree.Block) -> None:
+    def _unknown_block(self, block: tree.Block, blocks: Sequence[str]) -> None:
         message = f'Unsupported block type: "{block.type}" is not expected here.'
         if block.type in _NOTIFICATIONS:
             hint = "Notification routes are not supported yet."
         else:
-            hint = did_you_mean(block.type, _BLOCKS) or (
-                f"{POLICY_PATH} holds {', '.join(_BLOCKS)} and depends_on_sources; notification "
+            hint = did_you_mean(block.type, blocks) or (
+                f"{POLICY_PATH} holds {', '.join(blocks)} and depends_on_sources; notification "
                 "routes are not supported yet."
             )
         self._diagnostics.report(message, block.start, block.type_end, hint)

@@ -28,7 +28,9 @@ from orchgit.gitops.rollouts.health import (
 )
 from orchgit.gitops.rollouts.timings import RolloutTimings
 from orchgit.gitops.rollouts.waiting import judge_waiting
+from orchgit.model.allocation import ClientStatus
 from orchgit.model.held_version import HeldVersion
+from orchgit.model.job import Job
 from orchgit.model.repository_policy import WaitCondition
 from orchgit.model.rollout import JobAction, JobWait, Rollout, RolloutJob
 from orchgit.model.source import Source
@@ -249,7 +251,7 @@ def judge_registered(
     if wait.condition == WaitCondition.REGISTERED:
         return JobVerdict(JobProgress.HEALTHY if is_there else JobProgress.PROGRESSING)
     if not is_there and wait.condition == WaitCondition.COMPLETE:
-        return JobVerdict(JobProgress.HEALTHY, "complete")  # its record was collected
+        return _judge_ended_work(snapshot, wait, job)
     assumed = RolloutJob(
         namespace=wait.namespace,
         job_id=wait.job_id,
@@ -264,6 +266,24 @@ def judge_registered(
             verdict, status=JobProgress.FAILED if late else JobProgress.PROGRESSING
         )
     return verdict
+
+
+def _judge_ended_work(snapshot: Snapshot, wait: JobWait, job: Job | None) -> JobVerdict:
+    """Judges a job that ran once and is stopped, or of which nothing is left: the records of work
+    that is complete are collected after a while."""
+    held = snapshot.held_versions.get(wait.namespace, wait.job_id)
+    if held is not None:
+        return JobVerdict(JobProgress.FAILED, held.reason)
+    if job is None:
+        return JobVerdict(JobProgress.HEALTHY, "complete")
+    done = [
+        alloc
+        for alloc in snapshot.allocations.of_job(wait.namespace, wait.job_id)
+        if alloc.client_status == ClientStatus.COMPLETE and not alloc.is_server_terminal
+    ]
+    if len(done) >= sum(group.count for group in job.task_groups):
+        return JobVerdict(JobProgress.HEALTHY, "complete")
+    return JobVerdict(JobProgress.FAILED, "stopped before its work was complete")
 
 
 def _replaced_because(source: Source | None, rollout: Rollout) -> str:

@@ -194,9 +194,11 @@ class _GraphBuilder:
         if not dependent:
             text = f"{place}: this commit has no job {name!r}"
         advice = hint or (
-            "A job of another source is waited for with depends_on_sources." if dependent else ""
+            "A job of another source is waited for with depends_on_sources."
+            if dependent
+            else 'What concerns one source of the repository alone belongs into source "NAME" { }.'
         )
-        self._problems.append(f"{text}. {advice}" if advice else text)
+        self._problems.append(f"{text}. {advice}")
         return None
 
     def _ancestors(self, pre_hooks: Iterable[JobKey]) -> frozenset[JobKey]:

@@ -127,6 +127,8 @@ prune {
         ("gate { approvals = null }", "null is no value"),
         ("gate {}\ngate {}", "2:1: Duplicate block: gate is given twice."),
         ('gate "a" {}', "no label is expected"),
+        ('source "a" {\n  source "b" {}\n}', '2:3: Unsupported block type: "source"'),
+        ('source "a" {\n  jop "b" {}\n}', 'Did you mean "job"?'),
         ("prune { max_share_percent = 101 }", "between 0 and 100"),
         ("job \"a\" {", "orchgit.hcl:"),
     ],
@@ -135,6 +137,40 @@ def test_mistake_is_refused_with_its_place_and_the_way_out(text: str, expected: 
     found = problems(text)
     assert any(expected in problem for problem in found), found
     assert all(problem.startswith("orchgit.hcl:") for problem in found)
+
+
+def test_source_block_adds_to_what_holds_for_all_sources_and_is_never_laxer() -> None:
+    policy = parse_policy(
+        b"""depends_on_sources = ["base"]
+gate {
+  health    = "revert"
+  deadline  = "5m"
+  approvals = 1
+}
+prune { max_share_percent = 30 }
+source "shop" {
+  depends_on_sources = ["net"]
+  job "web" { depends_on = ["db"] }
+  gate {
+    health    = "report"
+    deadline  = "10m"
+    approvals = 2
+  }
+  prune {
+    enabled           = false
+    max_share_percent = 40
+  }
+}
+"""
+    )
+    other, shop = policy.of_source("other"), policy.of_source("shop")
+    assert [each.name for each in other.depends_on_sources] == ["base"]
+    assert (other.jobs, other.gate.approvals, other.sources) == ([], 1, {})
+    assert [each.name for each in shop.depends_on_sources] == ["base", "net"]
+    assert [rule.job for rule in shop.jobs] == ["web"]
+    gate = shop.gate
+    assert (gate.health, gate.deadline_ns, gate.approvals) == ("revert", 300 * NS_PER_S, 2)
+    assert (shop.prune.enabled, shop.prune.max_share_percent) == (False, 30)
 
 
 def test_all_mistakes_of_a_file_are_shown() -> None:
@@ -156,7 +192,7 @@ def test_pool_parses_the_policy_in_its_processes_as_this_process_does() -> None:
     pool = ParsePool()
     try:
         found = Discoverer(JobspecParser(pool)).discover(tree, Source(paths=["*.nomad"]))
-        assert found.policy == parse_policy(EXAMPLE.read_bytes())
+        assert found.policy == parse_policy(EXAMPLE.read_bytes()).of_source("")
         assert len(pool.process_ids()) == 1
     finally:
         pool.close()
