@@ -80,7 +80,7 @@ def applied_jobs(
     """Returns the jobs of the applied commit, from the cache if it has them. None are known where
     this server lacks the commit."""
     applied, known = source.status.applied_commit, cache.commit_jobs
-    if known is not None and known.commit_id == applied:
+    if known is not None and known.is_applied(source):
         return known.jobs
     if not applied or not repository.has_commit(applied):
         return {}

@@ -65,6 +65,7 @@ def rollout_of(
         commit=commit,
         previous_commit=plan.source.status.applied_commit,
         reverts=trigger.reverts,
+        reason=trigger.reason,
         trigger=trigger.kind,
         pusher=trigger.pusher,
         ref=trigger.ref,

@@ -8,7 +8,7 @@ import textwrap
 import pytest
 
 from tests.support import ratchet
-from tests.support.ratchet import MEASURES, Tree, compare, count_of
+from tests.support.ratchet import MEASURES, Tree, compare, count_of, figure_of
 
 
 def tree(**texts: str) -> Tree:
@@ -136,3 +136,11 @@ def test_new_finding_is_told_from_one_that_moved() -> None:
 
 def test_every_measure_has_a_figure() -> None:
     assert set(json.loads((ratchet.ROOT / ratchet.FIGURES).read_text())) == set(MEASURES)
+
+
+def test_share_does_not_rise_with_functions_that_lack_the_habit() -> None:
+    measure = MEASURES["single-use"]
+    small = tree(code="def _far(): ...\ndef near(): return _far()")
+    larger = tree(code="def _far(): ...\ndef near(): return _far()\ndef a(): ...\ndef b(): ...")
+    assert figure_of(small, measure, list(measure.find(small))) == 5_000
+    assert figure_of(larger, measure, list(measure.find(larger))) == 2_500
