@@ -39,6 +39,18 @@ class HeldChoice(NamedTuple):
     every: bool
 
 
+class RollbackPerson(NamedTuple):
+    """Who goes back to an earlier commit and why; `delete` are jobs that may be deleted though they
+    own volume claims, `expected_plan` is the hash of the plan that the person saw."""
+
+    by: str
+    email: str
+    reason: str
+    delete: Sequence[str]
+    expected_plan: str
+    dry_run: bool
+
+
 class GitopsPort(Protocol):
     def check_source(self, source: Source) -> None:
         """Raises InvalidInputError for a URL, ref, path or secret's name that cannot be used.
@@ -99,8 +111,17 @@ class GitopsPort(Protocol):
         """The repositories that this cluster hosts, to be saved and restored."""
         ...
 
-    async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Any:
-        """Starts a rollout that reverts another one; returns it."""
+    async def revert(
+        self, rollout_id: str, person: RollbackPerson, writes: RequestWrites | None
+    ) -> Any:
+        """Starts a rollout that reverts another one; returns it, or with `dry_run` the plan."""
+        ...
+
+    async def rollback(
+        self, source: str, commit: str, person: RollbackPerson, writes: RequestWrites | None
+    ) -> Any:
+        """Starts a rollout that takes the source back to an earlier commit; returns it, or with
+        `dry_run` the plan."""
         ...
 
     async def approve(

@@ -18,6 +18,7 @@ from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.preview import Preview, Previewer
 from orchgit.gitops.commits.rerun import Rerunner, RetryRequest
 from orchgit.gitops.commits.revert import Reverter
+from orchgit.gitops.commits.rollback import NOBODY, RollbackRequest
 from orchgit.gitops.commits.seed import Seeder
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.commits.source_cache import SourceCaches
@@ -169,7 +170,8 @@ class Gitops:
         those that wait at their gates, the health gate, and two for drift."""
         if self._leader_tasks:
             return
-        health_gate = HealthGate(self._services)
+        reverter = Reverter(self._services, self._ports.forecaster)
+        health_gate = HealthGate(self._services.context, reverter)
         loops = (
             self._loops.run(),
             self.tracker.run(),
@@ -261,10 +263,38 @@ class Gitops:
         return await self._adopter.patch(source)
 
     async def revert(
-        self, rollout_id: str, pusher: str = "", writes: RequestWrites | None = None
+        self,
+        rollout_id: str,
+        request: RollbackRequest = NOBODY,
+        writes: RequestWrites | None = None,
     ) -> Rollout:
         """Reverts a rollout; see `Reverter.revert`."""
-        return await Reverter(self._services.noting(writes)).revert(rollout_id, pusher)
+        rollout = await self.reverter(writes).revert(rollout_id, request)
+        self._wake_neighbours(rollout)
+        return rollout
+
+    async def rollback(
+        self,
+        source: str,
+        commit: str,
+        request: RollbackRequest = NOBODY,
+        writes: RequestWrites | None = None,
+    ) -> Rollout:
+        """Takes a source back to an earlier commit; see `Reverter.rollback`."""
+        rollout = await self.reverter(writes).rollback(source, commit, request)
+        self._wake_neighbours(rollout)
+        return rollout
+
+    def _wake_neighbours(self, rollout: Rollout) -> None:
+        """Tells the other sources of a built-in repository that its branch moved."""
+        repository = self._services.applier.source(rollout.source).repository_name
+        for each in self._services.applier.sources_of(repository):
+            if each.name != rollout.source:
+                self.wake(each.name)
+
+    def reverter(self, writes: RequestWrites | None = None) -> Reverter:
+        """Returns what takes sources back; what it writes to the log is noted in `writes`."""
+        return Reverter(self._services.noting(writes), self._ports.forecaster)
 
     async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
         """Applies the source's newest commit outside its windows, once its other gates are open;

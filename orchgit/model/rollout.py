@@ -134,6 +134,8 @@ class Rollout(Model):
     modify_index: int = 0
     gates: RolloutGates | None = None
     """What the gates of its source decided; None for a source without gates."""
+    reason: str = ""
+    """Why a person went back to an earlier commit, in that person's words."""
 
     @property
     def was_applied(self) -> bool:

@@ -121,7 +121,7 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
         "gates",
     ),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
-    Rollout: ("ref", "gates"),
+    Rollout: ("gates", "reason", "ref"),
     JobOrigin: ("group_lines",),
     RolloutJob: (
         "cause",

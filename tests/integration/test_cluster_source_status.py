@@ -135,9 +135,17 @@ def test_source_is_degraded_while_a_node_is_lost_and_healthy_again_after(
     rollout = leader.get(f"/v1/gitops/rollout/{commit}")
     assert rollout["Status"] == "healthy", "what the commit came to stays true"
     leader = cluster.leader()
-    assert f'orchgit_gitops_source_health{{source="{name}",status="degraded"}} 1.0' in metrics(
-        leader
-    )
+    series = {
+        line.split()[0]: line.split()[1]
+        for line in metrics(leader).splitlines()
+        if f'source="{name}"' in line
+    }
+    health = f'orchgit_gitops_source_health{{source="{name}",status='
+    assert (series[health + '"degraded"}'], series[health + '"healthy"}']) == ("1.0", "0.0")
+    assert series[f'orchgit_gitops_source_degraded_jobs{{source="{name}"}}'] == "1.0"
+    applied = f'orchgit_gitops_source_commit_to_applied_seconds_count{{source="{name}"}}'
+    healthy = f'orchgit_gitops_source_time_to_healthy_seconds_count{{source="{name}"}}'
+    assert (series[applied], series[healthy]) == ("1.0", "1.0")
     lost.start()
     consistent(until_source(cluster, name, has_status("healthy")))
 

@@ -10,6 +10,8 @@ from msgspec.structs import replace
 
 from orchgit.model.rollout import Rollout
 from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.services.gitops.rollouts import record_rollout
+from tests.support.earlier_members import with_member_of
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
@@ -69,5 +71,16 @@ def test_rollout_whose_job_was_changed_by_hand_is_degraded(tmp_path: Path) -> No
             "a": "overridden",
             "b": "superseded",
         }
+
+    without_schedulers(tmp_path, body)
+
+
+def test_superseded_is_recorded_as_degraded_while_a_member_would_not_end_it(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        ended = Rollout(id="r1", source="demo", status="superseded", finished_time_ns=1)
+        await record_rollout(with_member_of(3, rig.context), ended)
+        assert rig.rollouts()[0].status == "degraded"
+        await record_rollout(rig.context, ended)
+        assert rig.rollouts()[0].status == "superseded"
 
     without_schedulers(tmp_path, body)

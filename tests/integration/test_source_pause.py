@@ -10,6 +10,7 @@ import pytest
 
 from orchgit.clock import Clock
 from orchgit.errors import InvalidInputError, NotFoundError
+from orchgit.model.source import PauseRecord
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.pauses import (
     MAX_REASON_LENGTH,
@@ -18,6 +19,7 @@ from orchgit.services.gitops.pauses import (
     resume_source,
     resume_when_due,
 )
+from tests.support.earlier_members import with_member_of
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
@@ -121,5 +123,16 @@ def test_pause_text_leaves_out_what_is_not_known(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await rig.add_source("demo", paused=True)
         assert pause_text(rig.source()) == "paused"
+
+    with_rig(tmp_path, body)
+
+
+def test_source_is_paused_and_resumed_in_the_middle_of_an_upgrade(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        upgrading = with_member_of(3, rig.context)
+        await pause_source(upgrading, "demo", "ada", "who and why cannot be stored yet")
+        assert (rig.source().paused, rig.source().pause) == (True, PauseRecord())
+        await resume_source(upgrading, "demo", "ada")
+        assert not rig.source().paused
 
     with_rig(tmp_path, body)

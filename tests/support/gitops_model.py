@@ -7,7 +7,7 @@ there afterwards. A commit is applied whole: it changes every job, or none and i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from tests.support.simulated_server import FAILS, HANGS, RUNS, JobContent
@@ -52,6 +52,9 @@ class Registered:
     stable: Spec | None = None
 
 
+DELETION = Spec(0)
+
+
 def _number(content: JobContent | None) -> int:
     return content.number if content is not None else 0
 
@@ -73,7 +76,8 @@ class GitopsModel:
     refused: str = ""
     jobs: dict[str, Registered] = field(default_factory=dict)
     held: dict[str, Spec] = field(default_factory=dict)
-    """Versions that failed: no commit applies them until one changes the file."""
+    """Versions that failed, or that were taken back: no commit applies them until one changes the
+    file. `DELETION` stands for a commit without the file."""
     ran: dict[str, tuple[JobContent, str]] = field(default_factory=dict)
     """Jobs that run once, as the source last applied them."""
     started: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -87,8 +91,9 @@ class GitopsModel:
         if not self.paused:
             self.apply_head("commit")
 
-    def apply_head(self, why: str) -> None:
-        """The source applies its branch, whole or not at all."""
+    def apply_head(self, why: str, taken_back: Collection[str] = ()) -> None:
+        """The source applies its branch, whole or not at all. Of the jobs in `taken_back` another
+        version is held already."""
         if self.head == self.applied:
             return
         files = self.trees[self.head]
@@ -100,22 +105,25 @@ class GitopsModel:
         for name, content in files.items():
             self._apply_file(name, content, f"{why} {self.head[:8]}")
         for name, job in self.jobs.items():
-            if job.owner == self.source and not job.stopped and name not in files:
+            is_gone = name not in files and self.held.get(name) != DELETION
+            if job.owner == self.source and not job.stopped and is_gone:
                 self.jobs[name] = replace(job, stopped=True, why=f"no file at {self.head[:8]}")
-        self._let_go(before, files)
+        self._let_go(before, files, taken_back)
         once = {name for name in files if self.kinds[name].runs_once}
         self.ran = {name: (files[name], self.tag) for name in once}
         self.previous, self.applied = self.applied, self.head
 
-    def _let_go(self, before: Files, files: Files) -> None:
+    def _let_go(self, before: Files, files: Files, taken_back: Collection[str]) -> None:
         """A commit that changes a file frees what is held of it; a comment or a move does not."""
         for name, spec in list(self.held.items()):
             content, old = files.get(name), before.get(name)
             is_changed = _number(content) != _number(old)
-            if is_changed and (content is None or self._spec(content) != spec):
+            if is_changed and self._spec(content) != spec and name not in taken_back:
                 del self.held[name]
 
-    def _spec(self, content: JobContent) -> Spec:
+    def _spec(self, content: JobContent | None) -> Spec:
+        if content is None:
+            return DELETION
         return Spec(content.number, content.does, content.count, self.tag)
 
     def refuses(self, files: Files) -> bool:
@@ -176,9 +184,16 @@ class GitopsModel:
 
     def revert(self, commit: str) -> None:
         """A person reverts the applied commit: `commit` is the revert commit on the branch."""
+        before, after = self.trees[self.applied], self.trees[self.previous]
+        taken_back = {
+            name
+            for name in {*before, *after}
+            if _number(before.get(name)) != _number(after.get(name))
+        }
+        self.held.update({name: self._spec(before.get(name)) for name in taken_back})
         self.head = commit
-        self.branch = self.trees[commit] = self.trees[self.previous]
-        self.apply_head("revert")
+        self.branch = self.trees[commit] = after
+        self.apply_head("revert", taken_back)
 
     def pause(self, paused: bool) -> None:
         self.paused = paused
@@ -245,7 +260,7 @@ class GitopsModel:
     def is_held(self, name: str) -> bool:
         """Whether the applied commit has the held version of the job."""
         content = self.trees.get(self.applied, {}).get(name)
-        return content is not None and self.held.get(name) == self._spec(content)
+        return self.held.get(name) == self._spec(content)
 
     def _drift(self, name: str, content: JobContent | None) -> str:
         job, once = self.jobs.get(name), self.kinds[name].runs_once

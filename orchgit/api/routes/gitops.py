@@ -13,7 +13,7 @@ from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.caller import changed_by
 from orchgit.api.errors import text_response
-from orchgit.api.gitops_port import HeldChoice
+from orchgit.api.gitops_port import HeldChoice, RollbackPerson
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routes import source_adopt, source_status
 from orchgit.api.routes.source_status import required_gitops
@@ -339,8 +339,32 @@ def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
 
 
 async def revert(call: ApiCall) -> Response:
+    """Goes back to the commit before a rollout's; with `DryRun` returns the plan of that."""
     found = _known_rollout(call)
-    return call.answer(await required_gitops(call).revert(found.id, call.writes))
+    person = _person_of(await _sent(call))
+    return call.answer(await required_gitops(call).revert(found.id, person, call.writes))
+
+
+async def rollback(call: ApiCall) -> Response:
+    """Takes a source back to an earlier commit; with `DryRun` returns the plan of that."""
+    body = await _sent(call)
+    commit = nomad_json.get(body, "Commit", "")
+    if not commit:
+        raise InvalidInputError("cannot go back: Commit names the commit to go back to")
+    gitops = required_gitops(call)
+    made = await gitops.rollback(call.path["name"], commit, _person_of(body), call.writes)
+    return call.answer(made)
+
+
+def _person_of(body: dict[str, Any]) -> RollbackPerson:
+    return RollbackPerson(
+        by=nomad_json.get(body, "By", ""),
+        email=nomad_json.get(body, "Email", ""),
+        reason=nomad_json.get(body, "Reason", ""),
+        delete=nomad_json.get_texts(body, "Delete"),
+        expected_plan=nomad_json.get(body, "PlanHash", ""),
+        dry_run=nomad_json.get(body, "DryRun", False),
+    )
 
 
 async def approve(call: ApiCall) -> Response:
@@ -388,6 +412,7 @@ ENDPOINTS = [
     endpoint("/v1/gitops/source/{name}/plan", put=plan),
     endpoint("/v1/gitops/source/{name}/held", get=held),
     endpoint("/v1/gitops/source/{name}/retry", put=retry),
+    endpoint("/v1/gitops/source/{name}/rollback", put=rollback),
     endpoint("/v1/gitops/release", put=release),
     endpoint("/v1/gitops/drift", get=drift),
     endpoint("/v1/gitops/drift/patch", get=drift_patch),

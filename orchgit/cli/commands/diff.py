@@ -131,7 +131,7 @@ def _plan(
     options: FitOptions,
 ) -> dict[str, Any]:
     root = top_level(directory)
-    name = source or remote_source_name(root) or _only_source(client)
+    name = source or _source_of_remote(client, root) or _only_source(client)
     body: dict[str, Any] = {}
     if options.fit:
         body["Fit"] = True
@@ -244,3 +244,22 @@ def _show_job(job: dict[str, Any], verbose: bool) -> None:
             console().print(f"    group {plain(group.name)}: {text}")
     for line in blocked_lines(fit):
         console().print(f"    [yellow]{plain(line)}[/yellow]")
+
+
+def _source_of_remote(client: ApiClient, root: Path) -> str | None:
+    """Returns the source of the built-in repository that the working tree was cloned from; None if
+    it was cloned from elsewhere. Raises ApiError if several sources follow that repository."""
+    repository = remote_source_name(root)
+    if repository is None:
+        return None
+    found = [
+        each["Name"]
+        for each in client.get("/v1/gitops/sources")
+        if (each["Repository"] or each["Name"]) == repository
+    ]
+    if len(found) > 1:
+        raise ApiError(
+            f"cannot tell which source to compare with: {', '.join(sorted(found))} follow "
+            f"repository {repository!r}; name one with -source"
+        )
+    return found[0] if found else repository

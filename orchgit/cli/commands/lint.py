@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchgit.cli.job_files.job_files import var_file_contents
-from orchgit.cli.job_files.paths import found_files
+from orchgit.cli.job_files.paths import SUFFIXES, found_files
 from orchgit.cli.options import named_values, option
 
 if TYPE_CHECKING:
@@ -36,10 +37,12 @@ def lint(
     # Reading HCL is what few commands do; the others do not pay for its import.
     from orchgit.cli.job_files.linting import ERROR, LintSettings, lint_files
 
-    files = [each for each in found_files(paths, recursive=True) if each not in var_file]
-    findings = lint_files(
-        files, LintSettings(named_values("var", var), var_file_contents(var_file))
-    )
+    suffixes = (*SUFFIXES, ".nomad.json")
+    found = found_files(paths, recursive=True, suffixes=suffixes)
+    files = [each for each in found if each not in var_file]
+    named = frozenset(path for path in paths if not os.path.isdir(path))
+    settings = LintSettings(named_values("var", var), var_file_contents(var_file), named=named)
+    findings = lint_files(files, settings)
     if as_sarif:
         from orchgit.cli.printing.sarif import sarif_log  # imports the reader of job files
 

@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.commands.going_back import revert
 from orchgit.cli.options import (
     connected,
-    detach_option,
     formatted,
     option,
     verbose_option,
@@ -133,24 +133,7 @@ def watch(
     raise SystemExit(code)
 
 
-@rollout.command("revert")
-@click.argument("identifier")
-@detach_option
-@yes_option
-@connected
-def revert(client: ApiClient, identifier: str, detach: bool, yes: bool) -> None:
-    """Revert a rollout: run the jobs of the commit before it.
-
-    The reverted commit is not applied again by itself.
-    """
-    bad = client.get(f"/v1/gitops/rollout/{identifier}")
-    question = f"Revert commit {short(bad['Commit']['ID'])} ({bad['Commit']['Subject']})?"
-    if not yes and not click.confirm(question):
-        return
-    answer = client.post(f"/v1/gitops/rollout/{bad['ID']}/revert")
-    click.echo(f"Reverting commit {short(bad['Commit']['ID'])} in rollout {short(answer['ID'])}...")
-    if not detach:
-        raise SystemExit(follow(client, answer["ID"]))
+rollout.add_command(revert)
 
 
 _by_option = option("by", help="Your name [ORCHGIT_USER, or your account's name].")
@@ -230,14 +213,6 @@ def _show_gates(data: dict[str, Any]) -> None:
     pairs([(name, plain(text)) for name, text in rows])
 
 
-def follow(client: ApiClient, rollout_id: str) -> int:
-    """Shows how a rollout goes until its end; returns the exit code, 0 for healthy."""
-    # Imported here and above: other commands need none of its modules, and should start fast.
-    from orchgit.cli.rollout_watching import RolloutWatch
-
-    return RolloutWatch(client).follow(rollout_id)
-
-
 def _action(job: dict[str, Any]) -> str:
     """Returns the action, with its cause if that is not the commit itself."""
     cause = job.get("Cause") or "commit"
@@ -278,6 +253,7 @@ def show(data: dict[str, Any], verbose: bool) -> None:
             ("Subject", plain(commit["Subject"])),
             ("Trigger", data["Trigger"]),
             ("Reverts", short(data.get("Reverts") or "", verbose)),
+            ("Reason", plain(data.get("Reason") or "")),
             ("Status", styled(data["Status"])),
             ("Description", plain(data["StatusDescription"])),
             ("Started", ago(data["CreateTime"])),

@@ -1,4 +1,4 @@
-"""`orchgit source`: add, set, rename, list, status, sync, retry, adopt, release, pause, remove."""
+"""`orchgit source`: add, change, list, pause and remove sources; retry and go back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.commands.going_back import rollback
 from orchgit.cli.commands.source_drift import show_drift
 from orchgit.cli.commands.source_held import retry, show_held
 from orchgit.cli.options import (
@@ -36,6 +37,7 @@ def source() -> None:
 
 
 source.add_command(retry)
+source.add_command(rollback)
 
 
 @source.command("add")
@@ -58,7 +60,7 @@ def add(
     body = {"Name": name, **location(url), **settings, "Variables": variables}
     client.put(f"/v1/gitops/source/{name}", body)
     if body["Kind"] == "builtin":
-        _say_where_to_push(client, name)
+        _say_where_to_push(client, name, body.get("Repository") or name)
     else:
         click.echo(f"Source {name!r} follows {url} at {body.get('Ref', 'refs/heads/main')}.")
 
@@ -75,8 +77,8 @@ def _pause_as(client: ApiClient, name: str, known: dict[str, Any]) -> None:
     client.post(f"/v1/gitops/source/{name}/pause", body)
 
 
-def _say_where_to_push(client: ApiClient, name: str) -> None:
-    click.echo(f"Source {name!r} is ready: push to {client.address}/git/{name}.git")
+def _say_where_to_push(client: ApiClient, name: str, repository: str) -> None:
+    click.echo(f"Source {name!r} is ready: push to {client.address}/git/{repository}.git")
     for line in client.tls.git_settings() if client.address.startswith("https:") else ():
         click.echo(f"For git:  export {line}")
 
@@ -136,7 +138,7 @@ def rename(client: ApiClient, name: str, new_name: str) -> None:
     _pause_as(client, new_name, known)
     click.echo(f"Renamed source {name!r} to {new_name!r}; its next commit takes the jobs over.")
     if known["Kind"] == "builtin":
-        _say_where_to_push(client, new_name)
+        _say_where_to_push(client, new_name, known["Repository"] or new_name)
 
 
 @source.command("list")

@@ -15,7 +15,10 @@ from jobspec.files import CurrentDirectory
 from jobspec.parse import ParsedJob, parse_job
 from jobspec.validate import validate_job
 from orchgit.cli.job_files.many_files import for_each
-from orchgit.errors import InvalidInputError
+from orchgit.errors import InvalidInputError, JobFileError
+from orchgit.gitops.parsing.api_jobs import read_api_job
+from orchgit.gitops.parsing.contents import JOB_FILE_SUFFIXES, is_meant_as_job
+from orchgit.model.repository_policy import POLICY_PATH
 
 ERROR, WARNING = "error", "warning"
 RULES = {
@@ -62,6 +65,8 @@ class LintSettings:
     variables: Mapping[str, str]
     var_files: Sequence[tuple[str, bytes]]
     strict: bool = False
+    named: frozenset[str] = frozenset()
+    """Files that have to be job files. Others, found in directories, may hold no job."""
 
 
 class BesideTheFile(CurrentDirectory):
@@ -111,7 +116,12 @@ def _lint_file(path: str, settings: LintSettings) -> tuple[list[Finding], _JobPl
         return [
             Finding(name, "unreadable", ERROR, f"cannot read this file: {error.strerror}")
         ], None
+    if path not in settings.named and os.path.basename(path) == POLICY_PATH:
+        return [], None
     try:
+        api_job = read_api_job(content, name)
+        if api_job is not None:
+            return [], _JobPlace((api_job.namespace, api_job.id), 1, 1)
         parsed = parse_job(
             content,
             filename=name,
@@ -122,7 +132,13 @@ def _lint_file(path: str, settings: LintSettings) -> tuple[list[Finding], _JobPl
             strict=settings.strict,
         )
     except JobFileErrors as errors:
+        has_to_be_job = path in settings.named or path.endswith(JOB_FILE_SUFFIXES)
+        if not has_to_be_job and not is_meant_as_job(content, name):
+            return [], None
         return [_of_problem(name, problem) for problem in errors.details], None
+    except JobFileError as error:  # JSON of the API's shape
+        found = [each.removeprefix(f"{name}:1:1: ") for each in error.problems]
+        return [Finding(name, "rule", ERROR, each) for each in found], None
     key = (parsed.spec["Namespace"] or "default", parsed.spec["ID"])
     place = _JobPlace(key, *parsed.positions.locate(()))
     return list(_rules(name, parsed, SourceText(name, content.decode()))), place

@@ -47,8 +47,14 @@ def show_source(data: dict[str, Any]) -> None:
             ("Name", plain(data["Name"])),
             ("Kind", data["Kind"]),
             ("URL", plain(data["URL"])),
+            ("Repository", plain(data["Repository"])),
             ("Ref", plain(data["Ref"])),
+            ("Tags", plain(_tag_policy(data["Tags"]))),
             ("Paths", plain(", ".join(data["Paths"]))),
+            ("Exclude", plain(", ".join(data["Exclude"]))),
+            ("Namespace", plain(data["Namespace"])),
+            ("Region", plain(data["Region"])),
+            ("Authorities", "given with the source" if data["CaCertificates"] else ""),
             ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
             ("Depends on", plain(", ".join(data["DependsOn"]))),
             ("Rollout deadline", deadline),
@@ -144,3 +150,9 @@ def _pause_record(record: dict[str, Any]) -> str:
         parts.append(f"for another {duration(record['Until'] - time.time_ns())}")
     why = f": {plain(record['Reason'])}" if record["Reason"] else ""
     return " ".join(parts) + why
+
+
+def _tag_policy(tags: dict[str, Any]) -> str:
+    """Returns text like `that begin with shop/v, pre-releases too`; '' for the default."""
+    prefix = f"that begin with {tags['Prefix']}" if tags["Prefix"] else ""
+    return ", ".join(filter(None, (prefix, "pre-releases too" if tags["Prereleases"] else "")))

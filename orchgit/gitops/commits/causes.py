@@ -33,13 +33,16 @@ def with_causes(
 ) -> tuple[Action, ...]:
     """Returns the actions, each with its cause and with what it overwrites.
 
-    `applied` are the jobs of the applied commit, `not_applied` those of them that the source held,
-    so that no difference from them is a person's. `asked` are jobs that a person asked for.
+    `applied` are the jobs of the applied commit, `not_applied` those of them that the source held
+    or skipped, so that no difference from them is a person's. `asked` are jobs that a person asked
+    for.
     """
     return tuple(
         replace(
             action,
-            cause=_cause(source, action, applied, asked),
+            cause=ChangeCause.COMMIT
+            if action.key in not_applied and action.key not in asked
+            else _cause(source, action, applied, asked),
             by_hand=None
             if action.key in not_applied
             else hand_change(source, applied.get(action.key), action.registered),

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
-from orchgit.model.held_version import HeldVersion, HoldCause
+from orchgit.model.held_version import HeldVersion
 from orchgit.services.jobs.spec_id import spec_id_of
 
 
@@ -75,11 +75,10 @@ def hold_change(
         wanted = desired.get(key)
         if key in taken_back or (not row.source and wanted is None):
             continue  # the latter is a removed source's, and its file is not in this source
-        if request.applies(row):
-            unhold += [key] if row.cause != HoldCause.REVERTED or is_held(wanted, row) else []
-            continue
         has_version = is_held(wanted, row)
-        if has_version or is_same_content(wanted, applied.get(key)):
+        if key in request.jobs:
+            unhold.append(key)
+        elif has_version or is_same_content(wanted, applied.get(key)):
             after = replace(row, source=source, wanted=has_version)
             hold += [after] if after != rows.get(key) else []
         else:

@@ -65,6 +65,7 @@ def rollout_of(
         commit=commit,
         previous_commit=plan.source.status.applied_commit,
         reverts=trigger.reverts,
+        reason=trigger.reason,
         trigger=trigger.kind,
         pusher=trigger.pusher,
         ref=trigger.ref,
@@ -95,6 +96,7 @@ def waiting_rollout(
         status_description=verdict.description,
         jobs=[replace(job, status=PLANNED) for job in planned.jobs],
         gates=verdict.record,
+        plan_hash=verdict.plan_hash,
         applied_time_ns=0,
     )
 

@@ -35,6 +35,7 @@ from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.rollouts.failed_versions import failed_versions
 from orchgit.gitops.rollouts.health import Deadline, JobProgress
 from orchgit.gitops.rollouts.tracker import judge, judge_registered
+from orchgit.gitops.rollouts.waiting import unapplied_jobs
 from orchgit.gitops.stages.graph import NO_ORDER, JobGraph, job_graph
 from orchgit.gitops.stages.stages import ONE_STAGE, Stages, plan_stages
 from orchgit.model.held_version import HeldVersion
@@ -105,12 +106,13 @@ class CommitPlan:
 class Trigger:
     """Why a commit is applied now. `kind` is push, webhook, poll, watch, api, retry, drift or
     revert; `reverts` is the id of the rollout that a revert takes back; `ref` is the full name of
-    the ref that the commit was found at."""
+    the ref that the commit was found at; `reason` is what a person who goes back said."""
 
     kind: str
     pusher: str = ""
     reverts: str = ""
     ref: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +201,11 @@ def plan_commit(
         adopt=source.adopt,
         held=held,
     )
-    held_before = held_jobs(applied_jobs, (*known_holds, *failed))
+    was_held = held_jobs(applied_jobs, (*known_holds, *failed))
+    not_applied = was_held.keys() | _skipped(source, snapshot)
     actions = with_fields(
         actions,
-        changes=with_causes(source.name, actions.changes, applied_jobs, held_before, request.jobs),
+        changes=with_causes(source.name, actions.changes, applied_jobs, not_applied, request.jobs),
     )
     holds = hold_change(source.name, discovery.jobs, applied_jobs, known_holds, failed, request)
     if request.jobs:  # what else has drifted waits for the next commit
@@ -258,6 +261,12 @@ def _held_versions(
             if each.key not in later and (each.key, rollout.id) not in stored
         ]
     return known, failed
+
+
+def _skipped(source: Source, snapshot: Snapshot) -> frozenset[JobKey]:
+    """Returns the jobs of later stages that the newest rollout has not applied."""
+    rollout = snapshot.rollouts.get(source.status.applied_rollout)
+    return unapplied_jobs(rollout) if rollout is not None else frozenset()
 
 
 def _only_asked(

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchgit.gitops.parsing.desired import JobKey
-from orchgit.model.held_version import HeldVersion, HoldCause
+from orchgit.model.held_version import HeldVersion
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
     """The plan changes only `jobs`, if there are any, though they have run before, or are held.
 
-    `hold` are versions that a revert takes back, and that are held from then on. With `is_revert`
-    versions that an earlier revert held are applied: the person goes back to them. With `only`,
-    every other job stays as it is.
+    `hold` are versions that going back takes back, and that are held from then on; what replaces
+    them is applied even if it is held. `is_revert`: a person goes back. With `only`, every other
+    job stays as it is.
     """
 
     jobs: frozenset[JobKey] = frozenset()
@@ -29,7 +29,7 @@ class PlanRequest:
 
     def applies(self, held: HeldVersion) -> bool:
         """Returns whether the held version is applied because the person asks for it."""
-        return held.key in self.jobs or (self.is_revert and held.cause == HoldCause.REVERTED)
+        return held.key in self.jobs or any(held.key == each.key for each in self.hold)
 
 
 NO_REQUEST = PlanRequest()

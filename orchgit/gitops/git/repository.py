@@ -8,6 +8,7 @@ and never followed. A `Repository` is a cheap handle for one piece of work in on
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import pygit2
-from pygit2.enums import FileMode, ObjectType
+from pygit2.enums import DiffOption, FileMode, ObjectType
 
 from orchgit.errors import NotFoundError, SourceError, TooLargeError
 from orchgit.gitops.git.globs import compile_globs
@@ -26,6 +27,8 @@ from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Commit
 
 _MAX_SUBJECT = 200
+_ID_BEGINNING = re.compile(r"[0-9a-f]{4,64}")
+_WHOLE_DIFF = DiffOption.SHOW_BINARY
 
 
 class EntryKind(StrEnum):
@@ -151,6 +154,19 @@ class Repository:
         except (pygit2.GitError, ValueError):
             return None
 
+    def find_commit(self, text: str) -> str | None:
+        """Returns the id of the one commit whose id begins with the text, of four hexadecimal
+        digits or more; None if there is none, or several objects."""
+        if _ID_BEGINNING.fullmatch(text) is None:
+            return None
+        try:
+            found = self._git.get(text)
+        except (pygit2.GitError, ValueError):
+            return None  # several
+        if found is None or found.type != ObjectType.COMMIT:
+            return None
+        return str(found.id)
+
     def has_commit(self, commit_id: str) -> bool:
         """Returns whether the text is the id of a commit that is here."""
         if not is_commit_id(commit_id):
@@ -190,6 +206,23 @@ class Repository:
         if not self.has_commit(ancestor_id) or not self.has_commit(commit_id):
             return False
         return bool(self._git.descendant_of(commit_id, ancestor_id))
+
+    def commits_between(self, new_id: str, old_id: str, limit: int) -> list[CommitInfo]:
+        """Returns the commits reachable from `new_id` and not from `old_id`, newest first."""
+        walker = self._git.walk(new_id)
+        walker.hide(old_id)
+        return [self.commit(str(found.id)) for found in itertools.islice(walker, limit)]
+
+    def diff(self, old_id: str, new_id: str, max_bytes: int) -> str:
+        """Returns the difference between the trees of two commits, which `git apply` understands;
+        '' if there is none, and if it is larger or not UTF-8."""
+        found = self._git.diff(self._commit(old_id), self._commit(new_id), flags=_WHOLE_DIFF)
+        size = sum(delta.old_file.size + delta.new_file.size for delta in found.deltas)
+        try:
+            text = (found.patch or "") if size <= max_bytes else ""
+        except UnicodeDecodeError:
+            return ""
+        return text if len(text) <= max_bytes else ""
 
     def messages_between(self, new_id: str, old_id: str, limit: int = 1000) -> list[str]:
         """Returns the messages of the commits reachable from `new_id` and not from `old_id`, newest

@@ -11,6 +11,9 @@ import re
 from jobspec.errors import Diagnostics, JobFileErrors
 from jobspec.parse import read_body, source_text
 
+JOB_FILE_SUFFIXES = (".nomad.hcl", ".nomad", ".nomad.json")
+"""A file whose name ends so has to be a job file."""
+
 _JOB_LINE = re.compile(rb"^[ \t\r]*job\b", re.MULTILINE)
 _JOB_KEY = re.compile(rb'"(?:job|Job|TaskGroups)"[ \t\r\n]{0,100}:')
 

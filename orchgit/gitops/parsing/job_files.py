@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchgit.gitops.git.repository import EntryKind, TreeEntry
+from orchgit.gitops.parsing.contents import JOB_FILE_SUFFIXES
 from orchgit.gitops.parsing.trees import FileTree
 from orchgit.model.repository_policy import POLICY_PATH
 from orchgit.model.source import Source
 
-JOB_FILE_SUFFIXES = (".nomad.hcl", ".nomad", ".nomad.json")
 _WILDCARDS = frozenset("*?")
 
 

@@ -178,7 +178,7 @@ def _pending(view: SourceView) -> list[HealthReason]:
     if source.status.applied_commit or source.status.last_error or source.paused:
         return []
     if source.kind == SourceKind.BUILTIN:
-        text = f"no commit yet: push one to /git/{source.name}.git"
+        text = f"no commit yet: push one to /git/{source.repository_name}.git"
     else:
         text = "no commit yet"
     return [HealthReason(HealthStatus.PENDING, text)]

@@ -15,6 +15,8 @@ from orchgit.gitops.sources.health import (
     judge_source,
 )
 from orchgit.gitops.sources.job_health import JobNow
+from orchgit.model.drift import JobDrift
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import JobType
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
@@ -25,6 +27,7 @@ from orchgit.state.tables.source_jobs import SourceJob
 JobKey = tuple[str, str]
 _WHOLE_TABLES = ("held_versions", "drifted_jobs")
 """Tables that change rarely, and whose rows vanish when all is well again."""
+_TABLES = ("rollouts", "jobs", "allocations", "deployments", "evaluations", *_WHOLE_TABLES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,39 +41,48 @@ class SourceReport:
     modify_index: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What the state says of a source's jobs, as long as `_TABLES` are at `tables_index`."""
+
+    tables_index: int
+    active: Sequence[Rollout]
+    jobs: Sequence[JobNow]
+    held: Sequence[HeldVersion]
+    drifted: Sequence[JobDrift]
+    modify_index: int
+
+
 class SourceStatusReader:
     """Reads the reports of sources, on any server and in any thread.
 
-    `memory` returns how the rounds of a source go, as far as this server knows. What takes long to
-    decode is cached: the counts of a job until the job changes, and active rollouts.
+    `memory` returns how the rounds of a source go, as far as this server knows. What was read of a
+    source is cached: all of it while no table changes, and what takes long to decode (the counts of
+    its jobs, active rollouts) until the row changes.
     """
 
     def __init__(self, memory: Callable[[str], SourceCheck]) -> None:
         self._memory = memory
-        self._wanted: dict[str, dict[JobKey, tuple[int, int]]] = {}
-        self._rollouts: dict[str, dict[str, Rollout]] = {}
+        self._cache: dict[str, _Facts] = {}
 
     def reports(self, snapshot: Snapshot) -> list[SourceReport]:
         """Returns the reports of all sources, by name."""
         sources = snapshot.sources.all()
         known = {source.name for source in sources}
-        for cache in (self._wanted, self._rollouts):
-            for name in [name for name in cache if name not in known]:
-                cache.pop(name, None)
+        for name in [name for name in self._cache if name not in known]:
+            self._cache.pop(name, None)
         return [self.report(snapshot, source) for source in sources]
 
     def report(self, snapshot: Snapshot, source: Source) -> SourceReport:
         """Returns the report of one source as the snapshot has it."""
-        rollouts = self._active_rollouts(snapshot, source.name)
-        jobs = snapshot.source_jobs.of_source(source.name)
-        check = self._check(snapshot, source)
+        facts, check = self._facts(snapshot, source.name), self._check(snapshot, source)
         view = SourceView(
             source=source,
             check=check,
-            active=rollouts,
-            jobs=self._jobs_now(snapshot, source.name, jobs, rollouts),
-            held=snapshot.held_versions.of_source(source.name),
-            drifted=snapshot.drifted_jobs.all(source.name),
+            active=facts.active,
+            jobs=facts.jobs,
+            held=facts.held,
+            drifted=facts.drifted,
         )
         return SourceReport(
             source=replace(
@@ -78,24 +90,42 @@ class SourceStatusReader:
             ),
             health=judge_source(view),
             check=check,
+            modify_index=max(source.modify_index, facts.modify_index),
+        )
+
+    def _facts(self, snapshot: Snapshot, source: str) -> _Facts:
+        tables_index = snapshot.table_indexes.newest(*_TABLES)
+        cached = self._cache.get(source)
+        if cached is not None and cached.tables_index == tables_index:
+            return cached
+        if cached is not None and cached.tables_index > tables_index:
+            cached = None  # another state was restored: its indexes mean other rows
+        active = _active_rollouts(snapshot, source, cached.active if cached else ())
+        jobs = snapshot.source_jobs.of_source(source)
+        facts = _Facts(
+            tables_index=tables_index,
+            active=active,
+            jobs=_jobs_now(snapshot, jobs, active, cached.jobs if cached else ()),
+            held=snapshot.held_versions.of_source(source),
+            drifted=snapshot.drifted_jobs.all(source),
             modify_index=max(
-                source.modify_index,
-                snapshot.rollouts.newest_change_of(source.name),
+                snapshot.rollouts.newest_change_of(source),
                 snapshot.table_indexes.newest(*_WHOLE_TABLES),
                 *(job.modify_index for job in jobs),
             ),
         )
+        self._cache[source] = facts
+        return facts
 
     def _check(self, snapshot: Snapshot, source: Source) -> SourceCheck:
         """Returns what the leader remembers, completed by what the state has recorded."""
         memory, status = self._memory(source.name), source.status
-        remote = memory.remote_commit
-        if source.kind == SourceKind.BUILTIN:
-            refs = snapshot.git_refs.of_source(source.repository_name)
-            followed = followed_ref(source, refs)
-            # A tag may be an object of its own; the last check followed it to its commit.
-            if followed.startswith("refs/heads/"):
-                remote = refs.get(followed, "")
+        remote, followed = memory.remote_commit, followed_ref(source, ())
+        if source.kind == SourceKind.BUILTIN and followed.startswith("refs/heads/"):
+            # The state knows of a push before the leader's next round does. A tag may be an object
+            # of its own; the last check followed it to its commit.
+            branch = snapshot.git_refs.get(source.repository_name, followed)
+            remote = branch.object_id if branch is not None else ""
         return replace(
             memory,
             last_check_ns=max(memory.last_check_ns, status.last_checked_ns),
@@ -105,50 +135,50 @@ class SourceStatusReader:
             remote_commit=remote,
         )
 
-    def _active_rollouts(self, snapshot: Snapshot, source: str) -> list[Rollout]:
-        cached, found = self._rollouts.get(source, {}), {}
-        for rollout_id, modify_index in snapshot.rollouts.active_of_source(source):
-            known = cached.get(rollout_id)
-            if known is None or known.modify_index != modify_index:
-                known = snapshot.rollouts.get(rollout_id)
-            if known is not None:
-                found[rollout_id] = known
-        self._rollouts[source] = found
-        return list(found.values())
 
-    def _jobs_now(
-        self,
-        snapshot: Snapshot,
-        source: str,
-        jobs: Sequence[SourceJob],
-        rollouts: Sequence[Rollout],
-    ) -> list[JobNow]:
-        cached = self._wanted.get(source, {})
-        new = [job.key for job in jobs if cached.get(job.key, (-1, 0))[0] != job.job_modify_index]
-        read = {
-            key: (job.job_modify_index, sum(group.count for group in job.task_groups))
-            for key, job in (snapshot.jobs.get_many(new) if new else {}).items()
-        }
-        wanted = {job.key: read.get(job.key) or cached.get(job.key, (0, 0)) for job in jobs}
-        self._wanted[source] = wanted
-        in_rollout = {
-            (job.namespace, job.job_id)
-            for rollout in rollouts
-            if rollout.was_applied
-            for job in rollout.jobs
-            if job.status not in ENDED
-        }
-        unplaced = _unplaced(snapshot, jobs)
-        return [
+def _active_rollouts(snapshot: Snapshot, source: str, cached: Sequence[Rollout]) -> list[Rollout]:
+    """Returns the source's rollouts that have not ended, the newest first; of `cached` those that
+    have not changed."""
+    known = {(rollout.id, rollout.modify_index): rollout for rollout in cached}
+    found = (
+        known.get(row) or snapshot.rollouts.get(row[0])
+        for row in snapshot.rollouts.active_of_source(source)
+    )
+    return [rollout for rollout in found if rollout is not None]
+
+
+def _jobs_now(
+    snapshot: Snapshot,
+    jobs: Sequence[SourceJob],
+    active: Sequence[Rollout],
+    cached: Sequence[JobNow],
+) -> list[JobNow]:
+    known = {(now.job.key, now.job.job_modify_index): now.wanted for now in cached}
+    changed = [job.key for job in jobs if (job.key, job.job_modify_index) not in known]
+    registered = snapshot.jobs.get_many(changed) if changed else {}
+    in_rollout = {
+        (job.namespace, job.job_id)
+        for rollout in active
+        if rollout.was_applied
+        for job in rollout.jobs
+        if job.status not in ENDED
+    }
+    unplaced = _unplaced(snapshot, jobs)
+    found = []
+    for job in jobs:
+        wanted = known.get((job.key, job.job_modify_index))
+        if wanted is None:
+            wanted = sum(group.count for group in registered[job.key].task_groups)
+        found.append(
             JobNow(
                 job=job,
-                wanted=wanted[job.key][1],
-                failed=_failed(snapshot, job, wanted[job.key][1]),
+                wanted=wanted,
+                failed=_failed(snapshot, job, wanted),
                 in_rollout=job.key in in_rollout,
                 unplaced=unplaced.get(job.key, ""),
             )
-            for job in jobs
-        ]
+        )
+    return found
 
 
 def _failed(snapshot: Snapshot, job: SourceJob, wanted: int) -> int:

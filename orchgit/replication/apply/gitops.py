@@ -195,7 +195,10 @@ def record_rollout(
 
 def record_progress(txn: WriteTxn, command: RecordProgress, effects: Effects) -> None:
     """As `record_rollout`, and hold the versions that failed, unless a later rollout replaced
-    them."""
+    them. A rollout that was reverted stays reverted."""
+    known = txn.rollouts.get(command.rollout.id)
+    if known is not None and known.status == RolloutStatus.REVERTED != command.rollout.status:
+        return
     record_rollout(txn, command, effects)
     if command.hold and txn.sources.get(command.rollout.source) is not None:
         applied = txn.rollouts.applied_after(command.rollout)

@@ -8,10 +8,12 @@ from typing import Any
 
 import msgspec
 
-from orchgit.api.gitops_port import HeldChoice
+from orchgit.api.gitops_port import HeldChoice, RollbackPerson
 from orchgit.api.metric_values import Gauge, Histogram
 from orchgit.errors import InvalidInputError
+from orchgit.gitops.commits.preview import Preview
 from orchgit.gitops.commits.rerun import RetryRequest
+from orchgit.gitops.commits.rollback import RollbackRequest
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.globs import compile_globs
 from orchgit.gitops.git.refs import check_followed_ref
@@ -99,8 +101,21 @@ class ApiGitops:
     async def sync(self, source: str) -> SyncResult:
         return await self._gitops.sync(source)
 
-    async def revert(self, rollout_id: str, writes: RequestWrites | None) -> Rollout:
-        return await self._gitops.revert(rollout_id, writes=writes)
+    async def revert(
+        self, rollout_id: str, person: RollbackPerson, writes: RequestWrites | None
+    ) -> Rollout | dict[str, Any]:
+        request = _request_of(person)
+        if person.dry_run:
+            return _shown(await self._gitops.reverter().preview_revert(rollout_id, request))
+        return await self._gitops.revert(rollout_id, request, writes)
+
+    async def rollback(
+        self, source: str, commit: str, person: RollbackPerson, writes: RequestWrites | None
+    ) -> Rollout | dict[str, Any]:
+        request = _request_of(person)
+        if person.dry_run:
+            return _shown(await self._gitops.reverter().preview_rollback(source, commit, request))
+        return await self._gitops.rollback(source, commit, request, writes)
 
     async def approve(
         self, rollout_id: str, plan_hash: str, by: str, writes: RequestWrites | None
@@ -127,11 +142,25 @@ class ApiGitops:
     ) -> Mapping[str, Any]:
         base = None if base_files is None else dict(base_files)
         preview = await self._gitops.preview_files(source, dict(files), base, fit)
-        value: dict[str, Any] = msgspec.to_builtins(preview)
-        for job in value["Jobs"]:
-            job["Annotations"] = {"DesiredTGUpdates": job["DesiredTGUpdates"]}
-            job["Warnings"] = job["Unplaced"]
-        found = Counter(job["Action"] for job in value["Jobs"])
-        counts = {action.title(): found[action] for action in _SHOWN_ACTIONS}
-        value["Summary"] = {**counts, "Unchanged": preview.unchanged}
-        return value
+        return _shown(preview)
+
+
+def _request_of(person: RollbackPerson) -> RollbackRequest:
+    return RollbackRequest(
+        by=person.by,
+        email=person.email,
+        reason=person.reason,
+        delete=frozenset(person.delete),
+        expected_plan=person.expected_plan,
+    )
+
+
+def _shown(preview: Preview) -> dict[str, Any]:
+    value: dict[str, Any] = msgspec.to_builtins(preview)
+    for job in value["Jobs"]:
+        job["Annotations"] = {"DesiredTGUpdates": job["DesiredTGUpdates"]}
+        job["Warnings"] = job["Unplaced"]
+    found = Counter(job["Action"] for job in value["Jobs"])
+    counts = {action.title(): found[action] for action in _SHOWN_ACTIONS}
+    value["Summary"] = {**counts, "Unchanged": preview.unchanged}
+    return value

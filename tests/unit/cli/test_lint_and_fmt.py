@@ -173,3 +173,18 @@ def test_many_files_give_the_same_in_the_same_order(folder: Path) -> None:
     assert (done.exit_code, done.output) == (1, "00007.hcl\n")
     gone = run("fmt", "-check", ".", "gone.hcl")
     assert "cannot read gone.hcl" in str(gone.exception)
+
+
+def test_files_of_a_directory_that_hold_no_job_are_passed_over(folder: Path) -> None:
+    (folder / "good.hcl").write_text(GOOD)
+    (folder / "prod.vars.hcl").write_text('image = "x"\n')
+    (folder / "orchgit.hcl").write_text('job "good" {}\n')
+    job = {"ID": "api", "TaskGroups": [{"Name": "g", "Tasks": [{"Name": "t", "Driver": "docker"}]}]}
+    (folder / "api.nomad.json").write_text(json.dumps({"Job": job}))
+    done = run("lint", ".")
+    assert (done.exit_code, done.output) == (0, "4 files, 0 problems\n")
+    assert run("lint", "prod.vars.hcl").exit_code == 1
+    (folder / "bad.nomad.json").write_text('{"Job": {"ID": "x"}}')
+    done = run("lint", ".")
+    assert done.exit_code == 1
+    assert "bad.nomad.json:1:1" in done.output

@@ -1,0 +1,106 @@
+"""`orchgit rollout revert` and `orchgit source rollback`: a plan, a question, an earlier commit."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import click
+
+from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.options import connected, detach_option, option, yes_option
+from orchgit.cli.printing.output import plain, short
+from orchgit.cli.user_name import user_name
+
+_MAX_LISTED = 20
+
+
+@click.command("revert")
+@click.argument("identifier")
+@option("reason", help="Why; it is recorded in the rollout and in the revert commit.")
+@option("delete", multiple=True, help="A job to delete though it owns volume claims; repeatable.")
+@option("patch", help="Write the change for the remote's branch to this file, for `git am`.")
+@detach_option
+@yes_option
+@connected
+def revert(client: ApiClient, identifier: str, **given: Any) -> None:
+    """Revert a rollout: run the jobs of the commit before it.
+
+    Shows what that changes, and asks. What the reverted commit changed is not applied again until
+    it changes once more, or `orchgit source retry` asks for it.
+    """
+    bad = client.get(f"/v1/gitops/rollout/{identifier}")
+    _go_back(client, f"/v1/gitops/rollout/{bad['ID']}/revert", {}, given)
+
+
+@click.command("rollback")
+@click.argument("name")
+@click.argument("commit")
+@option("reason", help="Why; it is recorded in the rollout and in the commit on a built-in branch.")
+@option("delete", multiple=True, help="A job to delete though it owns volume claims; repeatable.")
+@option("patch", help="Write the change for the remote's branch to this file, for `git am`.")
+@detach_option
+@yes_option
+@connected
+def rollback(client: ApiClient, name: str, commit: str, **given: Any) -> None:
+    """Take a source back to any earlier commit: run the jobs that it had then.
+
+    Shows what that changes, and asks. A built-in branch gets a commit with the earlier tree. A
+    remote's branch stays as it is: what was taken back is not applied again until its file changes.
+    """
+    _go_back(client, f"/v1/gitops/source/{name}/rollback", {"Commit": commit}, given)
+
+
+def _go_back(client: ApiClient, url: str, body: dict[str, Any], given: dict[str, Any]) -> None:
+    # Imported here: other commands need none of their modules, and should start fast.
+    from orchgit.cli.commands.diff import show_plan
+    from orchgit.cli.rollout_watching import RolloutWatch
+
+    body |= {"By": user_name(), "Email": _email(), "Delete": list(given["delete"])}
+    body["Reason"] = given["reason"] or ""
+    plan = client.post(url, {**body, "DryRun": True})
+    target = plan["Target"]
+    click.echo(f"Going back to {short(target['ID'])} {plain(target['Subject'])!r} takes back:")
+    for commit in plan["TakenBack"][:_MAX_LISTED]:
+        about = f"{plain(commit['Subject'])} ({plain(commit['Author'])})"
+        click.echo(f"  {short(commit['ID'])} {about}")
+    if len(plan["TakenBack"]) > _MAX_LISTED:
+        click.echo(f"  and {len(plan['TakenBack']) - _MAX_LISTED} more commits")
+    show_plan(plan, verbose=False)
+    if plan["Problems"]:
+        raise SystemExit(1)
+    if given["patch"]:
+        _write_patch(Path(given["patch"]), plan["Patch"])
+    if not given["yes"]:
+        if not click.confirm("Go back?"):
+            return
+        body["PlanHash"] = plan["PlanHash"]
+    answer = client.post(url, body)
+    click.echo(f"Going back to {short(target['ID'])} in rollout {short(answer['ID'])}...")
+    if plan["Commands"]:
+        click.echo("The remote's branch still has what was taken back. In a clone of it:")
+        for command in plan["Commands"]:
+            click.echo(f"  {command}")
+    if not given["detach"]:
+        raise SystemExit(RolloutWatch(client).follow(answer["ID"]))
+
+
+def _write_patch(path: Path, patch: str) -> None:
+    if not patch:
+        raise ApiError(
+            "cannot write a patch: the source is built in, whose branch is changed by the server, "
+            "or the change is too large; use the commands of git"
+        )
+    path.write_text(patch)
+    click.echo(f"Wrote the change to {path}: `git am {path}` applies it to the remote's branch.")
+
+
+def _email() -> str:
+    """Returns the address that git uses here, or ''."""
+    command = ["git", "config", "--get", "user.email"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.strip()[:100]
