@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from tests.e2e.conftest import Repository
 from tests.support.dev_server import ApiUser
@@ -14,6 +15,17 @@ def finished(repository: Repository, commit: str) -> dict[str, object]:
         f"/v1/gitops/rollout/{commit}", lambda answer: answer["FinishedTime"] > 0
     )
     return dict(found)
+
+
+def health_of(repository: Repository, status: str) -> dict[str, Any]:
+    """The health of the source, as soon as it has this status and nothing of it is under way."""
+
+    def has_settled(answer: dict[str, Any]) -> bool:
+        health = answer["Health"]
+        return bool(health["Status"] == status and not health["Jobs"]["Progressing"])
+
+    found = repository.server.wait_for(f"/v1/gitops/source/{repository.name}", has_settled)
+    return dict(found["Health"])
 
 
 def versions_running(repository: Repository, count: int) -> list[str]:
@@ -48,6 +60,9 @@ def test_unhealthy_commit_fails_and_the_last_stable_version_runs_again(
     assert "Failed after" in seen
     assert finished(repository, commit)["Status"] == "failed"
     assert versions_running(repository, 1) == ["1"]
+    health = health_of(repository, "held")
+    assert (health["Jobs"]["Healthy"], health["Jobs"]["Held"]) == (1, 1)
+    assert health["Reasons"][0]["Text"].startswith(f"held since {commit[:8]}: ")
 
 
 def test_unhealthy_commit_without_auto_revert_is_failed(repository: Repository) -> None:
@@ -57,6 +72,9 @@ def test_unhealthy_commit_without_auto_revert_is_failed(repository: Repository) 
     seen = repository.push()
     assert "Failed after" in seen
     assert finished(repository, commit)["Status"] == "failed"
+    health = health_of(repository, "degraded")
+    assert health["Jobs"]["Degraded"] == 1
+    assert health["Reasons"][0]["Text"].startswith("its deployment failed, ")
     assert "task main: exit code 7" in seen
     assert "| no database at db.local" in seen
     [look] = [line for line in seen.splitlines() if "look further: " in line]

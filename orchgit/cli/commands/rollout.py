@@ -32,6 +32,8 @@ from orchgit.cli.user_name import user_name
 from orchgit.clock import SECOND_NS
 from orchgit.durations import parse_length_ns
 
+_CAUSES = {cause: f" ({cause})" for cause in ("drift", "retry", "release")}
+
 
 @click.group("rollout")
 def rollout() -> None:
@@ -213,12 +215,6 @@ def _show_gates(data: dict[str, Any]) -> None:
     pairs([(name, plain(text)) for name, text in rows])
 
 
-def _action(job: dict[str, Any]) -> str:
-    """Returns the action, with its cause if that is not the commit itself."""
-    cause = job.get("Cause") or "commit"
-    return job["Action"] if cause == "commit" else f"{job['Action']} ({cause})"
-
-
 def _show_report(client: ApiClient, data: dict[str, Any]) -> None:
     """Prints why jobs of the rollout failed, and where its services are."""
     if not data.get("AppliedTime"):
@@ -274,7 +270,8 @@ def show(data: dict[str, Any], verbose: bool) -> None:
                 (
                     plain(job["JobID"]),
                     *([job.get("Stage", 0) + 1] * has_stages),
-                    _action(job),
+                    # the cause is left out where it is the commit
+                    job["Action"] + _CAUSES.get(job.get("Cause") or "", ""),
                     job["JobVersion"],
                     plain(f"{job['File']}:{job['Line']}" if job["File"] else "-"),
                     *([job["DeploymentID"] or "-"] * verbose),
