@@ -146,11 +146,13 @@ class _PushedObjects:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """The pushed commit, read and planned for one source."""
+    """The pushed commit, read and planned for one source. `forecast` is None if it has
+    problems."""
 
     source: Source
     read: ReadCommit
     plan: CommitPlan
+    forecast: Forecast | None = None
 
 
 def _defined_twice(planned: _Planned, others: Sequence[_Planned]) -> Iterable[str]:
@@ -277,6 +279,7 @@ class _Push:
                 lines = plan_lines(each.plan, each.read.info.commit, forecast.fit)
                 await self._say("\n".join(lines))
                 await self._say_gates(each.read, each.plan, forecast)
+                each = replace(each, forecast=forecast)
             planned.append(each)
         if refused or self._dry_run:
             return refused or _DRY_RUN
@@ -314,7 +317,7 @@ class _Push:
             try:
                 await self._objects.accept()
                 rollout = await self._gatekeeper.carry_out(
-                    each.read, each.plan, trigger, cache, moves, self._override
+                    each.read, each.plan, trigger, cache, moves, self._override, each.forecast
                 )
             except OrchgitError as error:
                 await self._say(str(error))
