@@ -15,7 +15,7 @@ from orchgit.model.source import PrunePolicy, Source
 @dataclass(frozen=True, slots=True)
 class Gates:
     """What a commit waits for. `windows` are lists, all of which have to be open; the other fields
-    are those of `GatePolicy`."""
+    are those of `GatePolicy`, and the sources that have to be healthy first."""
 
     windows: Sequence[Sequence[Window]] = ()
     approvals: int = 0
@@ -23,20 +23,22 @@ class Gates:
     require_fit: bool = False
     health: str = HealthAction.REPORT
     health_deadline_ns: int = 0
+    depends_on: Sequence[str] = ()
 
     @property
     def hold_commits(self) -> bool:
         """Whether a commit may have to wait."""
-        return bool(self.windows or self.approvals or self.require_fit)
+        return bool(self.windows or self.approvals or self.require_fit or self.depends_on)
 
 
 def gates_of(source: Source, policy: RepositoryPolicy) -> Gates:
     """Returns the gates of a commit whose `orchgit.hcl` says `policy`. The file adds windows,
-    approvals and gates, and takes none away."""
+    approvals, gates and dependencies, and takes none away."""
     settings, rule = source.gates, policy.gate
     rules = [Window(e.action, e.cron, e.duration_ns, e.time_zone) for e in policy.windows]
     windows = [settings.windows, rules]
     deadlines = [settings.health_deadline_ns, rule.deadline_ns or 0]
+    named = [each.name for each in policy.depends_on_sources]
     reverts = HealthAction.REVERT in (settings.health, rule.health)
     return Gates(
         windows=[each for each in windows if each],
@@ -45,6 +47,7 @@ def gates_of(source: Source, policy: RepositoryPolicy) -> Gates:
         require_fit=settings.require_fit or bool(rule.require_fit),
         health=HealthAction.REVERT if reverts else HealthAction.REPORT,
         health_deadline_ns=min((each for each in deadlines if each), default=0),
+        depends_on=list(dict.fromkeys([*source.depends_on, *named])),
     )
 
 
