@@ -192,3 +192,18 @@ def test_completed_batch_job_reruns_manually_and_not_by_an_unrelated_commit(
 
 def is_registered(server: ApiUser, job_id: str) -> bool:
     return any(job["ID"] == job_id for job in server.get("/v1/jobs", prefix=job_id))
+
+
+def test_source_is_degraded_while_the_task_of_a_healthy_rollout_waits_for_its_restart(
+    repository: Repository,
+) -> None:
+    job = sleeper(repository.name, command="sleep 1; exit 7").replace(
+        'attempts = 0\n      mode     = "fail"',
+        'attempts = 9\n      delay    = "10m"\n      interval = "24h"\n      mode     = "delay"',
+    )
+    repository.write("r.nomad.hcl", job)
+    commit = repository.commit("Healthy for a second")
+    assert "Healthy after" in repository.push()
+    [reason] = health_of(repository, "degraded")["Reasons"]
+    assert (reason["JobID"], reason["Text"]) == (repository.name, "0/1 running, 1 restarting")
+    assert finished(repository, commit)["Status"] == "healthy"
