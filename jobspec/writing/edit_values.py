@@ -16,7 +16,6 @@ from jobspec.errors import Diagnostics, SourceText
 from jobspec.hcl.format import format_text
 from jobspec.hcl.tree import (
     Attribute,
-    Block,
     Body,
     Expression,
     LiteralExpression,
@@ -113,7 +112,9 @@ def _change(text: str, body: Body, edit: ValueEdit) -> tuple[int, int, str]:
             raise _CannotEdit("it is not one plain value")
         has_label = field.how == "keyed" or bool(field.table and field.table.label_key)
         if has_label:
-            blocks = [block for block in blocks if _label(block) == rest[1]]
+            blocks = [
+                block for block in blocks if block.labels and block.labels[0].value == rest[1]
+            ]
             rest = rest[1:]
         elif place:
             number = int(place.rstrip("]"))
@@ -133,10 +134,6 @@ def _change(text: str, body: Body, edit: ValueEdit) -> tuple[int, int, str]:
     if edit.value is REMOVED:
         return _removed(text, known)
     return _replaced(known.expr, edit.value, depth)
-
-
-def _label(block: Block) -> str:
-    return block.labels[0].value if block.labels else ""
 
 
 def _change_in_object(

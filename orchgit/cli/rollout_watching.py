@@ -38,6 +38,7 @@ class RolloutWatch:
     timeout_s: float | None = None
     is_quiet: bool = False
     clock_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
     ended: list[dict[str, Any]] = field(default_factory=list)
     """What became of each rollout: `Rollout`, `Failures` and `Services`, in the API's form."""
     _until_s: float | None = None
@@ -59,7 +60,8 @@ class RolloutWatch:
         rollout of each source that applied it) or of a rollout's id. None: the newest of all.
         Waits for the first rollout of a commit or source.
         """
-        if text is None or self._is_source(text):
+        names = [each["Name"] for each in self.client.get("/v1/gitops/sources")]
+        if text is None or text in names:
             name = text or self.source
             what = f"source {name}" if name else "any source"
             return self._awaited({"source": name, "per_page": 1}, what)
@@ -79,9 +81,6 @@ class RolloutWatch:
             f"cannot find a source, commit or rollout {text!r}; `orchgit rollout list` and "
             "`orchgit source list` show them"
         )
-
-    def _is_source(self, text: str) -> bool:
-        return any(each["Name"] == text for each in self.client.get("/v1/gitops/sources"))
 
     def _awaited(self, query: dict[str, Any], what: str) -> list[str]:
         """Waits for rollouts; raises ApiError if none appears in time."""
@@ -116,19 +115,25 @@ class RolloutWatch:
     def follow(self, rollout_id: str) -> int:
         """Follows one rollout to its end; returns the exit code. Raises ApiError if it does not
         end in time, or if no server answers for a minute."""
-        text, index, answered_s = RolloutText(), 0, self.clock_s()
-        is_first = True
+        text, index = RolloutText(), 0
+        unanswered_since_s: float | None = None
+        path, is_first = f"/v1/gitops/rollout/{rollout_id}", True
         while True:
             try:
-                index, data = self._next(rollout_id, index)
+                left_s = _LONGEST_WAIT_S
+                if self._until_s is not None:
+                    left_s = min(left_s, max(1.0, self._until_s - self.clock_s()))
+                index, data = self.client.blocking_get(path, index, wait=f"{round(left_s)}s")
             except ApiError as error:
                 if error.status and error.status < 500:
                     raise
-                if self.clock_s() - answered_s > _UNANSWERED_S:
+                if unanswered_since_s is None:
+                    unanswered_since_s = self.clock_s()
+                if self.clock_s() - unanswered_since_s > _UNANSWERED_S:
                     raise ApiError(f"cannot follow the rollout further: {error}") from error
-                time.sleep(_PAUSE_S)
+                self.sleep(_PAUSE_S)
                 continue
-            answered_s = self.clock_s()
+            unanswered_since_s = None
             rollout = msgspec.convert(data, Rollout)
             if is_first:
                 commit = rollout.commit
@@ -139,8 +144,10 @@ class RolloutWatch:
                 is_first = False
             self._say(*text.lines(rollout))
             failed = {(job.namespace, job.job_id) for job in text.newly_failed(rollout)}
-            if failed:
-                self._explain(self._report(rollout.id), failed)
+            failures = self._report(rollout.id)["Failures"] if failed else []
+            for failure in msgspec.convert(failures, list[TaskFailure]):
+                if (failure.namespace, failure.job_id) in failed:
+                    self._say(*failure_lines(failure))
             if rollout.is_terminal:
                 return self._end(data, rollout)
             if self._until_s is not None and self.clock_s() >= self._until_s:
@@ -149,21 +156,8 @@ class RolloutWatch:
                     f"({rollout.status_description})"
                 )
 
-    def _next(self, rollout_id: str, index: int) -> tuple[int, Any]:
-        wait_s = _LONGEST_WAIT_S
-        if self._until_s is not None:
-            wait_s = min(wait_s, max(1.0, self._until_s - self.clock_s()))
-        return self.client.blocking_get(
-            f"/v1/gitops/rollout/{rollout_id}", index, wait=f"{round(wait_s)}s"
-        )
-
     def _report(self, rollout_id: str) -> dict[str, Any]:
         return dict(self.client.get(f"/v1/gitops/rollout/{rollout_id}/report"))
-
-    def _explain(self, report: dict[str, Any], jobs: set[tuple[str, str]]) -> None:
-        for failure in msgspec.convert(report["Failures"], list[TaskFailure]):
-            if (failure.namespace, failure.job_id) in jobs:
-                self._say(*failure_lines(failure))
 
     def _end(self, data: dict[str, Any], rollout: Rollout) -> int:
         report = self._report(rollout.id)

@@ -170,8 +170,7 @@ class Gitops:
         those that wait at their gates, the health gate, and two for drift."""
         if self._leader_tasks:
             return
-        reverter = Reverter(self._services, self._ports.forecaster)
-        health_gate = HealthGate(self._services.context, reverter)
+        health_gate = HealthGate(self._services.context, self.revert)
         loops = (
             self._loops.run(),
             self.tracker.run(),

@@ -29,8 +29,8 @@ class GroupFit(Model):
     are. `preempted` are allocations of other jobs that end to make room.
 
     The numbers are those of the whole change. An update that goes step by step begins with `first`
-    new allocations; `canaries` of these run beside the old ones, and `canaries_blocked` find no
-    node.
+    new allocations, of which `canaries` are canaries; `first_blocked` more find no node while the
+    old ones run, which may hold the update up for good.
     """
 
     name: str = ""
@@ -43,7 +43,7 @@ class GroupFit(Model):
     preempted: int = 0
     first: int = 0
     canaries: int = 0
-    canaries_blocked: int = 0
+    first_blocked: int = 0
     no_node_qualifies: bool = False
     """For a system job: the group is to run on no node at all."""
     ruled_out: list[RuledOut] = []
@@ -55,7 +55,7 @@ class GroupFit(Model):
 
     @property
     def fits(self) -> bool:
-        return not (self.blocked or self.canaries_blocked or self.no_node_qualifies)
+        return not (self.blocked or self.first_blocked or self.no_node_qualifies)
 
 
 class JobFit(Model):
@@ -133,8 +133,8 @@ class FitReport(Model):
 
     @property
     def blocked(self) -> int:
-        """How many allocations find no node, canaries included."""
-        return sum(group.blocked + group.canaries_blocked for group in self.groups)
+        """How many allocations find no node, at the end or in a first step."""
+        return sum(group.blocked + group.first_blocked for group in self.groups)
 
 
 def fit_report(

@@ -132,10 +132,10 @@ class Rollout(Model):
     finished_time_ns: int = 0
     create_index: int = 0
     modify_index: int = 0
-    gates: RolloutGates | None = None
-    """What the gates of its source decided; None for a source without gates."""
     reason: str = ""
     """Why a person went back to an earlier commit, in that person's words."""
+    gates: RolloutGates | None = None
+    """What the gates of its source decided; None for a source without gates."""
 
     @property
     def was_applied(self) -> bool:

@@ -301,19 +301,33 @@ def test_change_that_is_no_edit_of_a_plain_value_is_left_with_the_reason(tmp_pat
         assert "it is computed from var.count" in drifts(rig)[0].note
         patch = await rig.gitops.drift_patch("demo")
         assert patch.startswith("# web: not adopted: group.web.count: it is computed")
+        blocked = registered(rig, "odd")
+        assert blocked.constraints is not None
+        rule = replace(blocked.constraints[0], r_target="v2.*")
+        blocked = replace(blocked, constraints=[rule])
+        await register_job(rig.context, blocked, RegisterOptions(changed_by=ada("register")))
+        await rig.until(lambda: len(drifts(rig)) == 2 and drifts(rig)[0].note != "")
+        note = "not adopted: constraint.value: an edit of the file does not set it"
+        assert drifts(rig)[0].note == note
         secret = replace(registered(rig, "api"))
         group = secret.task_groups[0]
         task = replace(group.tasks[0], env={"LEVEL": "info", "DB_PASSWORD": "hunter2"})
         secret.task_groups = [replace(group, tasks=[task])]
         await register_job(rig.context, secret, RegisterOptions(changed_by=ada("register")))
-        await rig.until(lambda: len(drifts(rig)) == 2 and drifts(rig)[0].note != "")
+        await rig.until(lambda: len(drifts(rig)) == 3 and drifts(rig)[0].note != "")
         assert "it may be a secret" in drifts(rig)[0].note
         assert "hunter2" not in repr(drifts(rig))
 
     computed = 'variable "count" {\n  default = 0\n}\n' + service("web").replace(
         "count = 0", "count = var.count"
     )
-    with_pushed(tmp_path, body, {"web.hcl": computed, "api.hcl": service("api")}, drift=ADOPT)
+    short = 'constraint {\n    attribute = "${attr.os.name}"\n    regexp = "v1.*"\n  }\n  group'
+    files: dict[str, str | bytes | None] = {
+        "web.hcl": computed,
+        "api.hcl": service("api"),
+        "odd.hcl": service("odd").replace("group", short, 1),
+    }
+    with_pushed(tmp_path, body, files, drift=ADOPT)
 
 
 def test_patch_of_a_remote_source_applies_to_its_work_tree(tmp_path: Path) -> None:
@@ -339,18 +353,28 @@ def test_patch_of_a_remote_source_applies_to_its_work_tree(tmp_path: Path) -> No
     asyncio.run(run())
 
 
-def test_drift_is_found_by_the_next_leader_and_healed_by_it(tmp_path: Path) -> None:
+def test_drift_is_found_after_an_upgrade_and_by_the_next_leader_and_healed_by_it(
+    tmp_path: Path,
+) -> None:
     async def run() -> None:
         async with gitops_cluster(tmp_path / "cluster") as cluster:
             first = await cluster.leader()
-            for member in cluster.members:
-                record = ServerRecord(address=member.raft, command_version=COMMAND_VERSION)
-                await first.rig.state.propose(PutServer(now_ns=1, server=record))
             await first.rig.add_source("demo", drift=HEAL)
             work = WorkTree(tmp_path / "work")
             work.commit({"web.hcl": service("web"), "api.hcl": service("api")}, "First")
             answer = await work.push(first.rig.url("demo"))
             assert answer.returncode == 0, answer.output
+            await scale(first.rig, "web", 2)
+            by_hand = registered(first.rig, "web")
+            assert (by_hand.version, drifts(first.rig)) == (1, [])
+            # Until every server has told its version, the log cannot say who did it.
+            assert by_hand.origin is not None
+            assert by_hand.origin.changed_by is None
+            for member in cluster.members:
+                record = ServerRecord(address=member.raft, command_version=COMMAND_VERSION)
+                await first.rig.state.propose(PutServer(now_ns=1, server=record))
+            await first.rig.add_source("demo", drift=HEAL)
+            await first.until(lambda: registered(first.rig, "web").version == 2)
             await pause_source(first.rig.context, "demo", "ada", "a look at it", 0)
             await scale(first.rig, "web", 3)
             await first.until(lambda: len(drifts(first.rig)) == 1)

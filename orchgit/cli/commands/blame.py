@@ -31,7 +31,7 @@ def blame(
     data = client.get(f"/v1/gitops/blame/{quoted(what)}", type=type_, group=group)
     if output.printed(data):
         return
-    pairs((*_thing(data), *_job(data), *_commit(data)))
+    pairs((*_thing(data), *_origin(data)))
     if data["Origins"]:
         heading("Comes from")
         table(
@@ -68,25 +68,18 @@ def _thing(data: dict[str, Any]) -> tuple[tuple[str, object], ...]:
     )
 
 
-def _job(data: dict[str, Any]) -> tuple[tuple[str, object], ...]:
+def _origin(data: dict[str, Any]) -> tuple[tuple[str, object], ...]:
     if not data["JobID"]:
         return ()
     by_hand, drift = data["ChangedBy"], data["Drift"]
+    author = f"{data['Author']} <{data['Email']}>" if data["Email"] else data["Author"]
+    groups = [f"{name} at line {line}" for name, line in sorted(data["GroupLines"].items())]
     return (
         ("Job", plain(f"{data['JobID']} version {data['JobVersion']}")),
         ("Group", plain(data["TaskGroup"])),
         ("Changed by hand", plain(changed_by_text(by_hand)) if by_hand else ""),
         ("Drift", plain(f"{drift['Kind']} since {ago(drift['Since'])}") if drift else ""),
         ("Drift made by", plain(drift["ChangedBy"]) if drift else ""),
-    )
-
-
-def _commit(data: dict[str, Any]) -> tuple[tuple[str, object], ...]:
-    if not data["JobID"]:
-        return ()
-    author = f"{data['Author']} <{data['Email']}>" if data["Email"] else data["Author"]
-    groups = [f"{name} at line {line}" for name, line in sorted(data["GroupLines"].items())]
-    return (
         ("Source", plain(data["Source"])),
         ("Commit", data["CommitID"] or "<not from git>"),
         ("Author", plain(author)),

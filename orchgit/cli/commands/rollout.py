@@ -32,6 +32,8 @@ from orchgit.cli.user_name import user_name
 from orchgit.clock import SECOND_NS
 from orchgit.durations import parse_length_ns
 
+_CAUSES = {cause: f" ({cause})" for cause in ("drift", "retry", "release")}
+
 
 @click.group("rollout")
 def rollout() -> None:
@@ -160,14 +162,11 @@ def approve(
     body = {"PlanHash": plan_hash or waiting["PlanHash"], "By": by or user_name()}
     answer = client.put(f"/v1/gitops/rollout/{waiting['ID']}/approve", body)
     gates = answer["Gates"]
+    valid = sum(each["PlanHash"] == answer["PlanHash"] for each in gates["Approvals"])
     click.echo(
         f"Approved plan {answer['PlanHash'][:12]} of rollout {short(answer['ID'])}: "
-        f"{_valid_approvals(answer)} of {gates['ApprovalsNeeded']} approvals."
+        f"{valid} of {gates['ApprovalsNeeded']} approvals."
     )
-
-
-def _valid_approvals(data: dict[str, Any]) -> int:
-    return sum(each["PlanHash"] == data["PlanHash"] for each in data["Gates"]["Approvals"])
 
 
 @rollout.command("reject")
@@ -211,12 +210,6 @@ def _show_gates(data: dict[str, Any]) -> None:
     if gates["HealthOutcome"]:
         rows.append(("Health gate", gates["HealthOutcome"]))
     pairs([(name, plain(text)) for name, text in rows])
-
-
-def _action(job: dict[str, Any]) -> str:
-    """Returns the action, with its cause if that is not the commit itself."""
-    cause = job.get("Cause") or "commit"
-    return job["Action"] if cause == "commit" else f"{job['Action']} ({cause})"
 
 
 def _show_report(client: ApiClient, data: dict[str, Any]) -> None:
@@ -274,7 +267,8 @@ def show(data: dict[str, Any], verbose: bool) -> None:
                 (
                     plain(job["JobID"]),
                     *([job.get("Stage", 0) + 1] * has_stages),
-                    _action(job),
+                    # the cause is left out where it is the commit
+                    job["Action"] + _CAUSES.get(job.get("Cause") or "", ""),
                     job["JobVersion"],
                     plain(f"{job['File']}:{job['Line']}" if job["File"] else "-"),
                     *([job["DeploymentID"] or "-"] * verbose),

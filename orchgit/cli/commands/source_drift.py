@@ -33,9 +33,13 @@ def show_drift(found: Sequence[dict[str, Any]]) -> None:
     for each in found:
         where = "" if each["Namespace"] == "default" else f"{each['Namespace']}/"
         what = _WHAT.get(each["Kind"], each["Kind"])
+        by = f" by {each['ChangedBy']}" if each["ChangedBy"] else ""
+        if via := _DONE_BY.get(each["ChangedVia"], ""):
+            by += f" ({via})"
+        place = f", {each['File']}:{each['Line']}" if each["File"] else ""
         console().print(
             f"[bold]{plain(where + each['JobID'])}[/bold] {what} {ago(each['Since'])}"
-            f"{plain(_by(each))}  [dim]source {plain(each['Source'])}{plain(_file(each))}[/dim]"
+            f"{plain(by)}  [dim]source {plain(each['Source'] + place)}[/dim]"
         )
         for field in each["Fields"]:
             old, new = field["Old"] or "(not set)", field["New"] or "(not set)"
@@ -44,13 +48,3 @@ def show_drift(found: Sequence[dict[str, Any]]) -> None:
             console().print(f"    and {each['MoreFields']} more differences")
         if each["Note"]:
             console().print(f"    [yellow]{plain(each['Note'])}[/yellow]")
-
-
-def _by(drift: dict[str, Any]) -> str:
-    via = _DONE_BY.get(drift["ChangedVia"], "")
-    by = f" by {drift['ChangedBy']}" if drift["ChangedBy"] else ""
-    return f"{by} ({via})" if via else by
-
-
-def _file(drift: dict[str, Any]) -> str:
-    return f", {drift['File']}:{drift['Line']}" if drift["File"] else ""

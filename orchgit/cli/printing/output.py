@@ -101,7 +101,16 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str =
     widths, gap = fitted(columns, natural, room)
     for row in listed:
         parts = [
-            _wrapped(cell, width) if name in WRAPS and room else [cell]
+            # a word that is longer than a wrapped column stays whole
+            [
+                Text(line)
+                for line in textwrap.wrap(
+                    cell.plain, width, break_long_words=False, break_on_hyphens=False
+                )
+                or [""]
+            ]
+            if name in WRAPS and room
+            else [cell]
             for name, cell, width in zip(columns, row, widths, strict=True)
         ]
         for at in range(max(map(len, parts))):
@@ -111,12 +120,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str =
             )
             line.rstrip()
             out.print(line, overflow="ignore", crop=False)
-
-
-def _wrapped(cell: Text, width: int) -> list[Text]:
-    """Returns the lines of a cell; a word that is longer than the width stays whole."""
-    lines = textwrap.wrap(cell.plain, width, break_long_words=False, break_on_hyphens=False)
-    return [Text(line) for line in lines] or [Text()]
 
 
 def _padded(cell: Text, column: str, width: int) -> Text:

@@ -36,8 +36,8 @@ def counts_text(groups: Sequence[GroupFit]) -> str:
     parts = [f"{verb} {count}" for verb, count in named if count]
     if blocked := sum(group.blocked for group in groups):
         parts.append(f"{blocked} of {sum(group.wanted for group in groups)} blocked")
-    if canaries := sum(group.canaries_blocked for group in groups):
-        parts.append(f"{canaries} canar{'y' if canaries == 1 else 'ies'} blocked")
+    if first := sum(group.first_blocked for group in groups):
+        parts.append(f"{first} blocked at first")
     return ", ".join(parts)
 
 
@@ -65,7 +65,7 @@ def blocked_lines(fit: JobFit) -> Iterable[str]:
         if group.no_node_qualifies:
             what = "no node qualifies"
         elif not group.blocked:
-            what = f"{group.canaries_blocked} blocked beside the allocations that run"
+            what = f"{group.first_blocked} blocked at first, beside the allocations that run"
         reasons = ", ".join(each.text for each in group.ruled_out[:_MAX_REASONS])
         yield f"group {group.name}: {what}" + (f": {reasons}" if reasons else "")
 
@@ -74,11 +74,12 @@ def verdict_text(fit: FitReport) -> str:
     """Returns one sentence: whether everything fits, and if not, what is missing."""
     if fit.error:
         return f"Unknown whether it fits: {fit.error}"
-    canaries = sum(group.canaries_blocked for group in fit.groups)
-    wanted = sum(group.wanted for group in fit.groups) + canaries
+    wanted = sum(group.wanted for group in fit.groups)
     causes = []
-    if fit.blocked:
-        causes.append(f"{fit.blocked} of {wanted} new allocations find no node")
+    if blocked := sum(group.blocked for group in fit.groups):
+        causes.append(f"{blocked} of {wanted} new allocations find no node")
+    if first := sum(group.first_blocked for group in fit.groups):
+        causes.append(f"{first} of a first step find no node beside the allocations that run")
     if unqualified := sum(group.no_node_qualifies for group in fit.groups):
         causes.append(f"no node qualifies for {unqualified} group{'s' * (unqualified != 1)}")
     left_out = f"{fit.not_planned} job{'s' * (fit.not_planned != 1)} not planned: no time left"

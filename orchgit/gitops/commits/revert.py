@@ -39,6 +39,7 @@ from orchgit.gitops.mirrors.rules import full_ref
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.parsing.trees import CommitTree
 from orchgit.model.base import datetime_of_ns
+from orchgit.model.ownership import runs_once
 from orchgit.model.rollout import Commit, Rollout, RolloutStatus
 from orchgit.model.source import Source, SourceKind
 from orchgit.replication.commands import RefMove
@@ -207,6 +208,7 @@ class Reverter:
         keys, problems = self._deletions(source, read, request)
         read = with_fields(read, may_delete=frozenset("/".join(key) for key in keys))
         plan = await applier.plan(read, source.name, cache, PlanRequest(hold=hold, is_revert=True))
+        plan = with_fields(plan, warnings=(*plan.warnings, *self._warnings(source, plan)))
         since = branch or applied
         taken_back = repository.commits_between(since, target_id, _MAX_TAKEN_BACK)
         return _Rollback(
@@ -262,6 +264,22 @@ class Reverter:
             for _, job_id in unnamed
         ]
         return keys, problems
+
+    def _warnings(self, source: Source, plan: CommitPlan) -> list[str]:
+        """Returns what a person may not expect of going back."""
+        warnings = [
+            f"job {action.key[1]!r} runs once, and runs again in its earlier version"
+            for action in plan.actions.changes
+            if action.desired is not None and runs_once(action.desired.job)
+        ]
+        others = [
+            each.name
+            for each in self.services.applier.sources_of(source.repository_name)
+            if each.name != source.name and full_ref(each.ref) == full_ref(source.ref)
+        ]
+        if others and _follows_builtin_branch(source):
+            warnings.append(f"sources that follow the same branch go back too: {', '.join(others)}")
+        return warnings
 
     async def _preview(self, rollback: _Rollback, request: RollbackRequest) -> RollbackPreview:
         forecast = None if rollback.problems else await self.forecaster.forecast(rollback.plan)

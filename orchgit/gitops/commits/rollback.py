@@ -17,7 +17,7 @@ from orchgit.printable import printable
 from orchgit.services.jobs.spec_id import spec_id_of
 
 _MAX_NAME = 100
-_MAX_REASON = 1000
+MAX_REASON = 1000
 _MAX_LISTED = 50
 
 
@@ -44,9 +44,9 @@ class RollbackRequest:
                     f"cannot go back: the {name} {printable(text[:_MAX_NAME])!r} has more than "
                     f"{_MAX_NAME} characters, or control characters, '<' or '>'"
                 )
-        if len(self.reason) > _MAX_REASON:
+        if len(self.reason) > MAX_REASON:
             raise InvalidInputError(
-                f"cannot go back: the reason has more than {_MAX_REASON} characters"
+                f"cannot go back: the reason has more than {MAX_REASON} characters"
             )
 
     @property

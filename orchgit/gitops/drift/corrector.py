@@ -1,13 +1,13 @@
 """Heals or adopts jobs that were changed by hand, as their sources' policies say: one loop on the
 leader.
 
-Nothing is corrected while the source is paused or while a commit of it goes out, and no job that
-runs once is run again. The log records why a job is not corrected.
+Nothing is corrected while the source is paused, no job while a rollout of it is under way, and no
+job that runs once is run again. The log records why a job is not corrected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -15,12 +15,16 @@ import structlog
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.actions import release_command
 from orchgit.gitops.drift.comparison import AUTO_REVERT, SETTINGS
+from orchgit.gitops.drift.healer import TRIGGER
 from orchgit.gitops.drift.schedule import CorrectionSchedule
 from orchgit.gitops.parsing.desired import JobKey
+from orchgit.gitops.rollouts.health import ENDED
+from orchgit.gitops.rollouts.waiting import unapplied_jobs
 from orchgit.model.base import NS_PER_S
 from orchgit.model.drift import DriftKind, JobDrift
 from orchgit.model.job import Job
 from orchgit.model.ownership import runs_once
+from orchgit.model.rollout import Rollout
 from orchgit.model.source import DriftAction, Source, SourceKind
 from orchgit.replication.commands import DriftNote
 from orchgit.services.context import UseCaseContext
@@ -96,14 +100,14 @@ class DriftCorrector:
             }
             drifts: dict[JobKey, JobDrift] = {}
             notes: list[DriftNote] = []
-            busy = {each.source for each in snapshot.rollouts.active() if each.trigger != "drift"}
+            busy = _Busy(snapshot.rollouts.active())
             for name, source in sources.items():
                 for drift in snapshot.drifted_jobs.all(name):
                     key = (drift.namespace, drift.job_id)
                     why = why_left(source, drift, snapshot.jobs.get(*key))
                     if why and why != drift.note:
                         notes.append(DriftNote(*key, why))
-                    elif not why and name not in busy:
+                    elif not why and not busy.has(name, key):
                         drifts[key] = drift
             return _Work(snapshot.index, sources, drifts, notes)
 
@@ -141,6 +145,27 @@ class DriftCorrector:
     async def _note(self, notes: Sequence[DriftNote]) -> None:
         if notes:
             await note_drift(self._context, notes)
+
+
+class _Busy:
+    """What rollouts under way change, and what is therefore not corrected yet: their jobs, or all
+    jobs of the source while some wait for their turn. A commit that waits for a person or a window
+    is not applied, and holds nothing up."""
+
+    def __init__(self, active: Iterable[Rollout]) -> None:
+        self._sources: set[str] = set()
+        self._jobs: set[JobKey] = set()
+        for rollout in active:
+            if not rollout.was_applied:
+                continue
+            if unapplied_jobs(rollout):
+                self._sources.add(rollout.source)
+            if rollout.trigger != TRIGGER.kind:
+                going = (job for job in rollout.jobs if job.status not in ENDED)
+                self._jobs |= {(job.namespace, job.job_id) for job in going}
+
+    def has(self, source: str, key: JobKey) -> bool:
+        return source in self._sources or key in self._jobs
 
 
 def why_left(source: Source, drift: JobDrift, job: Job | None) -> str:

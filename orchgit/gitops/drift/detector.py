@@ -165,8 +165,12 @@ class DriftDetector:
                 _log.warning("cannot record drift", error=str(error))
             else:
                 _log.exception("a round of the drift detector failed")
-            is_upgrade = isinstance(error, NotUnderstoodError)
-            await self._context.clock.sleep(_UPGRADE_RETRY_S if is_upgrade else _RETRY_S)
+            if isinstance(error, NotUnderstoodError):
+                watch = self._context.state.store.watch
+                servers = ("servers",)  # an upgraded server writes its record
+                await watch.wait(servers, watch.index(servers), _UPGRADE_RETRY_S)
+            else:
+                await self._context.clock.sleep(_RETRY_S)
             self._wake(news)
             return
         self._seen.update(found.seen)

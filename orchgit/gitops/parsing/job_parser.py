@@ -63,7 +63,11 @@ class JobspecParser:
         job = parsed_job(parsed.spec)
         _check_rules(job, parsed.positions, path)
         line, _ = parsed.positions.locate(())
-        return ParsedFile(job, line, parsed.steps, _group_lines(job, parsed.positions))
+        group_lines = {
+            group.name: parsed.positions.locate(("TaskGroups", at))[0]
+            for at, group in enumerate(job.task_groups)
+        }
+        return ParsedFile(job, line, parsed.steps, group_lines)
 
     def parse_many(
         self, files: Sequence[JobFile], inputs: Inputs
@@ -82,13 +86,6 @@ class JobspecParser:
     def close(self) -> None:
         if self._pool is not None:
             self._pool.close()
-
-
-def _group_lines(job: Job, positions: Positions) -> dict[str, int]:
-    return {
-        group.name: positions.locate(("TaskGroups", at))[0]
-        for at, group in enumerate(job.task_groups)
-    }
 
 
 @cache

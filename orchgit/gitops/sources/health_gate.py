@@ -8,35 +8,36 @@ where the last one stopped, and no commit goes back twice.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import structlog
 from msgspec.structs import replace
 
 from orchgit.backoff import backoff_s
 from orchgit.errors import ConflictError, JobFileError, OrchgitError
-from orchgit.gitops.commits.revert import Reverter
-from orchgit.gitops.commits.rollback import RollbackRequest
-from orchgit.gitops.gates.health import HealthDecision, HealthStep, decide_health
+from orchgit.gitops.commits.rollback import MAX_REASON, RollbackRequest
+from orchgit.gitops.gates.health import RevertDecision, RevertStep, decide_revert
 from orchgit.model.rollout import Rollout
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.rollouts import record_rollout
 
 WHO = "health gate"
 """Who a rollout is pushed by that takes another back because of its health."""
-_MAX_REASON = 400
 _IDLE_WAIT_S = 300.0
 _RETRY_S = 1.0
 _MAX_RETRY_S = 60.0
+
+Revert = Callable[[str, RollbackRequest], Awaitable[Rollout]]
 
 _log = structlog.get_logger(component="gitops")
 
 
 class HealthGate:
-    """Watches the applied rollout of each source."""
+    """Watches the applied rollout of each source; `revert` takes one back (`Reverter.revert`)."""
 
-    def __init__(self, context: UseCaseContext, reverter: Reverter) -> None:
+    def __init__(self, context: UseCaseContext, revert: Revert) -> None:
         self._context = context
-        self._reverter = reverter
+        self._revert = revert
         self._done: set[str] = set()
         self._failures = 0
 
@@ -57,7 +58,7 @@ class HealthGate:
             watch = self._context.state.store.watch
             await watch.wait(("rollouts", "sources"), index, _IDLE_WAIT_S)
 
-    def _due(self) -> tuple[int, list[tuple[Rollout, HealthDecision]]]:
+    def _due(self) -> tuple[int, list[tuple[Rollout, RevertDecision]]]:
         """Returns the index of a snapshot, and the rollouts about which there is something to
         do."""
         due = []
@@ -69,16 +70,16 @@ class HealthGate:
                 rollout = snapshot.rollouts.get(rollout_id) if rollout_id else None
                 if rollout is None or rollout_id in self._done:
                     continue
-                decision = decide_health(source, rollout)
-                if decision.step is HealthStep.DONE:
+                decision = decide_revert(source, rollout)
+                if decision.step is RevertStep.DONE:
                     self._done.add(rollout_id)
-                elif decision.step is not HealthStep.WAIT:
+                elif decision.step is not RevertStep.WAIT:
                     due.append((rollout, decision))
             return snapshot.index, due
 
-    async def _act(self, rollout: Rollout, decision: HealthDecision) -> None:
+    async def _act(self, rollout: Rollout, decision: RevertDecision) -> None:
         outcome = decision.reason
-        if decision.step is HealthStep.REVERT:
+        if decision.step is RevertStep.REVERT:
             outcome = await self._taken_back(rollout, decision.reason)
         with self._context.snapshot() as snapshot:
             latest = snapshot.rollouts.get(rollout.id)
@@ -94,8 +95,8 @@ class HealthGate:
         """Reverts the rollout. Returns what was done, or why it cannot be. Raises OrchgitError for
         what may pass."""
         try:
-            request = RollbackRequest(by=WHO, reason=reason[:_MAX_REASON])
-            revert = await self._reverter.revert(rollout.id, request)
+            request = RollbackRequest(by=WHO, reason=reason[:MAX_REASON])
+            revert = await self._revert(rollout.id, request)
         except (JobFileError, ConflictError) as error:
             return f"cannot go back ({reason}): {error}"
         back = rollout.previous_commit[:8]

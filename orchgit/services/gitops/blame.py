@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchgit.errors import InvalidInputError
 from orchgit.model.allocation import Allocation
 from orchgit.model.blame import Blame, BlameType
-from orchgit.model.job import ChangedBy, Job, JobOrigin
+from orchgit.model.job import Job, JobOrigin
 from orchgit.model.node import Node
 from orchgit.model.rollout import Commit
 from orchgit.model.variable import StoredVariable
@@ -246,6 +246,7 @@ def _with_commit(
     by hand."""
     origin = (job.origin if job is not None else None) or JobOrigin()
     lines = origin.group_lines or {}
+    by_hand = origin.changed_by  # perhaps that of an earlier version
     rollout_id = rollout_id or origin.rollout_id
     rollout = snapshot.rollouts.get(rollout_id) if rollout_id else None
     commit = rollout.commit if rollout is not None else Commit()
@@ -262,12 +263,6 @@ def _with_commit(
         line=origin.line,
         group_line=lines.get(found.task_group, 0),
         group_lines={} if found.task_group else lines,
-        changed_by=_by_hand(origin, found.job_version),
+        changed_by=by_hand if by_hand and by_hand.version == found.job_version else None,
         drift=snapshot.drifted_jobs.get(found.namespace, found.job_id),
     )
-
-
-def _by_hand(origin: JobOrigin, version: int) -> ChangedBy | None:
-    """Returns who made this version by hand; an origin keeps the last one of an earlier version."""
-    known = origin.changed_by
-    return known if known is not None and known.version == version else None

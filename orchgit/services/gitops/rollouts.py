@@ -115,7 +115,12 @@ async def _apply_for_earlier_versions(
     cannot store."""
     fields = msgspec.structs.asdict(stage)
     fields["rollout"] = rollout = _for_version_3(stage.rollout)
-    fields["upserts"] = [_upsert_for_version_3(upsert) for upsert in stage.upserts]
+    fields["upserts"] = [
+        replace(upsert, job=replace(upsert.job, origin=without_new_fields(upsert.job.origin)))
+        if upsert.job.origin is not None
+        else upsert
+        for upsert in stage.upserts
+    ]
     del fields["hold"], fields["unhold"], fields["renew"]
     del fields["expected_rollout_index"]
     try:
@@ -155,13 +160,6 @@ async def record_gates(
         ref_moves=list(ref_moves),
     )
     return (await context.propose(entry)).index
-
-
-def _upsert_for_version_3(upsert: JobUpsert) -> JobUpsert:
-    origin = upsert.job.origin
-    if origin is None:
-        return upsert
-    return replace(upsert, job=replace(upsert.job, origin=without_new_fields(origin)))
 
 
 async def record_rollout(

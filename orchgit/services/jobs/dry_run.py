@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from orchgit.errors import UnavailableError
 from orchgit.jobdiff.annotate import annotated
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.jobdiff.spec import same_spec
@@ -103,10 +104,20 @@ class DryRun:
     ) -> Plans:
         """Plans the admitted `jobs`, and the `deletions`: (namespace, id) of jobs to be stopped.
 
-        What stops or shrinks is planned like everything else, in order of priority.
+        What stops or shrinks is planned like everything else, in order of priority. Raises
+        UnavailableError if other plans leave no time for this one.
         """
-        async with self._one_at_a_time:
+        try:
+            async with asyncio.timeout(options.budget_s):
+                await self._one_at_a_time.acquire()
+        except TimeoutError as error:
+            raise UnavailableError(
+                "cannot plan now: the server is planning other commits; try again"
+            ) from error
+        try:
             return await asyncio.to_thread(self._plan, jobs, deletions, options)
+        finally:
+            self._one_at_a_time.release()
 
     def _plan(
         self, jobs: Sequence[Job], deletions: Sequence[tuple[str, str]], options: DryRunOptions

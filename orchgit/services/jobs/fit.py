@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from orchgit.model.allocation import Allocation
@@ -82,13 +82,11 @@ def _count_first_step(found: dict[str, GroupFit], job: Job, first: Decision) -> 
         group = found.setdefault(columns.task_group, GroupFit(columns.task_group))
         group.first += len(columns)
         group.canaries += len(columns.canary_rows)
-    for name, updates in (first.plan.annotations or PlanAnnotations()).desired_tg_updates.items():
-        metric = (first.evaluation.failed_tg_allocs or {}).get(name)
+    for name, metric in (first.evaluation.failed_tg_allocs or {}).items():
         group = found.setdefault(name, GroupFit(name))
-        if metric is None or not updates.canary:
-            continue
-        group.canaries_blocked = 1 + metric.coalesced_failures
-        group.ruled_out = group.ruled_out or ruled_out(metric, job.group(name))
+        if not group.blocked and not _is_all_filtered(job, metric):
+            group.first_blocked = 1 + metric.coalesced_failures
+            group.ruled_out = ruled_out(metric, job.group(name))
 
 
 def _is_all_filtered(job: Job, metric: AllocMetric) -> bool:
@@ -141,18 +139,25 @@ def capacities(nodes: Iterable[NodeRoom]) -> list[Capacity]:
     by_place: dict[tuple[str, str], list[NodeRoom]] = {}
     for each in nodes:
         by_place.setdefault((each.node.node_pool, each.node.datacenter), []).append(each)
-    return [
-        Capacity(
-            node_pool=pool,
-            datacenter=datacenter,
-            nodes=len(held),
-            total=_sum(each.total for each in held),
-            free_before=_sum(_free(each.total, each.used_before) for each in held),
-            free_after=_sum(_free(each.total, each.used_after) for each in held),
-            largest_free=_largest([_free(each.total, each.used_after) for each in held]),
+    found = []
+    for (pool, datacenter), held in sorted(by_place.items()):
+        free_after = [_free(each.total, each.used_after) for each in held]
+        found.append(
+            Capacity(
+                node_pool=pool,
+                datacenter=datacenter,
+                nodes=len(held),
+                total=_sum(each.total for each in held),
+                free_before=_sum(_free(each.total, each.used_before) for each in held),
+                free_after=_sum(free_after),
+                largest_free=Room(
+                    max(each.cpu for each in free_after),
+                    max(each.memory_mb for each in free_after),
+                    max(each.disk_mb for each in free_after),
+                ),
+            )
         )
-        for (pool, datacenter), held in sorted(by_place.items())
-    ]
+    return found
 
 
 def _free(total: Room, used: Room) -> Room:
@@ -171,11 +176,3 @@ def _sum(rooms: Iterable[Room]) -> Room:
         total.memory_mb += each.memory_mb
         total.disk_mb += each.disk_mb
     return total
-
-
-def _largest(rooms: Sequence[Room]) -> Room:
-    return Room(
-        max(each.cpu for each in rooms),
-        max(each.memory_mb for each in rooms),
-        max(each.disk_mb for each in rooms),
-    )

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from orchgit.cli.printing.table_widths import GIVES_WAY, fitted
+from tests.support.pseudo_terminal import on_terminal
 
 COLUMNS = ("ID", "Source", "Subject", "Status")
 
@@ -43,3 +47,23 @@ def test_ids_and_states_are_never_cut(columns: list[tuple[str, int]]) -> None:
         widths[at] <= 6 for at, name in enumerate(names) if name in GIVES_WAY and natural[at] > 6
     )
     assert all(widths[at] >= 6 for at in cut)
+
+
+TABLE = """
+from orchgit.cli.printing.output import table
+path = "/a/path/that/is/longer/than/its/column/would/be/on/any/terminal/of/eighty/columns"
+why = "no progress: 0/2 healthy, 2 not placed (memory exhausted on 3 nodes) " + path
+table(("ID", "Reason", "Status"), [("1a2b3c4d", why, "failed"), ("2b3c4d5e", "", "healthy")])
+"""
+
+
+def test_wrapped_column_is_written_in_lines_and_its_words_stay_whole() -> None:
+    seen = on_terminal([sys.executable, "-c", TABLE], {"COLUMNS": "80"})
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", seen).replace("\r\n", "\n").splitlines()
+    assert lines[0].split() == ["ID", "Reason", "Status"]
+    assert lines[1].startswith("1a2b3c4d  no progress: 0/2 healthy, 2 not placed")
+    assert lines[1].endswith("  failed")
+    assert lines[2] == "          nodes)"
+    assert lines[3].strip().startswith("/a/path/that")
+    assert lines[3].strip().endswith("/of/eighty/columns")
+    assert lines[4].split() == ["2b3c4d5e", "healthy"]

@@ -14,7 +14,7 @@ from orchgit.gitops.drift.corrector import DriftCorrector, why_left
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.ids import RandomIds
 from orchgit.model.drift import DriftKind, JobDrift
-from orchgit.model.rollout import Rollout, RolloutStatus
+from orchgit.model.rollout import Rollout, RolloutJob, RolloutStatus
 from orchgit.model.source import DriftPolicy, Source
 from orchgit.replication.commands import PutSource, RecordDrift, RecordProgress
 from orchgit.replication.replicated import ReplicatedState
@@ -100,10 +100,17 @@ def test_drifted_jobs_are_healed_together_after_the_delay_and_ever_more_rarely(
     asyncio.run(run())
 
 
-def test_paused_sources_and_sources_with_a_rollout_under_way_are_left_alone(tmp_path: Path) -> None:
+def test_paused_sources_and_jobs_with_a_rollout_under_way_are_left_alone(tmp_path: Path) -> None:
     async def run() -> None:
         async with rig(tmp_path) as made:
-            rollout = Rollout(id="r1", source="demo", status=RolloutStatus.PROGRESSING)
+            going = RolloutJob(job_id="web", status="progressing")
+            rollout = Rollout(
+                id="r1",
+                source="demo",
+                status=RolloutStatus.PROGRESSING,
+                jobs=[going],
+                applied_time_ns=1,
+            )
             await made.put(replace(SOURCE, paused=True))
             await made.record(drift())
             await made.clock.advance(60.0)
@@ -111,7 +118,40 @@ def test_paused_sources_and_sources_with_a_rollout_under_way_are_left_alone(tmp_
             await made.put(SOURCE)
             await made.clock.advance(60.0)
             assert made.healed == []
+            await made.record(drift("api"))
+            await made.clock.advance(6.0)
+            await made.until_healed(1)
+            assert made.healed == [["api"]]
+            await made.record(clear=["api"])
             ended = replace(rollout, status=RolloutStatus.HEALTHY)
+            await made.state.propose(RecordProgress(now_ns=1, rollout=ended))
+            await made.clock.advance(0.0)
+            await made.clock.advance(6.0)
+            await made.until_healed(2)
+            assert made.healed[1] == ["web"]
+
+    asyncio.run(run())
+
+
+def test_jobs_wait_for_the_stages_of_a_rollout_and_not_for_an_approval(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with rig(tmp_path) as made:
+            waits = RolloutJob(job_id="db", status="waiting", stage=1)
+            staged = Rollout(
+                id="r1",
+                source="demo",
+                status=RolloutStatus.PROGRESSING,
+                jobs=[waits],
+                applied_time_ns=1,
+            )
+            approval = Rollout(id="r2", source="demo", status=RolloutStatus.AWAITING_APPROVAL)
+            await made.put(SOURCE)
+            await made.state.propose(RecordProgress(now_ns=1, rollout=staged))
+            await made.state.propose(RecordProgress(now_ns=1, rollout=approval))
+            await made.record(drift())
+            await made.clock.advance(60.0)
+            assert made.healed == []
+            ended = replace(staged, status=RolloutStatus.FAILED)
             await made.state.propose(RecordProgress(now_ns=1, rollout=ended))
             await made.clock.advance(0.0)
             await made.clock.advance(6.0)

@@ -87,10 +87,12 @@ def test_first_step_of_an_update_is_told() -> None:
     assert job_text(steps) == "update 10; first 2"
     canary = JobFit("default", "web", [GroupFit("g", replaced=4, first=1, canaries=1)])
     assert job_text(canary) == "update 4; first 1 canary"
-    stuck = GroupFit("g", replaced=4, canaries_blocked=1, ruled_out=[RuledOut("cpu exhausted", 1)])
-    assert verdict_text(report(stuck)) == "Does not fit: 1 of 5 new allocations find no node"
+    stuck = GroupFit("g", replaced=4, first_blocked=1, ruled_out=[RuledOut("cpu exhausted", 1)])
+    assert verdict_text(report(stuck)) == (
+        "Does not fit: 1 of a first step find no node beside the allocations that run"
+    )
     assert list(blocked_lines(JobFit("default", "web", [stuck]))) == [
-        "group g: 1 blocked beside the allocations that run: cpu exhausted on 1 node"
+        "group g: 1 blocked at first, beside the allocations that run: cpu exhausted on 1 node"
     ]
 
 

@@ -23,6 +23,7 @@ from orchgit.model.allocation import DesiredTransition
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import ChangedBy
 from orchgit.model.node import DrainStrategy, Namespace, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
@@ -482,7 +483,12 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         st.sampled_from(["", "cannot fetch"]),
     ),
     ApplyStage: st.builds(
-        lambda *values: ApplyStage(**msgspec.structs.asdict(_commit(*values))),
+        lambda name, number, forgets: ApplyStage(
+            **msgspec.structs.asdict(_commit(name, number, forgets)),
+            hold=[] if forgets else [HeldVersion(job_id=name, source="demo", spec_id="s")],
+            unhold=[("default", name)] if forgets else [],
+            renew=[("default", name)],
+        ),
         job_names,
         st.integers(0, 2),
         st.booleans(),
@@ -517,7 +523,8 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         lambda number, status: RecordProgress(
             rollout=Rollout(
                 id=f"r{number}", source="demo", commit=Commit(id=f"c{number}"), status=status
-            )
+            ),
+            hold=[HeldVersion(job_id=f"job-{number}", source="demo", spec_id="s")],
         ),
         st.integers(0, 2),
         st.sampled_from(["progressing", "healthy", "failed"]),

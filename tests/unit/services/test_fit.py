@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from orchgit.errors import UnavailableError
+from orchgit.model.allocation import AllocDeploymentStatus
 from orchgit.model.constraint import Constraint
+from orchgit.model.evaluation import Evaluation
 from orchgit.model.fit import GroupFit, RuledOut
 from orchgit.model.group import UpdateStrategy
 from orchgit.model.job import Job, PeriodicConfig
@@ -18,8 +24,10 @@ from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.dry_run import DryRun, DryRunOptions
 from orchgit.services.jobs.dry_run_view import ImaginedView
 from orchgit.services.jobs.fit import Decision, capacities, group_fits
-from tests.support.factories import make_group, make_job, make_task
+from tests.support.cluster import ListCluster
+from tests.support.factories import NOW_NS, make_group, make_job, make_task
 from tests.support.random_clusters import JOB_ID, random_case
+from tests.support.scheduling import make_network_node
 from tests.support.use_cases import placed_job, ready_node, with_context
 
 WHOLE = DryRunOptions(with_diff=False, whole_updates=True)
@@ -135,7 +143,7 @@ def test_canary_without_room_beside_the_old_allocations_does_not_fit() -> None:
             )
         ).fit
         [group] = fit.jobs[0].groups
-        assert (group.replaced, group.blocked, group.canaries_blocked) == (1, 0, 1)
+        assert (group.replaced, group.blocked, group.first_blocked) == (1, 0, 1)
         assert (fit.fits, fit.blocked) == (False, 1)
 
     with_context(work)
@@ -191,14 +199,85 @@ def test_jobs_that_time_does_not_allow_are_counted_and_do_not_fit() -> None:
     with_context(work)
 
 
+def test_plan_does_not_wait_for_other_plans_longer_than_its_own_time() -> None:
+    async def work(context: UseCaseContext) -> None:
+        await ready_node(context)
+        dry_run = DryRun(context)
+        many = [job_of(f"job-{number}", 10) for number in range(300)]
+        first = asyncio.create_task(dry_run.plan_jobs(many))
+        await asyncio.sleep(0)
+        with pytest.raises(UnavailableError, match="planning other commits"):
+            await dry_run.plan_jobs(many[:1], options=DryRunOptions(budget_s=0.001))
+        assert len((await first).jobs) == 300
+        assert (await dry_run.plan_jobs(many[:1], options=WHOLE)).fit.fits
+
+    with_context(work)
+
+
 @pytest.mark.parametrize(
     ("group", "fits"),
     [
         (GroupFit("g", placed=3), True),
         (GroupFit("g", blocked=1), False),
-        (GroupFit("g", canaries_blocked=1), False),
+        (GroupFit("g", first_blocked=1), False),
         (GroupFit("g", no_node_qualifies=True), False),
     ],
 )
 def test_group_fits_unless_something_finds_no_node(group: GroupFit, fits: bool) -> None:
     assert group.fits is fits
+
+
+@settings(max_examples=150, deadline=None)
+@given(seed=st.integers(0, 1_000_000))
+def test_update_that_fits_ends_with_everything_placed_and_one_that_does_not_is_stuck(
+    seed: int,
+) -> None:
+    """The report is made in one go; the scheduler takes one step after the other."""
+    rng = random.Random(seed)
+    cluster = ListCluster(NOW_NS)
+    for number in range(rng.randint(1, 6)):
+        node = make_network_node(number, memory_mb=rng.choice([512, 1024, 2048]))
+        cluster.nodes[node.id] = node
+    old = job_of("api", rng.choice([100, 200, 300]), rng.randint(1, 6), "0")
+    run_to_the_end(cluster, replace(old, create_index=10, job_modify_index=10), seed)
+    update = UpdateStrategy(max_parallel=rng.randint(1, 3))
+    memory_mb, count = rng.choice([100, 200, 300, 500, 900]), rng.randint(1, 8)
+    new = job_of("api", memory_mb, count, "1", update=update)
+    new = replace(new, version=1, create_index=10, job_modify_index=11)
+
+    view = ImaginedView(cluster, [new])
+    decisions = []
+    for seen in (new, replace(new, task_groups=[replace(new.task_groups[0], update=None)])):
+        with view.imagining(seen):
+            outcome = schedule(EVALUATION, view, NOW_NS, seed)
+        decisions.append(Decision(outcome.evaluation, outcome.plan or Plan()))
+    first, whole = decisions
+    [group] = group_fits(new, whole, cluster.allocations_by_job("default", "api"), first)
+    all_placed = run_to_the_end(cluster, new, seed)
+    assert all_placed or not group.fits
+    assert not (all_placed and group.blocked)
+
+
+EVALUATION = Evaluation(
+    id="eval", type="service", job_id="api", triggered_by="job-register", annotate_plan=True
+)
+
+
+def run_to_the_end(cluster: ListCluster, job: Job, seed: int) -> bool:
+    """Registers the job and takes every step of its update, each healthy at once; returns whether
+    nothing is left without a node."""
+    cluster.jobs[job.namespace, job.id, job.version] = job
+    cluster.changed()
+    for _ in range(60):
+        outcome = schedule(EVALUATION, cluster, NOW_NS, seed)
+        plan = outcome.plan
+        if plan is None or not (plan.stops or plan.placements or plan.updates):
+            return not outcome.evaluation.failed_tg_allocs
+        cluster.apply(plan)  # type: ignore[arg-type]
+        for each in list(cluster.allocs.values()):
+            health = AllocDeploymentStatus(healthy=True) if each.deployment_id else None
+            ended = each.desired_status != "run"
+            status = "complete" if ended else "running"
+            cluster.allocs[each.id] = replace(each, client_status=status, deployment_status=health)
+        cluster.changed()
+    raise AssertionError("the update does not end")
