@@ -173,6 +173,11 @@ class Allocation(Model):
     def is_terminal(self) -> bool:
         return self.is_server_terminal or self.is_client_terminal
 
+    def is_of_registration(self, job_create_index: int) -> bool:
+        """Whether the allocation was placed since the job was registered, and not for a job of the
+        same id that was purged: the versions of both count from 0."""
+        return not 0 < self.create_index < job_create_index
+
     @property
     def name_index(self) -> int:
         """The `3` of `job.group[3]`."""

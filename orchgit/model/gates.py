@@ -66,6 +66,7 @@ class GateKind(StrEnum):
     WINDOW = "window"
     APPROVAL = "approval"
     FIT = "fit"
+    SOURCES = "sources"
 
 
 class GateDecision(Model):
@@ -81,7 +82,8 @@ class RolloutGates(Model):
 
     `decisions` has one entry for each gate that the commit has. `opens_time_ns` is when the next
     window opens; 0: it need not, or none is in sight. `health` is what happens if the rollout is
-    not healthy within `health_deadline_ns`, and `health_outcome` what was done.
+    not healthy within `health_deadline_ns`, and `health_outcome` what was done. `depends_on` are
+    the sources that have to be healthy first.
     """
 
     decisions: list[GateDecision] = []
@@ -93,3 +95,4 @@ class RolloutGates(Model):
     health: str = HealthAction.REPORT
     health_deadline_ns: int = 0
     health_outcome: str = ""
+    depends_on: list[str] = []

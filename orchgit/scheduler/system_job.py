@@ -28,6 +28,7 @@ from orchgit.scheduler.reconcile.changes import (
     Stop,
 )
 from orchgit.scheduler.reconcile.classify import tainted_nodes
+from orchgit.scheduler.reconcile.steady import of_registration
 from orchgit.scheduler.reconcile.system import GroupDiff, SystemContext, diff_system
 from orchgit.scheduler.reconcile.system_deployment import SystemDeployment
 from orchgit.scheduler.reconcile.unconfirmed_stops import lose_unconfirmed_stops
@@ -38,7 +39,7 @@ from orchgit.scheduler.update_decision import JobVersions, UpdateDecision
 def schedule_system(inputs: SchedulingInputs) -> SchedulingOutcome:
     view, key = inputs.view, inputs.job_key
     job = view.job(*key)
-    allocations = view.allocations_by_job(*key)
+    allocations = of_registration(view.allocations_by_job(*key), job)
     is_sysbatch = inputs.evaluation.type == JobType.SYSBATCH
     versions = JobVersions(view, job)
     stacks = None

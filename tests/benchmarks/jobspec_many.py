@@ -28,7 +28,7 @@ from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.gitops.parsing.process import ParseLimits
 from orchgit.gitops.parsing.trees import MemoryTree
 from orchgit.model.source import Source
-from tests.benchmarks.gitops import job_text, path_of
+from tests.benchmarks.gitops_commits import job_text, path_of
 
 MIB = 1024 * 1024
 SOURCE = Source(name="demo")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from tests.benchmarks.gitops import wait_for_file
+from tests.benchmarks.gitops_push import wait_for_file
 from tests.benchmarks.report import print_times
 from tests.support.dev_server import dev_server
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from tests.e2e.conftest import Repository
 from tests.support.dev_server import ApiUser
@@ -14,6 +15,17 @@ def finished(repository: Repository, commit: str) -> dict[str, object]:
         f"/v1/gitops/rollout/{commit}", lambda answer: answer["FinishedTime"] > 0
     )
     return dict(found)
+
+
+def health_of(repository: Repository, status: str) -> dict[str, Any]:
+    """The health of the source, as soon as it has this status and nothing of it is under way."""
+
+    def has_settled(answer: dict[str, Any]) -> bool:
+        health = answer["Health"]
+        return bool(health["Status"] == status and not health["Jobs"]["Progressing"])
+
+    found = repository.server.wait_for(f"/v1/gitops/source/{repository.name}", has_settled)
+    return dict(found["Health"])
 
 
 def versions_running(repository: Repository, count: int) -> list[str]:
@@ -48,6 +60,9 @@ def test_unhealthy_commit_fails_and_the_last_stable_version_runs_again(
     assert "Failed after" in seen
     assert finished(repository, commit)["Status"] == "failed"
     assert versions_running(repository, 1) == ["1"]
+    health = health_of(repository, "held")
+    assert (health["Jobs"]["Healthy"], health["Jobs"]["Held"]) == (1, 1)
+    assert health["Reasons"][0]["Text"].startswith(f"held since {commit[:8]}: ")
 
 
 def test_unhealthy_commit_without_auto_revert_is_failed(repository: Repository) -> None:
@@ -57,6 +72,9 @@ def test_unhealthy_commit_without_auto_revert_is_failed(repository: Repository) 
     seen = repository.push()
     assert "Failed after" in seen
     assert finished(repository, commit)["Status"] == "failed"
+    health = health_of(repository, "degraded")
+    assert health["Jobs"]["Degraded"] == 1
+    assert health["Reasons"][0]["Text"].startswith("its deployment failed, ")
     assert "task main: exit code 7" in seen
     assert "| no database at db.local" in seen
     [look] = [line for line in seen.splitlines() if "look further: " in line]
@@ -174,3 +192,18 @@ def test_completed_batch_job_reruns_manually_and_not_by_an_unrelated_commit(
 
 def is_registered(server: ApiUser, job_id: str) -> bool:
     return any(job["ID"] == job_id for job in server.get("/v1/jobs", prefix=job_id))
+
+
+def test_source_is_degraded_while_the_task_of_a_healthy_rollout_waits_for_its_restart(
+    repository: Repository,
+) -> None:
+    job = sleeper(repository.name, command="sleep 1; exit 7").replace(
+        'attempts = 0\n      mode     = "fail"',
+        'attempts = 9\n      delay    = "10m"\n      interval = "24h"\n      mode     = "delay"',
+    )
+    repository.write("r.nomad.hcl", job)
+    commit = repository.commit("Healthy for a second")
+    assert "Healthy after" in repository.push()
+    [reason] = health_of(repository, "degraded")["Reasons"]
+    assert (reason["JobID"], reason["Text"]) == (repository.name, "0/1 running, 1 restarting")
+    assert finished(repository, commit)["Status"] == "healthy"

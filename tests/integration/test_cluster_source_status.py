@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -232,8 +233,30 @@ def test_status_tells_by_whom_and_why_a_source_is_paused(cluster: ServerCluster)
     assert "paused" in cli(follower, "source", "list").stdout
     synced = cli(follower, "source", "sync", "still")
     assert (synced.returncode, f"is paused by {who}" in synced.stderr) == (1, True)
-    assert cli(follower, "source", "resume", "still").returncode == 0
-    assert source(follower, "still")["Health"]["Status"] == "pending"
+    assert cli(follower, "source", "rename", "still", "calm").returncode == 0
+    renamed = source(follower, "calm")["Pause"]
+    assert (renamed["By"], renamed["Reason"]) == (who, "the database moves")
+    assert found["Pause"]["Until"] - 10**10 < renamed["Until"] < found["Pause"]["Until"] + 10**10
+    assert cli(follower, "source", "resume", "calm").returncode == 0
+    assert source(follower, "calm")["Health"]["Status"] == "pending"
+    follower.put("/v1/gitops/source/calm/settings", {"Paused": True, "Pause": {"By": "forged"}})
+    assert source(follower, "calm")["Pause"]["By"] == ""
+
+
+def test_list_of_sources_is_filtered_and_waits_for_a_change(cluster: ServerCluster) -> None:
+    leader = cluster.leader()
+    leader.put("/v1/gitops/source/listed", {"Name": "listed"})
+    answer = leader.http.get("/v1/gitops/sources", params={"filter": 'Name == "listed"'})
+    [only] = answer.json()
+    assert (only["Name"], only["Health"]["Status"]) == ("listed", "pending")
+    index = int(answer.headers["X-Nomad-Index"])
+    unchanged = leader.http.get("/v1/gitops/sources", params={"index": index, "wait": "10ms"})
+    assert int(unchanged.headers["X-Nomad-Index"]) == index
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(leader.get, "/v1/gitops/sources", index=index, wait="30s")
+        leader.put("/v1/gitops/source/listed/pause", {"Reason": "lunch"})
+        found = {each["Name"]: each["Health"]["Status"] for each in waiting.result(40)}
+    assert found["listed"] == "paused"
 
 
 def test_removed_source_leaves_no_series(cluster: ServerCluster) -> None:

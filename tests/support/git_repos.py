@@ -39,11 +39,13 @@ class WorkTree:
 
     def git(self, *args: str) -> str:
         done = subprocess.run(
-            ["git", *args], cwd=self.path, env=self._env(), capture_output=True, check=True
+            ["git", *args], cwd=self.path, env=self.environment, capture_output=True, check=True
         )
         return done.stdout.decode().strip()
 
-    def _env(self) -> dict[str, str]:
+    @property
+    def environment(self) -> dict[str, str]:
+        """What git runs with, whoever starts it."""
         return {**_ENVIRONMENT, "HOME": str(self.path)}
 
     async def run(self, *args: str) -> GitAnswer:
@@ -52,7 +54,7 @@ class WorkTree:
             "git",
             *args,
             cwd=self.path,
-            env=self._env(),
+            env=self.environment,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,

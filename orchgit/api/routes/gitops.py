@@ -48,7 +48,7 @@ async def put(call: ApiCall) -> Response:
     if wanted.name not in ("", name):
         raise InvalidInputError("cannot store the source: its name does not match the path")
     wanted.name = name
-    wanted.pause = PauseRecord(at_ns=call.context.now_ns()) if wanted.paused else PauseRecord()
+    wanted.pause = _paused_now(call) if wanted.paused else PauseRecord()
     with call.context.snapshot() as snapshot:
         _check_is_new(snapshot, wanted)
     await _check_settings(call, wanted)
@@ -119,7 +119,7 @@ async def change(call: ApiCall) -> Response:
         wanted = nomad_json.convert({**settings, **named, **groups}, Source)
         pause = source.pause
         if wanted.paused != source.paused:
-            pause = PauseRecord(at_ns=call.context.now_ns())
+            pause = _paused_now(call)
         return replace(wanted, status=source.status, pause=pause)
 
     name = call.path["name"]
@@ -169,6 +169,11 @@ async def pause(call: ApiCall) -> Response:
         nomad_json.get(body, "For", 0),
     )
     return call.answer({"Index": index}, index=index)
+
+
+def _paused_now(call: ApiCall) -> PauseRecord:
+    """Returns the record of a source that is paused or resumed as one of its settings."""
+    return PauseRecord(by=changed_by(call, "").user, at_ns=call.context.now_ns())
 
 
 def _claimed_name(call: ApiCall, body: dict[str, Any]) -> str:

@@ -24,6 +24,7 @@ from orchgit.gitops.commits.source_cache import SourceCache
 from orchgit.gitops.gates.decide import GateFacts, GateVerdict, decide
 from orchgit.gitops.gates.permit import Permit, PlanChangedError
 from orchgit.gitops.gates.policy import gates_of
+from orchgit.gitops.gates.source_readiness import unready_sources
 from orchgit.model.fit import FitReport
 from orchgit.model.gates import GateKind, RolloutGates, WindowOverride
 from orchgit.model.rollout import Rollout, RolloutStatus
@@ -103,12 +104,17 @@ class Gatekeeper:
             if forecast is None or forecast.fit.not_planned:
                 forecast = await self.forecaster.forecast(plan, _FIT_BUDGET_S)
             misfit, exact = _misfit(forecast.fit), _hash_with_fit(exact, forecast.fit)
+        unready = ""
+        if gates.depends_on:
+            with self.services.context.snapshot() as snapshot:
+                unready = unready_sources(snapshot, gates.depends_on)
         facts = GateFacts(
             now_ns=self.services.context.now_ns(),
             plan_hash=exact,
             waiting=waiting,
             override=override,
             misfit=misfit,
+            unready=unready,
         )
         if not gates.windows:
             return decide(gates, facts)

@@ -29,6 +29,7 @@ from orchgit.gitops.commits.run_once import (
     run_once_records,
 )
 from orchgit.gitops.gates.policy import narrowed_prune
+from orchgit.gitops.gates.source_readiness import cycle_problems
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.rollouts.failed_versions import failed_versions
@@ -214,6 +215,7 @@ def plan_commit(
     # With a file that has no job the graph would miss jobs that are only misspelt.
     graph = NO_ORDER if discovery.problems else job_graph(discovery.jobs, discovery.policy)
     problems += graph.problems
+    problems += cycle_problems(snapshot, source, discovery.policy)
     stages = ONE_STAGE if problems else _stages(graph, actions, snapshot)
     if request.jobs or request.is_revert:
         stages = Stages(must_complete=stages.must_complete)  # what a person asks for goes at once

@@ -16,13 +16,15 @@ from orchgit.model.rollout import Rollout, RolloutStatus
 @dataclass(frozen=True, slots=True)
 class GateFacts:
     """What the gates decide on. `waiting` is the commit's rollout if it waits already; `override`
-    a person's decision to pass the windows; `misfit` what has no room, or ''."""
+    a person's decision to pass the windows; `misfit` what has no room, or ''; `unready` which
+    sources it depends on are not healthy, or ''."""
 
     now_ns: int
     plan_hash: str
     waiting: Rollout | None = None
     override: WindowOverride | None = None
     misfit: str = ""
+    unready: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ def decide(gates: Gates, facts: GateFacts) -> GateVerdict:
         override=facts.override or (known.override if known is not None else None),
         health=gates.health,
         health_deadline_ns=gates.health_deadline_ns,
+        depends_on=list(gates.depends_on),
     )
     record.decisions = list(_decisions(gates, facts, record))
     closed = {each.gate for each in record.decisions if not each.is_open}
@@ -73,6 +76,10 @@ def _decisions(gates: Gates, facts: GateFacts, record: RolloutGates) -> Iterator
         count = len(valid_approvals(record.approvals, facts.plan_hash))
         reason = approval_reason(record, facts.plan_hash)
         yield GateDecision(GateKind.APPROVAL, count >= gates.approvals, reason)
+    if gates.depends_on:
+        healthy = f"healthy: {', '.join(gates.depends_on)}"
+        reason = f"waits for sources: {facts.unready}" if facts.unready else healthy
+        yield GateDecision(GateKind.SOURCES, not facts.unready, reason)
     if gates.windows:
         opens_ns = next_opening_ns(gates.windows, facts.now_ns)
         is_open = opens_ns is not None and opens_ns <= facts.now_ns
@@ -116,6 +123,15 @@ def may_go_on(rollout: Rollout, now_ns: int) -> bool:
     else:
         window_is_closed = False
     return approvals >= record.approvals_needed and not window_is_closed
+
+
+def waits_for_sources(rollout: Rollout) -> str:
+    """Returns the reason why the rollout waits for other sources, as it is recorded, or ''."""
+    decisions = rollout.gates.decisions if rollout.gates is not None else ()
+    reasons = (
+        each.reason for each in decisions if each.gate == GateKind.SOURCES and not each.is_open
+    )
+    return next(reasons, "")
 
 
 def waits_for_room(rollout: Rollout) -> bool:

@@ -15,7 +15,7 @@ from orchgit.model.source import PrunePolicy, Source
 @dataclass(frozen=True, slots=True)
 class Gates:
     """What a commit waits for. `windows` are lists, all of which have to be open; the other fields
-    are those of `GatePolicy`."""
+    are those of `GatePolicy`, and the sources that have to be healthy first."""
 
     windows: Sequence[Sequence[Window]] = ()
     approvals: int = 0
@@ -23,23 +23,27 @@ class Gates:
     require_fit: bool = False
     health: str = HealthAction.REPORT
     health_deadline_ns: int = 0
+    depends_on: Sequence[str] = ()
 
     @property
     def hold_commits(self) -> bool:
         """Whether a commit may have to wait."""
-        return bool(self.windows or self.approvals or self.require_fit)
+        return bool(self.windows or self.approvals or self.require_fit or self.depends_on)
 
 
-def gates_of(source: Source, *policies: RepositoryPolicy) -> Gates:
-    """Returns the gates of a commit: the source's, narrowed by each of the policies. A policy adds
-    windows, approvals and gates, and takes none away."""
-    settings, rules = source.gates, [policy.gate for policy in policies]
+def gates_of(source: Source, policy: RepositoryPolicy, *before: RepositoryPolicy) -> Gates:
+    """Returns the gates of a commit whose `orchgit.hcl` says `policy`: the source's, narrowed by
+    it and by the policies `before`. A policy adds windows, approvals and gates, and takes none
+    away. Dependencies are the source's and those of the commit's own policy."""
+    policies = (policy, *before)
+    settings, rules = source.gates, [each.gate for each in policies]
     windows = [settings.windows]
-    for policy in policies:
-        found = [Window(e.action, e.cron, e.duration_ns, e.time_zone) for e in policy.windows]
+    for each in policies:
+        found = [Window(e.action, e.cron, e.duration_ns, e.time_zone) for e in each.windows]
         if found not in windows:
             windows.append(found)
     deadlines = [settings.health_deadline_ns, *(rule.deadline_ns or 0 for rule in rules)]
+    named = [each.name for each in policy.depends_on_sources]
     reverts = HealthAction.REVERT in (settings.health, *(rule.health for rule in rules))
     return Gates(
         windows=[each for each in windows if each],
@@ -48,6 +52,7 @@ def gates_of(source: Source, *policies: RepositoryPolicy) -> Gates:
         require_fit=settings.require_fit or any(rule.require_fit for rule in rules),
         health=HealthAction.REVERT if reverts else HealthAction.REPORT,
         health_deadline_ns=min((each for each in deadlines if each), default=0),
+        depends_on=list(dict.fromkeys([*source.depends_on, *named])),
     )
 
 

@@ -42,7 +42,7 @@ _TEXTS: tuple[tuple[str, str], ...] = (
         "credential",
     ),
     (
-        r"SSL_|GnuTLS|gnutls_handshake|alert",
+        r"unable to access.*(?:SSL_|GnuTLS|gnutls_handshake|alert)",
         "the TLS connection was ended by the server: does it want a client certificate "
         "(client_cert_file of a credential), or speak no TLS at this port?",
     ),
@@ -100,10 +100,15 @@ def explain(stderr: str, remote: Remote, limits: GitLimits) -> str:
     text = _template(stderr, remote)
     if not text:
         return last_words(stderr)
-    credential = remote.credential
+    credential, port = remote.credential, re.search(r":\d+$", remote.url.origin)
+    place = remote.url.host or "the repository"
+    if remote.proxy:
+        place = f"the proxy {_shown(remote.proxy)}"
+    elif port is not None or remote.url.protocol == "git":
+        place = f"{place} port {remote.url.port}"
     return text.format(
         host=remote.url.host or "the repository",
-        place=f"the proxy {_shown(remote.proxy)}" if remote.proxy else _place(remote),
+        place=place,
         path=remote.url.path or "this URL",
         proxy=_shown(remote.proxy),
         ca=remote.ca_file or "given",
@@ -163,11 +168,6 @@ def _of_status(status: int, remote: Remote) -> str:
 def is_certificate_problem(stderr: str) -> bool:
     """Returns whether git refused the server's certificate; it may not say why."""
     return _CERTIFICATE.search(stderr) is not None
-
-
-def _place(remote: Remote) -> str:
-    port = re.search(r":(\d+)$", remote.url.origin)
-    return f"{remote.url.host or 'the repository'}{f' port {port[1]}' if port else ''}"
 
 
 def _shown(proxy: str) -> str:

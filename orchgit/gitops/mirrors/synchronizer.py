@@ -128,7 +128,8 @@ class MirrorSynchronizer:
                 continue
             if known is not None:
                 known.task.cancel()
-            following = self._follow(name, _targets(name, sources))
+            rows = (*(target("sources", source) for source in sources), target("git_refs", name))
+            following = self._follow(name, rows)
             task = asyncio.create_task(following, name=f"mirror {name}")
             self._followers[name] = _Follower(tuple(sources), task)
         for name in self._followers.keys() - repositories.keys():
@@ -136,7 +137,8 @@ class MirrorSynchronizer:
             self._progress.pop(name, None)
 
     async def _follow(self, name: str, targets: tuple[str, ...]) -> None:
-        """Follows one mirror until cancelled. A change of `targets` may change what it must have.
+        """Follows one mirror until cancelled. A change of the rows `targets` may change which
+        objects the mirror must have.
 
         Objects that a server may have which does not answer are asked for every few seconds.
         Objects that no server has are logged once, and asked for ever more rarely.
@@ -306,11 +308,6 @@ class MirrorSynchronizer:
     ) -> AsyncGenerator[PackFrame, None]:
         """Yields which of the wants are missing here, then a pack with the others."""
         return self._exchange.pack(source, wants, haves)
-
-
-def _targets(name: str, sources: Sequence[str]) -> tuple[str, ...]:
-    """Returns the rows whose change may change which objects a mirror must have."""
-    return (*(target("sources", source) for source in sources), target("git_refs", name))
 
 
 def _move_refs(mirror: Mirror, wanted: Wanted, held: frozenset[str]) -> None:

@@ -267,7 +267,10 @@ class _Push:
                 continue
             if len(sources) > 1:
                 await self._say(f"Source {source.name}:")
-            each = await self._plan(source, commit_id, repository)
+            applier, cache = self._services.applier, self._services.caches.of(source.name)
+            read = await applier.read(repository, commit_id, source, cache)
+            plan = await applier.plan(read, source.name, cache)
+            each = _Planned(source, read, plan)
             problems = (*each.plan.problems, *_defined_twice(each, planned))
             if problems:
                 refused = await self._refuse(source, each.read, problems)
@@ -297,11 +300,6 @@ class _Push:
             f"the commit does not descend from the applied commit {applied[:8]}: fetch and "
             f"merge, or allow it with `orchgit source set {source.name} -allow-rewind`"
         )
-
-    async def _plan(self, source: Source, commit_id: str, repository: Repository) -> _Planned:
-        applier, cache = self._services.applier, self._services.caches.of(source.name)
-        read = await applier.read(repository, commit_id, source, cache)
-        return _Planned(source, read, await applier.plan(read, source.name, cache))
 
     async def _apply(
         self, command: RefCommand, wanted: ResolvedRef, planned: Sequence[_Planned]

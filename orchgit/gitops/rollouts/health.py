@@ -265,8 +265,12 @@ def _judge_allocations(
     Work that must complete may run as long as it likes, unless the source limits it.
     """
     assert view.job is not None
-    wanted = _wanted(view.job)
-    current = [a for a in view.allocations if a.job_version == change.job_version]
+    wanted, registered = _wanted(view.job), view.job.create_index
+    current = [
+        a
+        for a in view.allocations
+        if a.job_version == change.job_version and a.is_of_registration(registered)
+    ]
     live = [a for a in current if not a.is_server_terminal and not a.next_allocation]
     failed = [a for a in live if a.client_status in (ClientStatus.FAILED, ClientStatus.LOST)]
     good = [a for a in live if a.client_status in (ClientStatus.RUNNING, ClientStatus.COMPLETE)]

@@ -330,13 +330,16 @@ def _judged_job(
 
 
 def _view(snapshot: Snapshot, job: RolloutJob, replaced_by: str = "") -> JobView:
+    registered = snapshot.jobs.get(job.namespace, job.job_id)
+    # A job that was purged and registered again counts its versions from 0 again.
     of_version = [
         deployment
         for deployment in snapshot.deployments.of_job(job.namespace, job.job_id)
         if deployment.job_version == job.job_version
+        and (registered is None or deployment.job_create_index == registered.create_index)
     ]
     return JobView(
-        job=snapshot.jobs.get(job.namespace, job.job_id),
+        job=registered,
         evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
         deployment=max(of_version, key=lambda each: each.create_index, default=None),
         allocations=snapshot.allocations.of_job(job.namespace, job.job_id),

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from orchgit.errors import OrchgitError
-from orchgit.gitops.gates.decide import may_go_on, waits_for_room
+from orchgit.gitops.gates.decide import may_go_on, waits_for_room, waits_for_sources
+from orchgit.gitops.gates.source_readiness import unready_sources
 from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Rollout
 from orchgit.services.context import UseCaseContext
@@ -44,6 +45,11 @@ class GateLoop:
             try:
                 with self._context.snapshot() as snapshot:
                     index, waiting = snapshot.index, snapshot.rollouts.waiting()
+                    unready = {
+                        rollout.id: unready_sources(snapshot, rollout.gates.depends_on)
+                        for rollout in waiting
+                        if rollout.gates is not None and waits_for_sources(rollout)
+                    }
             except OrchgitError as error:
                 _log.warning("cannot look at waiting rollouts", error=str(error))
                 await self._context.clock.sleep(1.0)
@@ -51,7 +57,10 @@ class GateLoop:
             now_ns = self._context.now_ns()
             capacity = self._context.state.store.watch.index(_CAPACITY_TABLES)
             for rollout in waiting:
-                self._wake_if_open(rollout, now_ns, capacity != seen_capacity)
+                if rollout.id in unready:
+                    self._wake_for_sources(rollout, unready[rollout.id])
+                else:
+                    self._wake_if_open(rollout, now_ns, capacity != seen_capacity)
             seen_capacity = capacity
             self._opened &= {(each.id, each.modify_index) for each in waiting}
             await self._wait(waiting, index, now_ns)
@@ -67,6 +76,12 @@ class GateLoop:
         self._opened.add(key)
         self._wake(rollout.source)
 
+    def _wake_for_sources(self, rollout: Rollout, unready: str) -> None:
+        """Wakes the rollout's source if the sources that it waits for are healthy now, or if the
+        reason why they are not is another one than the record says."""
+        if not unready or unready not in waits_for_sources(rollout):
+            self._wake(rollout.source)
+
     async def _wait(self, waiting: Sequence[Rollout], index: int, now_ns: int) -> None:
         """Waits for a change of a rollout, for the next opening of a window, or for a change of the
         capacity if some rollout waits for that."""
@@ -74,6 +89,8 @@ class GateLoop:
         next_ns = min((each for each in openings if each > now_ns), default=None)
         tables: tuple[str, ...] = ("rollouts",)
         clock, watch = self._context.clock, self._context.state.store.watch
+        if any(waits_for_sources(each) for each in waiting):
+            tables += ("sources",)
         if any(waits_for_room(each) for each in waiting):
             await clock.sleep(_CAPACITY_PAUSE_S)
             tables += _CAPACITY_TABLES

@@ -15,13 +15,15 @@ class JobNow:
     """A job and what its row does not tell.
 
     `wanted` is how many allocations the job asks for. `failed` are those of the current version
-    that failed and were not replaced. `in_rollout`: its rollout has not ended for it. `unplaced` is
-    what its blocked evaluation waits for, or '' where that was not read.
+    that failed and were not replaced, `restarting` those of the starting ones whose tasks ended and
+    wait to be started again. `in_rollout`: its rollout has not ended for it. `unplaced` is what its
+    blocked evaluation waits for, or '' where that was not read.
     """
 
     job: SourceJob
     wanted: int = 0
     failed: int = 0
+    restarting: int = 0
     in_rollout: bool = False
     unplaced: str = ""
 
@@ -63,7 +65,7 @@ def _judge(now: JobNow) -> JobHealth:
         return _judge_uncounted(now)
     if job.running >= now.wanted:
         return JobHealth(HealthStatus.HEALTHY)
-    is_starting = job.running + job.starting >= now.wanted
+    is_starting = not now.restarting and job.running + job.starting >= now.wanted
     status = HealthStatus.PROGRESSING if is_starting else HealthStatus.DEGRADED
     return JobHealth(status, _counts(now))
 
@@ -72,7 +74,8 @@ def _judge_uncounted(now: JobNow) -> JobHealth:
     """Judges work whose number of allocations follows from the nodes, or goes down as it ends. What
     failed of a batch job is tried again while the job lives."""
     job = now.job
-    if job.queued or job.unknown or (now.failed and job.type == JobType.SYSTEM):
+    does_not_end = job.type == JobType.SYSTEM
+    if job.queued or job.unknown or (does_not_end and (now.failed or now.restarting)):
         return JobHealth(HealthStatus.DEGRADED, _counts(now))
     if job.starting or now.failed:
         return JobHealth(HealthStatus.PROGRESSING, _counts(now))
@@ -84,7 +87,8 @@ def _counts(now: JobNow) -> str:
     of_wanted = f"/{now.wanted}" if job.type == JobType.SERVICE else ""
     parts = [f"{job.running}{of_wanted} running"]
     others = (
-        (job.starting, "starting"),
+        (job.starting - now.restarting, "starting"),
+        (now.restarting, "restarting"),
         (now.failed, "failed"),
         (job.unknown, "on disconnected nodes"),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as with_fields
 
 from msgspec.structs import replace
 
@@ -15,6 +16,8 @@ from orchgit.gitops.sources.health import (
     judge_source,
 )
 from orchgit.gitops.sources.job_health import JobNow
+from orchgit.model.allocation import ClientStatus
+from orchgit.model.deployment import ACTIVE_DEPLOYMENT_STATUSES
 from orchgit.model.drift import JobDrift
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import JobType
@@ -153,8 +156,12 @@ def _jobs_now(
     active: Sequence[Rollout],
     cached: Sequence[JobNow],
 ) -> list[JobNow]:
-    known = {(now.job.key, now.job.job_modify_index): now.wanted for now in cached}
-    changed = [job.key for job in jobs if (job.key, job.job_modify_index) not in known]
+    known = {now.job.key: now for now in cached}
+    changed = [
+        job.key
+        for job in jobs
+        if job.key not in known or known[job.key].job.job_modify_index != job.job_modify_index
+    ]
     registered = snapshot.jobs.get_many(changed) if changed else {}
     in_rollout = {
         (job.namespace, job.job_id)
@@ -166,32 +173,41 @@ def _jobs_now(
     unplaced = _unplaced(snapshot, jobs)
     found = []
     for job in jobs:
-        wanted = known.get((job.key, job.job_modify_index))
-        if wanted is None:
-            wanted = sum(group.count for group in registered[job.key].task_groups)
-        found.append(
-            JobNow(
-                job=job,
-                wanted=wanted,
-                failed=_failed(snapshot, job, wanted),
-                in_rollout=job.key in in_rollout,
-                unplaced=unplaced.get(job.key, ""),
-            )
-        )
+        now, is_in_rollout = known.get(job.key), job.key in in_rollout
+        if now is None or now.job != job or now.in_rollout != is_in_rollout:
+            if job.key in registered:
+                wanted = sum(group.count for group in registered[job.key].task_groups)
+            else:
+                wanted = known[job.key].wanted
+            now = _looked_at(snapshot, JobNow(job, wanted, in_rollout=is_in_rollout))
+        found.append(with_fields(now, unplaced=unplaced.get(job.key, "")))
     return found
 
 
-def _failed(snapshot: Snapshot, job: SourceJob, wanted: int) -> int:
-    """Returns how many allocations of the job's current version failed and were not replaced. They
-    are looked at only where the job may lack them."""
-    if not job.failed or (job.type == JobType.SERVICE and job.running >= wanted):
-        return 0
-    return sum(
-        each.client_status == "failed"
-        and each.job_version == job.version
-        and not each.is_server_terminal
-        and not each.next_allocation
+def _looked_at(snapshot: Snapshot, now: JobNow) -> JobNow:
+    """Returns the job with what its allocations tell. They are read only where the job may lack
+    some, which changes its row, and nothing else judges that."""
+    job = now.job
+    lacks_some = job.type != JobType.SERVICE or job.running < now.wanted
+    is_judged = now.in_rollout or job.deployment_status in ACTIVE_DEPLOYMENT_STATUSES
+    if is_judged or not lacks_some or not (job.failed or job.starting):
+        return now
+    current = [
+        each
         for each in snapshot.allocations.of_job(job.namespace, job.job_id)
+        if each.job_version == job.version and not each.is_server_terminal
+    ]
+    return with_fields(
+        now,
+        failed=sum(
+            each.client_status == ClientStatus.FAILED and not each.next_allocation
+            for each in current
+        ),
+        restarting=sum(
+            each.client_status == ClientStatus.PENDING
+            and any(task.restarts for task in (each.task_states or {}).values())
+            for each in current
+        ),
     )
 
 

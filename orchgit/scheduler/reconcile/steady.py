@@ -1,9 +1,10 @@
-"""When a job can be reconciled without looking at each of its steady allocations."""
+"""Which allocations a job is reconciled with: not each steady one, and none of a purged job."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from orchgit.model.allocation import Allocation
 from orchgit.model.job import Job
@@ -18,9 +19,20 @@ def read_allocations(view: ClusterView, key: tuple[str, str], job: Job | None) -
     Canaries and the health of a deployment decide only about what is of another version."""
     if job is not None and not job.stop and not any(group.volumes for group in job.task_groups):
         allocations = view.job_allocations(job)
+        allocations = replace(allocations, others=of_registration(allocations.others, job))
         if not allocations.steady or _leaves_steady_alone(allocations, job):
             return allocations
-    return JobAllocations(list(view.allocations_by_job(*key)))
+    return JobAllocations(of_registration(view.allocations_by_job(*key), job))
+
+
+def of_registration(allocations: Sequence[Allocation], job: Job | None) -> list[Allocation]:
+    """Leaves out what ended before the job was registered. It is of a job of the same id that was
+    purged, whose versions counted from 0 too, so that it would be taken for work of this job."""
+    return [
+        each
+        for each in allocations
+        if job is None or not each.is_client_terminal or each.is_of_registration(job.create_index)
+    ]
 
 
 def _leaves_steady_alone(allocations: JobAllocations, job: Job) -> bool:

@@ -208,6 +208,17 @@ def test_many_reasons_of_one_status_are_counted() -> None:
         (JobNow(job(running=0), 0), "healthy", ""),
         (JobNow(job(running=1, starting=1), 2), "progressing", "1/2 running, 1 starting"),
         (JobNow(job(running=1), 2), "degraded", "1/2 running"),
+        (JobNow(job(starting=2), 2, restarting=2), "degraded", "0/2 running, 2 restarting"),
+        (
+            JobNow(job(starting=2), 2, restarting=1, in_rollout=True),
+            "progressing",
+            "0/2 running, 1 starting, 1 restarting",
+        ),
+        (
+            JobNow(job(type="system", running=1, starting=1), 1, restarting=1),
+            "degraded",
+            "1 running, 1 restarting",
+        ),
         (JobNow(job(running=1, queued=1), 2), "degraded", "1/2 running, 1 not placed"),
         (
             JobNow(job(queued=2), 2, unplaced="2 not placed (cpu exhausted on 1 node)"),

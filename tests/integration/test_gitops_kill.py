@@ -1,0 +1,41 @@
+"""kill -9 of the leader while it applies commits in stages: each is whole, the last is reached."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def killed(directory: Path, trials: int, seed: int) -> dict[str, int]:
+    """In a process of its own, which forks."""
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "tests.support.gitops_kill_trials", str(directory)),
+            *("--trials", str(trials), "--seed", str(seed)),
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.timeout(120)
+def test_no_commit_is_half_applied_or_lost_when_the_leader_is_killed(tmp_path: Path) -> None:
+    assert killed(tmp_path, 4, seed=1)["last_push_reached"]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_fifty_kills_hit_pushes_and_stages(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    if "long" not in request.config.option.markexpr:
+        pytest.skip("long: run with -m long")
+    found = killed(tmp_path, 50, seed=20_260_101)
+    assert found["last_push_reached"]
+    assert found["kills_between_stages"] > 5
+    assert found["applied_though_not_acknowledged"] > 5
