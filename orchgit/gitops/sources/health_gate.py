@@ -67,8 +67,10 @@ class HealthGate:
             self._done &= {source.status.applied_rollout for source in sources}
             for source in sources:
                 rollout_id = source.status.applied_rollout
-                rollout = snapshot.rollouts.get(rollout_id) if rollout_id else None
-                if rollout is None or rollout_id in self._done:
+                if not rollout_id or rollout_id in self._done:
+                    continue
+                rollout = snapshot.rollouts.get(rollout_id)
+                if rollout is None:
                     continue
                 decision = decide_revert(source, rollout)
                 if decision.step is RevertStep.DONE:
