@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.e2e.conftest import Repository
+from tests.support.dev_server import git
 from tests.support.job_texts import sleeper
 
 
@@ -12,8 +13,8 @@ def version_of(repository: Repository) -> int:
     return int(repository.server.get(f"/v1/job/{repository.name}")["Version"])
 
 
-def held(repository: Repository) -> list[dict[str, Any]]:
-    return list(repository.server.get(f"/v1/gitops/source/{repository.name}/held"))
+def held(repository: Repository, **query: str) -> list[dict[str, Any]]:
+    return list(repository.server.get(f"/v1/gitops/source/{repository.name}/held", **query))
 
 
 def outputs(repository: Repository, count: int = 1) -> list[str]:
@@ -90,7 +91,8 @@ def test_failed_version_that_is_registered_is_tried_again_as_a_new_version(
     repository.write("r.nomad.hcl", text)
     repository.commit("Needs a gate")
     assert "Failed after" in repository.push()
-    assert len(held(repository)) == 1
+    assert held(repository) == [], "it is registered, and may become healthy yet"
+    assert len(held(repository, all="true")) == 1
     repository.write("README", "unrelated")
     repository.commit("Unrelated")
     assert "= 1 unchanged" in repository.push()
@@ -98,4 +100,36 @@ def test_failed_version_that_is_registered_is_tried_again_as_a_new_version(
     done = repository.server.cli("source", "retry", repository.name, "-job", repository.name)
     assert done.code == 0, done.text
     assert version_of(repository) == 1
-    assert held(repository) == []
+    assert held(repository, all="true") == []
+
+
+def test_rollback_shows_its_plan_and_gives_the_branch_a_commit_by_the_person(
+    repository: Repository,
+) -> None:
+    name, server = repository.name, repository.server
+    repository.write("r.nomad.hcl", sleeper(name))
+    first = repository.commit("One")
+    repository.push()
+    for number in (2, 3):
+        repository.write("r.nomad.hcl", sleeper(name, version=str(number)))
+        repository.commit(f"Number {number}")
+        repository.push()
+    refused = server.cli("source", "rollback", name, first[:8], "-yes", "-patch", "x")
+    assert refused.code == 1
+    assert "the source is built in" in refused.text
+    done = server.cli(
+        *("source", "rollback", name, first[:8], "-yes", "-reason", "Three breaks the login")
+    )
+    assert done.code == 0, done.text
+    assert "Number 3" in done.text
+    assert "Number 2" in done.text
+    assert outputs(repository) == ["1"]
+    shown = server.cli("rollout", "list", "-source", name, "-n", "1", "-json")
+    assert "Three breaks the login" in shown.text
+    git(repository.path, "pull", "--ff-only", "origin", "main")
+    log = git(repository.path, "log", "-1", "--format=%B").out
+    assert "Three breaks the login" in log
+    repository.write("README", "unrelated")
+    repository.commit("Unrelated")
+    assert "= 1 unchanged" in repository.push()
+    assert outputs(repository) == ["1"]

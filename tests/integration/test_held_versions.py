@@ -17,10 +17,19 @@ from orchgit.model.evaluation import EvalStatus
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.plan import PlanResult, VolumeClaimRequest
 from orchgit.model.rollout import Rollout
-from orchgit.replication.commands import ApplyPlan, JobUpsert, RegisterJob, UpsertEvaluations
+from orchgit.model.server import ServerRecord
+from orchgit.replication.commands import (
+    ApplyPlan,
+    JobUpsert,
+    PutServer,
+    RegisterJob,
+    UpsertEvaluations,
+)
+from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.sources import remove_source
 from tests.support.factories import make_deployment
 from tests.support.git_repos import WorkTree, batch_job
+from tests.support.gitops_cluster import gitops_cluster
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
 Body = Callable[[GitopsRig, WorkTree], Awaitable[None]]
@@ -385,3 +394,40 @@ def test_held_version_survives_a_restart_and_the_source_that_held_it(tmp_path: P
 
     asyncio.run(first())
     asyncio.run(second())
+
+
+def test_new_leader_holds_what_failed_before_its_time(tmp_path: Path) -> None:
+    """The former leader was lost between the failure and the entry that holds the version."""
+
+    async def run() -> None:
+        work = WorkTree(tmp_path / "work")
+        async with gitops_cluster(tmp_path / "servers") as cluster:
+            leader = await cluster.leader()
+            rig = leader.rig
+            for member in cluster.members:
+                record = ServerRecord(address=member.raft, command_version=COMMAND_VERSION)
+                await rig.state.propose(PutServer(now_ns=1, server=record))
+            await rig.add_source()
+            work.commit({"web.hcl": service("web")})
+            assert (await work.push(rig.url("demo"), "detach")).returncode == 0
+            await rig.until(lambda: rig.rollouts()[0].is_terminal)
+            await rig.gitops.stop()
+            bad = work.commit({"web.hcl": service("web", "two")})
+            assert (await work.push(rig.url("demo"), "detach")).returncode == 0
+            job = rig.job("web")
+            assert job is not None
+            failed = make_deployment(job, status="failed", status_description="rolling back")
+            await plan(rig, "web", deployment=failed)
+            await by_hand(rig, "web", 0)
+            assert held(rig) == {}
+            await leader.stop()
+            successor = (await cluster.leader()).rig
+            await successor.until(lambda: "web" in held(successor))
+            assert held(successor)["web"].commit_id == bad
+            assert successor.rollouts()[0].status == "failed"
+            work.commit({"README": "unrelated"})
+            answer = await work.push(successor.url("demo"), "detach")
+            assert f"! web: held since {bad[:8]}" in answer.output
+            assert text_of(successor, "web") == "one"
+
+    asyncio.run(run())

@@ -23,6 +23,7 @@ from orchgit.errors import ConflictError, InvalidInputError, NotFoundError
 from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import PauseRecord, Source, SourceKind
 from orchgit.services.gitops.blame import BlameQuestion, find_blame
+from orchgit.services.gitops.held import kept_from_cluster
 from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.rollouts import delete_rollouts
 from orchgit.services.gitops.sources import (
@@ -221,16 +222,16 @@ async def drift_patch(call: ApiCall) -> Response:
 
 async def held(call: ApiCall) -> Response:
     """Lists the versions of jobs that the source keeps from the cluster; with `all` also those that
-    it would keep if git had them again."""
+    failed and stayed registered, and those that it would keep if git had them again."""
     name, every = call.path["name"], call.flag("all")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         if snapshot.sources.get(name) is None:
             raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
-        found = snapshot.held_versions
-        return (found.known_of_source(name) if every else found.of_source(name)), {}
+        known = snapshot.held_versions.known_of_source(name) if every else None
+        return (kept_from_cluster(snapshot, name) if known is None else known), {}
 
-    return await answer_list(call, ("held_versions", "sources"), read)
+    return await answer_list(call, ("held_versions", "jobs", "sources"), read)
 
 
 async def retry(call: ApiCall) -> Response:

@@ -26,13 +26,14 @@ from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.quorum import Say
 from orchgit.gitops.mirrors.rules import followed_ref, full_ref, shown_refs
 from orchgit.gitops.remote.push_options import PushOptions, read_push_options
-from orchgit.gitops.remote.push_text import gate_lines, plan_lines, problem_lines
+from orchgit.gitops.remote.push_text import gate_lines, plan_lines
 from orchgit.gitops.remote.receive_protocol import (
     PushRequest,
     RefCommand,
     check_command,
     check_room,
 )
+from orchgit.gitops.rollouts.rollout_text import problem_lines
 from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source

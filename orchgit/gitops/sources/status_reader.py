@@ -24,6 +24,7 @@ from orchgit.model.job import JobType
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceKind
 from orchgit.model.source_health import SourceCheck, SourceHealth
+from orchgit.services.gitops.held import kept_from_cluster
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.tables.source_jobs import SourceJob
 
@@ -109,7 +110,7 @@ class SourceStatusReader:
             tables_index=tables_index,
             active=active,
             jobs=_jobs_now(snapshot, jobs, active, cached.jobs if cached else ()),
-            held=snapshot.held_versions.of_source(source),
+            held=kept_from_cluster(snapshot, source),
             drifted=snapshot.drifted_jobs.all(source),
             modify_index=max(
                 snapshot.rollouts.newest_change_of(source),

@@ -6,16 +6,19 @@ import msgspec
 import pytest
 
 from orchgit.errors import ConflictError, NotFoundError
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import JobOrigin
 from orchgit.model.rollout import Commit, Rollout, RolloutJob
 from orchgit.model.source import AppliedJob, Source, SourceStatus
 from orchgit.replication.commands import (
     ApplyCommit,
     ApplyRollout,
+    ApplyStage,
     DeleteRollouts,
     DeleteSource,
     JobDeletion,
     JobUpsert,
+    RecordProgress,
     RecordRollout,
     RemoveSource,
     SetJobOwner,
@@ -201,3 +204,93 @@ def test_owner_of_a_job_is_refused_if_it_changed_since_it_was_read(cluster: Clus
     cluster.do(free)
     with pytest.raises(ConflictError, match="it was changed meanwhile"):
         cluster.do(free)
+
+
+def held(job_id: str, rollout_id: str, commit: str = "c1") -> HeldVersion:
+    return HeldVersion(
+        job_id=job_id, source="demo", spec_id="s", commit_id=commit, rollout_id=rollout_id
+    )
+
+
+def held_by(cluster: Cluster, source: str = "demo") -> dict[str, str]:
+    with cluster.see() as snapshot:
+        rows = snapshot.held_versions.known_of_source(source)
+    return {each.job_id: each.rollout_id for each in rows}
+
+
+def test_failed_version_is_held_unless_a_later_rollout_changed_the_job(cluster: Cluster) -> None:
+    first = rollout("c1", "a", "b")
+    first.applied_time_ns = 1
+    cluster.do(ApplyStage(rollout=first))
+    later = rollout("c2", "b", id_="r2")
+    later.applied_time_ns = 2
+    cluster.do(ApplyStage(rollout=later, expected_commit="c1"))
+    cluster.do(RecordProgress(rollout=first, hold=[held("a", "r1"), held("b", "r1")]))
+    assert held_by(cluster) == {"a": "r1"}
+    cluster.do(
+        ApplyStage(
+            rollout=rollout("c3", id_="r3"),
+            expected_commit="c2",
+            hold=[held("b", "r2")],
+            unhold=[("default", "a")],
+        )
+    )
+    assert held_by(cluster) == {"b": "r2"}
+
+
+def test_reverted_rollout_stays_reverted_and_holds_nothing_more(cluster: Cluster) -> None:
+    first = rollout("c1", "a")
+    cluster.do(ApplyStage(rollout=first))
+    reverted = msgspec.structs.replace(first, status="reverted")
+    cluster.do(RecordProgress(rollout=reverted))
+    late = msgspec.structs.replace(first, status="failed")
+    cluster.do(RecordProgress(rollout=late, hold=[held("a", "r1")]))
+    with cluster.see() as snapshot:
+        stored = snapshot.rollouts.get("r1")
+    assert stored is not None
+    assert stored.status == "reverted"
+    assert held_by(cluster) == {}
+
+
+def test_removed_source_leaves_its_held_versions_unless_its_jobs_are_stopped(
+    cluster: Cluster,
+) -> None:
+    cluster.do(ApplyStage(rollout=rollout("c1", "a"), hold=[held("a", "r1")]))
+    cluster.do(RemoveSource(name="demo"))
+    assert (held_by(cluster), held_by(cluster, "")) == ({}, {"a": "r1"})
+    cluster.do(UpsertSource(source=Source(name="other")))
+    with cluster.see() as snapshot:
+        (left,) = snapshot.held_versions.known_of_source("")
+    cluster.do(
+        ApplyStage(
+            rollout=Rollout(id="r2", source="other", commit=Commit(id="c1")),
+            hold=[msgspec.structs.replace(left, source="other")],
+        )
+    )
+    cluster.do(RemoveSource(name="other", stop=True))
+    assert (held_by(cluster, "other"), held_by(cluster, "")) == ({}, {})
+
+
+def test_renewed_job_gets_a_version_though_its_spec_is_the_same(cluster: Cluster) -> None:
+    job = make_job(id="a", origin=ORIGIN)
+    cluster.register(job)
+    again = make_job(id="a", origin=ORIGIN)
+    again.task_groups = job.task_groups
+    upserts = [JobUpsert(job=again)]
+    cluster.do(ApplyStage(rollout=rollout("c1", "a"), upserts=upserts))
+    with cluster.see() as snapshot:
+        known = snapshot.jobs.get("default", "a")
+        assert known is not None
+        assert known.version == 0
+    cluster.do(
+        ApplyStage(
+            rollout=rollout("c2", "a", id_="r2"),
+            expected_commit="c1",
+            upserts=upserts,
+            renew=[("default", "a")],
+        )
+    )
+    with cluster.see() as snapshot:
+        known = snapshot.jobs.get("default", "a")
+        assert known is not None
+        assert known.version == 1
