@@ -38,6 +38,7 @@ def show_source(data: dict[str, Any]) -> None:
     """Prints one source: its settings, its health with every reason, and how its checks go."""
     seen, health, check = data["Status"], data["Health"], data["Check"]
     jobs = health["Jobs"]
+    no_commit = "<none yet>" if check["Known"] and not check["Error"] else "<not known>"
     counts = [f"{jobs[name]} {name.lower()}" for name in _COUNTED if jobs[name]]
     deadline = "from the jobs' progress deadlines"
     if data["RolloutDeadline"]:
@@ -66,7 +67,7 @@ def show_source(data: dict[str, Any]) -> None:
             ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
             ("Applied commit", seen["AppliedCommit"] or "<none yet>"),
             ("Applied rollout", short(seen["AppliedRollout"])),
-            ("Remote commit", health["RemoteCommit"] or "<not known>"),
+            ("Remote commit", health["RemoteCommit"] or no_commit),
             ("Why it differs", plain(health["Difference"])),
             ("Last check", ago(check["LastCheck"])),
             ("Last success", ago(check["LastSuccess"])),
