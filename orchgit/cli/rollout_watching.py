@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
-from orchgit.gitops.remote.push_text import RolloutText, end_line, problem_lines
+from orchgit.gitops.rollouts.rollout_text import RolloutText, end_line, problem_lines
 from orchgit.gitops.rollouts.service_addresses import ServiceAddress, service_lines
 from orchgit.gitops.rollouts.task_failures import TaskFailure, failure_lines
 from orchgit.model.rollout import Rollout, RolloutStatus

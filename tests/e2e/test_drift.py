@@ -16,7 +16,7 @@ from tests.support.job_texts import sleeper
 def pushed(repository: Repository, **job: Any) -> None:
     repository.write("jobs/app.nomad.hcl", sleeper(repository.name, **job))
     repository.commit("First")
-    repository.push()
+    assert "Healthy after" in repository.push()
 
 
 def drift_of(repository: Repository, count: int = 1) -> list[dict[str, Any]]:
@@ -130,4 +130,4 @@ def test_version_that_failed_and_was_reverted_automatically_is_held_and_has_not_
     server.wait_for(f"/v1/gitops/source/{name}/held", lambda answer: len(answer) == 1)
     drift_of(repository, count=0)
     versions = server.get(f"/v1/job/{name}/versions")["Versions"]
-    assert len(versions) == 3
+    assert [each["Version"] for each in versions] == [2, 1, 0], versions

@@ -54,6 +54,8 @@ def modify_indexes(server: ApiUser, *names: str) -> list[int]:
 
 def test_stages_are_applied_one_after_the_other_in_one_rollout(repository: Repository) -> None:
     names = write_stack(repository)
+    shown = repository.server.cli("diff", cwd=repository.path).text
+    assert f"stage 2, after {names.db} (healthy)" in shown
     commit = repository.commit("All")
     seen = repository.push()
     assert f"+ {names.migrate}: place 1 (stage 2, after {names.db} (healthy))" in seen
@@ -61,6 +63,8 @@ def test_stages_are_applied_one_after_the_other_in_one_rollout(repository: Repos
     assert "Healthy after" in seen
     order = modify_indexes(repository.server, names.db, names.migrate, names.web)
     assert order == sorted(set(order))
+    table = repository.server.cli("rollout", "status", commit).text
+    assert "Stage" in table
     rollout = rollout_of(repository.server, commit)
     assert [job["Stage"] for job in jobs_of(rollout).values()] == [0, 1, 2]
     assert {job["Status"] for job in rollout["Jobs"]} == {"healthy"}

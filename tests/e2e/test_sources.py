@@ -222,6 +222,44 @@ def test_existing_source_is_changed_by_set_and_refused_by_add(
     assert (source["Variables"], source["Prune"]["Enabled"]) == ({"b": "2"}, True)
 
 
+def test_sources_share_a_repository_and_settings_are_changed_one_by_one(
+    server: DevServer, upstream: Path
+) -> None:
+    for name in ("shop", "bank"):
+        added = server.cli("source", "add", name, "-repository", "mono", "-path", f"{name}/**")
+        assert (added.code, "/git/mono.git" in added.out) == (0, True), added.text
+        (upstream / name).mkdir()
+        (upstream / name / "job.nomad.hcl").write_text(sleeper(f"of-{name}", count=0))
+    (upstream / "job.nomad.hcl").unlink()
+    git(upstream, "add", "-A")
+    git(upstream, "commit", "-m", "Two products")
+    pushed = git(upstream, "push", f"{server.address}/git/mono.git", "HEAD:main")
+    assert (pushed.code, "+ of-shop" in pushed.text, "+ of-bank" in pushed.text) == (0, True, True)
+    git(upstream, "remote", "add", "cluster", f"{server.address}/git/mono.git")
+    asked = server.cli("diff", "-C", str(upstream))
+    assert "bank, shop follow repository 'mono'" in asked.text
+    assert server.cli("diff", "-C", str(upstream), "-source", "shop").code == 0
+    ranged = ("-ref", "semver:>=1 <2", "-tag-prefix", "shop/v", "-exclude", "**/old/**")
+    assert server.cli("source", "set", "shop", *ranged).code == 0
+    assert server.cli("source", "set", "shop", "-prereleases").code == 0
+    source = server.get("/v1/gitops/source/shop")
+    assert source["Tags"] == {"Prefix": "shop/v", "Prereleases": True}
+    assert (source["Ref"], source["Exclude"]) == ("semver:>=1 <2", ["**/old/**"])
+    shown = server.cli("source", "status", "shop").out
+    for text in ("semver:>=1 <2", "begin with shop/v, pre-releases too", "**/old/**", "mono"):
+        assert text in shown
+    for arguments, why in (
+        (("set", "shop", "-repository", "other"), "cannot change the repository"),
+        (("set", "shop", "-ref", "semver:newest"), "cannot use version range"),
+        (("set", "shop", "-target-region", "mars"), "it is for region 'mars'"),
+        (("set", "shop", "-exclude", "../x"), "cannot use path glob"),
+        (("add", "mono", f"file://{upstream}"), "only built-in sources share one"),
+        (("add", "tls", "https://git.example/x", "-ca-file", str(upstream / "no")), "cannot read"),
+    ):
+        refused = server.cli("source", *arguments)
+        assert (refused.code, why in refused.err) == (1, True), refused.text
+
+
 def test_change_of_a_sources_kind_over_the_api_is_refused(
     server: DevServer, upstream: Path, request: pytest.FixtureRequest
 ) -> None:

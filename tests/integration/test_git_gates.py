@@ -11,15 +11,19 @@ import pytest
 from msgspec.structs import replace
 
 from orchgit.errors import ConflictError, RefusedError
-from orchgit.model.base import ns_of_datetime
+from orchgit.gitops.commits.forecast import Forecast
+from orchgit.gitops.commits.plan import CommitPlan
+from orchgit.model.base import NS_PER_S, ns_of_datetime
+from orchgit.model.fit import GroupFit, JobFit, RuledOut, fit_report
 from orchgit.model.gates import GatePolicy
 from orchgit.model.job import Job
 from orchgit.model.rollout import Rollout
 from orchgit.model.server import ServerRecord
 from orchgit.model.window_text import parse_window
-from orchgit.replication.commands import JobUpsert, PutServer, RegisterJob
+from orchgit.replication.commands import JobUpsert, PutServer, RegisterJob, RegisterNode
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.sources import remove_source
+from tests.support.factories import make_node
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_cluster import gitops_cluster
 from tests.support.gitops_rig import GitopsRig, gitops_rig
@@ -271,8 +275,8 @@ def test_commit_that_waits_is_applied_while_the_host_of_its_repository_is_away(
             clock.jump(6 * 3600)
             await rig.until(lambda: rollout(rig, commit).status == "healthy")
             assert rollout(rig, commit).trigger == "poll"
-            clock.jump(60)
-            await rig.until(lambda: "cannot read" in rig.source().status.last_error)
+            result = await rig.gitops.sync("demo")
+            assert (result.result, "cannot read" in result.text) == ("error", True)
 
     asyncio.run(run())
 
@@ -295,5 +299,68 @@ def test_commit_that_waits_is_applied_by_another_leader(tmp_path: Path) -> None:
             await successor.rig.gitops.approve(waiting.id, waiting.plan_hash, "bob")
             await successor.until(lambda: rollout(successor.rig, commit).status == "healthy")
             assert rollout(successor.rig, commit).id == waiting.id
+
+    asyncio.run(run())
+
+
+def test_commit_that_loosens_its_repositorys_gates_is_under_them(tmp_path: Path) -> None:
+    policy = "gate {\n  approvals = 1\n}\nprune {\n  max_share_percent = 10\n}\n"
+
+    async def body(rig: GitopsRig, work: WorkTree, clock: JumpingClock) -> None:
+        jobs = {f"{name}.hcl": batch_job(name) for name in "abc"}
+        work.commit(jobs | {"orchgit.hcl": policy})
+        await work.push(rig.url("demo"), "detach")
+        first = rig.rollouts()[0]
+        await rig.gitops.approve(first.id, first.plan_hash, "bob")
+        await rig.until(lambda: rig.rollouts()[0].was_applied)
+        loose = {"orchgit.hcl": "", "a.hcl": batch_job("a", text="new")}
+        commit = work.commit(loose)
+        await work.push(rig.url("demo"), "detach")
+        waiting = rollout(rig, commit)
+        assert waiting.status == "awaiting_approval"
+        work.commit({"b.hcl": None, "c.hcl": None})
+        answer = await work.push(rig.url("demo"))
+        assert "the limit is 10 %" in answer.output
+        work.git("reset", "-q", "--hard", commit)
+        await rig.gitops.approve(waiting.id, waiting.plan_hash, "bob")
+        await rig.until(lambda: rollout(rig, commit).was_applied)
+        free = work.commit({"a.hcl": batch_job("a", text="newer")})
+        await work.push(rig.url("demo"), "detach")
+        assert rollout(rig, free).was_applied
+
+    with_gates(tmp_path, GatePolicy(), body)
+
+
+class OneNode:
+    """A forecaster that finds room once there is any."""
+
+    def __init__(self) -> None:
+        self.has_room = False
+
+    async def forecast(self, plan: CommitPlan, budget_s: float | None = None) -> Forecast:
+        blocked = GroupFit("main", blocked=1, ruled_out=[RuledOut("memory exhausted", 1)])
+        return (
+            Forecast() if self.has_room else Forecast(fit_report(1, [JobFit("", "a", [blocked])]))
+        )
+
+
+def test_commit_that_does_not_fit_waits_until_the_capacity_changes(tmp_path: Path) -> None:
+    async def run() -> None:
+        forecaster = OneNode()
+        async with gitops_rig(tmp_path / "data", forecaster=forecaster) as rig:
+            work = WorkTree(tmp_path / "work")
+            commit = work.commit({"a.hcl": batch_job("a")})
+            gates = GatePolicy(require_fit=True)
+            url = f"file://{work.path}"
+            hour_ns = 3600 * NS_PER_S
+            await rig.add_source(kind="remote", url=url, gates=gates, poll_interval_ns=hour_ns)
+            await rig.until(lambda: bool(rig.rollouts()))
+            assert (rollout(rig, commit).status, rollout(rig, commit).status_description) == (
+                "pending",
+                "does not fit: a: group main: 1 of 1 blocked: memory exhausted on 1 node",
+            )
+            forecaster.has_room = True
+            await rig.state.propose(RegisterNode(now_ns=1, node=make_node()))
+            await rig.until(lambda: rollout(rig, commit).was_applied)
 
     asyncio.run(run())

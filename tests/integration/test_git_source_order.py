@@ -96,6 +96,18 @@ def test_dependency_of_the_file_holds_a_commit_up_and_a_cycle_refuses_it(tmp_pat
     run(tmp_path, test)
 
 
+def test_commit_that_drops_a_dependency_does_not_wait_for_it(tmp_path: Path) -> None:
+    async def test(sources: Sources) -> None:
+        await create_source(sources.rig.context, Source(name="web"))
+        policy = 'source "web" {\n  depends_on_sources = ["base"]\n}\n'
+        await sources.push("web", {"w.nomad": batch_job("w"), "orchgit.hcl": policy})
+        assert sources.newest("web").status == "pending"
+        await sources.push("web", {"orchgit.hcl": "# none\n"})
+        await sources.rig.until(lambda: sources.rig.job("w") is not None)
+
+    run(tmp_path, test)
+
+
 def test_commit_that_changes_no_job_waits_for_nothing(tmp_path: Path) -> None:
     async def test(sources: Sources) -> None:
         await create_source(sources.rig.context, Source(name="web", depends_on=["base"]))

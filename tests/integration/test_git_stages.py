@@ -303,6 +303,18 @@ def test_job_that_waits_or_was_skipped_is_no_drift(tmp_path: Path) -> None:
     run(tmp_path, test)
 
 
+def test_commit_of_too_many_stages_is_refused_with_the_limit(tmp_path: Path) -> None:
+    async def test(demo: Staged) -> None:
+        files = {f"j{n}.nomad": batch_job(f"j{n}") for n in range(101)}
+        rules = [f'job "j{n + 1}" {{ depends_on = ["j{n}"] }}' for n in range(100)]
+        demo.work.commit({**files, "orchgit.hcl": "\n".join(rules)})
+        answer = await demo.work.push(demo.rig.url("demo"))
+        assert answer.returncode != 0
+        assert "cannot apply this commit in 101 stages: the limit is 100" in answer.output
+
+    run(tmp_path, test)
+
+
 def test_batch_job_that_waits_is_not_recorded_as_run(tmp_path: Path) -> None:
     async def test(demo: Staged) -> None:
         await demo.push(CHAIN)

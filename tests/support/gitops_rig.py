@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 
 from orchgit.clock import Clock, SystemClock
 from orchgit.errors import OrchgitError
-from orchgit.gitops.commits.forecast import Forecast
+from orchgit.gitops.commits.forecast import Forecast, Forecaster
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.gitops import Gitops, GitopsPorts
@@ -117,6 +117,7 @@ async def gitops_rig(
     start: bool = True,
     parser: CountingParser | None = None,
     clock: Clock | None = None,
+    forecaster: Forecaster | None = None,
 ) -> AsyncIterator[GitopsRig]:
     config = config or GitopsConfig()
     if not config.local_paths:
@@ -125,7 +126,9 @@ async def gitops_rig(
     async with running_state(directory) as state:
         context = UseCaseContext(state, clock or SystemClock(), RandomIds())
         parser = parser or CountingParser(ParsePool())
-        gitops = Gitops(context, directory, config, GitopsPorts(parser, NoForecasts()))
+        gitops = Gitops(
+            context, directory, config, GitopsPorts(parser, forecaster or NoForecasts())
+        )
         async with served(gitops) as http:
             rig = GitopsRig(state, context, gitops, http, parser)
             if evaluate:

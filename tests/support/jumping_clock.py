@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Coroutine
+from typing import Any
 
 from orchgit.clock import SECOND_NS
 
@@ -20,8 +22,11 @@ class JumpingClock:
     def monotonic_s(self) -> float:
         return time.monotonic() + self._jumped_s
 
-    async def sleep(self, seconds: float) -> None:
-        end_s = self.monotonic_s() + seconds
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        """The time begins with the call, so that a jump before the first await counts."""
+        return self._sleep_until(self.monotonic_s() + seconds)
+
+    async def _sleep_until(self, end_s: float) -> None:
         while (left_s := end_s - self.monotonic_s()) > 0:
             try:
                 async with asyncio.timeout(left_s):

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from msgspec.structs import replace
+
 from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitError
 from orchgit.gitops.commits.actions import delete_trailers
 from orchgit.gitops.commits.log_entry import (
@@ -28,12 +30,14 @@ from orchgit.gitops.commits.plan import (
 from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
 from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
 from orchgit.gitops.gates.permit import FREE, Permit
+from orchgit.gitops.gates.policy import narrowed_prune
 from orchgit.gitops.git.repository import CommitInfo, Repository
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.parsing.file_functions import read_file
 from orchgit.gitops.parsing.trees import CommitTree, FileTree
 from orchgit.gitops.rollouts.waiting import unapplied_jobs
+from orchgit.model.repository_policy import RepositoryPolicy
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
@@ -49,8 +53,8 @@ class ReadCommit:
     """A commit that was read whole.
 
     `may_delete` names the jobs that `Orchgit-Delete:` lines of its messages give leave to delete.
-    `applied_jobs` are the applied commit's jobs. `source` has the settings that the files were read
-    with.
+    `applied_jobs` are the applied commit's jobs, `applied_policy` what its `orchgit.hcl` says.
+    `source` has the settings that the files were read with.
     """
 
     info: CommitInfo
@@ -59,6 +63,7 @@ class ReadCommit:
     may_delete: frozenset[str] = frozenset()
     applied_jobs: Mapping[JobKey, DesiredJob] = field(default_factory=dict)
     source: Source | None = None
+    applied_policy: RepositoryPolicy = field(default_factory=RepositoryPolicy)
 
     def refuse_problems(self, plan: CommitPlan) -> None:
         """Raises JobFileError with every problem of the commit's plan, if it has any."""
@@ -80,6 +85,15 @@ def applied_jobs(
     if not applied or not repository.has_commit(applied):
         return {}
     return cache.discoverer.discover(CommitTree(repository, applied), source).jobs
+
+
+def applied_policy(repository: Repository, source: Source, cache: SourceCache) -> RepositoryPolicy:
+    """Returns the policy of the applied commit's `orchgit.hcl`, an empty one where this server
+    lacks the commit."""
+    applied = source.status.applied_commit
+    if not applied or not repository.has_commit(applied):
+        return RepositoryPolicy()
+    return cache.discoverer.policy(CommitTree(repository, applied))[0].of_source(source.name)
 
 
 class CommitApplier:
@@ -132,7 +146,15 @@ class CommitApplier:
             base = applied if since is None else since
             messages = repository.messages_between(commit_id, base) or [info.message]
             before = applied_jobs(repository, source, cache)
-            return ReadCommit(info, tree, discovery, delete_trailers(messages), before, source)
+            return ReadCommit(
+                info=info,
+                tree=tree,
+                discovery=discovery,
+                may_delete=delete_trailers(messages),
+                applied_jobs=before,
+                source=source,
+                applied_policy=applied_policy(repository, source, cache),
+            )
 
         return await asyncio.to_thread(read)
 
@@ -150,6 +172,10 @@ class CommitApplier:
                 source = snapshot.sources.get(source_name)
                 if source is None:
                     raise NotFoundError(f"cannot find source {source_name!r}: it was deleted")
+                if not request.is_revert:
+                    # A commit that loosens its repository's guards is under those before it.
+                    prune = narrowed_prune(source.prune, read.applied_policy.prune)
+                    source = replace(source, prune=prune)
                 return plan_commit(
                     source,
                     read.discovery,

@@ -7,6 +7,7 @@ asks the gates again when a person, the time or the cluster may have opened them
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,8 +52,10 @@ class Gatekeeper:
         cache: SourceCache,
         ref_moves: Sequence[RefMove] = (),
         override: WindowOverride | None = None,
+        forecast: Forecast | None = None,
     ) -> Rollout:
         """Applies the plan, or records that it waits; returns the rollout, which tells which.
+        `forecast` is that of the plan, if the caller asked for it already.
 
         Raises what `CommitApplier.apply` does, and RefusedError for a push that does not fit where
         that is required.
@@ -60,7 +63,7 @@ class Gatekeeper:
         applier = self.services.applier
         for _ in range(MAX_ATTEMPTS):
             waiting = self.waiting(plan.source.name, read.info.commit.id)
-            verdict = await self.verdict(read, plan, waiting=waiting, override=override)
+            verdict = await self.verdict(read, plan, forecast, waiting, override)
             try:
                 if verdict.is_open:
                     permit = _permit(verdict, plan, waiting)
@@ -69,6 +72,7 @@ class Gatekeeper:
                     raise RefusedError(f"cannot apply the commit: it {verdict.description}")
                 return await self._record_waiting(read, plan, trigger, verdict, ref_moves)
             except PlanChangedError:
+                forecast = None
                 plan = await applier.plan(read, plan.source.name, cache)
                 read.refuse_problems(plan)
         raise ConflictError(
@@ -90,26 +94,29 @@ class Gatekeeper:
         override: WindowOverride | None = None,
     ) -> GateVerdict:
         """Returns what the gates decide about a plan now. One that changes no job passes."""
+        exact = plan_hash(plan)
         if not plan.actions.changes:
-            return GateVerdict(RolloutGates())
-        gates = gates_of(plan.source, read.discovery.policy)
+            return GateVerdict(RolloutGates(), exact)
+        gates = gates_of(plan.source, read.discovery.policy, read.applied_policy)
         misfit = ""
         if gates.require_fit:
             if forecast is None or forecast.fit.not_planned:
                 forecast = await self.forecaster.forecast(plan, _FIT_BUDGET_S)
-            misfit = _misfit(forecast.fit)
+            misfit, exact = _misfit(forecast.fit), _hash_with_fit(exact, forecast.fit)
         unready = ""
         if gates.depends_on:
             with self.services.context.snapshot() as snapshot:
                 unready = unready_sources(snapshot, gates.depends_on)
         facts = GateFacts(
             now_ns=self.services.context.now_ns(),
-            plan_hash=plan_hash(plan),
+            plan_hash=exact,
             waiting=waiting,
             override=override,
             misfit=misfit,
             unready=unready,
         )
+        if not gates.windows:
+            return decide(gates, facts)
         return await asyncio.to_thread(decide, gates, facts)
 
     async def withdraw(self, source: str, why: str) -> None:
@@ -157,8 +164,17 @@ class Gatekeeper:
 
 def _permit(verdict: GateVerdict, plan: CommitPlan, waiting: Rollout | None) -> Permit:
     record = verdict.record
-    exact = plan_hash(plan) if record.approvals_needed else ""
-    return Permit(record if record != RolloutGates() else None, waiting, exact)
+    kept = record if record != RolloutGates() else None
+    if not record.approvals_needed:
+        return Permit(kept, waiting)
+    return Permit(kept, waiting, plan_hash(plan), verdict.plan_hash)
+
+
+def _hash_with_fit(exact: str, fit: FitReport) -> str:
+    """Returns the hash of a plan that has to fit: whom it preempts is part of what persons
+    approve."""
+    preempted = {(each.namespace, each.job_id, each.preempted_by) for each in fit.preempted}
+    return hashlib.sha256(repr((exact, fit.fits, sorted(preempted))).encode()).hexdigest()
 
 
 def _misfit(fit: FitReport) -> str:

@@ -96,6 +96,7 @@ def waiting_rollout(
         status_description=verdict.description,
         jobs=[replace(job, status=PLANNED) for job in planned.jobs],
         gates=verdict.record,
+        plan_hash=verdict.plan_hash,
         applied_time_ns=0,
     )
 

@@ -46,6 +46,8 @@ from orchgit.model.source import PrunePolicy, Source
 from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
 from orchgit.state.snapshot import Snapshot
 
+MAX_STAGES = 100
+"""How many stages a commit may have: each is an entry of the log with the whole rollout."""
 _NO_DEADLINE = Deadline(patience_ns=1)
 _READ_ALL_FROM = 200
 """From this many jobs on, one read of all jobs of the source is cheaper than a read of each."""
@@ -219,6 +221,11 @@ def plan_commit(
     problems += graph.problems
     problems += cycle_problems(snapshot, source, discovery.policy)
     stages = ONE_STAGE if problems else _stages(graph, actions, snapshot)
+    if stages.last >= MAX_STAGES:
+        problems.append(
+            f"cannot apply this commit in {stages.last + 1} stages: the limit is {MAX_STAGES}; let "
+            "fewer jobs wait for each other in a row, or push them in several commits"
+        )
     if request.jobs or request.is_revert:
         stages = Stages(must_complete=stages.must_complete)  # what a person asks for goes at once
     return CommitPlan(

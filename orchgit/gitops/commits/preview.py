@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from orchgit.errors import TooLargeError
 from orchgit.gitops.commits.actions import Action
-from orchgit.gitops.commits.applier import ReadCommit, applied_jobs
+from orchgit.gitops.commits.applier import ReadCommit, applied_jobs, applied_policy
 from orchgit.gitops.commits.causes import hand_change_text
 from orchgit.gitops.commits.fit_text import blocked_lines
 from orchgit.gitops.commits.forecast import Forecast
@@ -107,14 +107,16 @@ class Previewer:
         cache = self.services.caches.of(source_name)
         repository = self.services.mirror_of(source_name).open()
         before = await asyncio.to_thread(applied_jobs, repository, source, cache)
-        read = replace(await self._read(files, source), applied_jobs=before)
+        policy = await asyncio.to_thread(applied_policy, repository, source, cache)
+        read = await self._read(files, source)
+        read = replace(read, applied_jobs=before, applied_policy=policy)
         plan = await self.services.applier.plan(read, source_name, cache)
         if plan.problems:
             return preview_of(plan, None)
         forecast = await self.gatekeeper.forecaster.forecast(plan, FIT_BUDGET_S if fit else None)
         preview = preview_of(plan, forecast)
         verdict = await self.gatekeeper.verdict(read, plan, forecast)
-        preview.gates = verdict.record.decisions
+        preview.gates, preview.plan_hash = verdict.record.decisions, verdict.plan_hash
         return preview
 
     async def between(

@@ -1,8 +1,8 @@
 """Heals or adopts jobs that were changed by hand, as their sources' policies say: one loop on the
 leader.
 
-Nothing is corrected while the source is paused, no job while a rollout of it is under way, and no
-job that runs once is run again. The log records why a job is not corrected.
+Nothing is corrected while the source is paused or a rollout of it is under way, and no job that
+runs once is run again. The log records why a job is not corrected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from orchgit.gitops.drift.comparison import AUTO_REVERT, SETTINGS
 from orchgit.gitops.drift.healer import TRIGGER
 from orchgit.gitops.drift.schedule import CorrectionSchedule
 from orchgit.gitops.parsing.desired import JobKey
-from orchgit.gitops.rollouts.health import ENDED
 from orchgit.gitops.rollouts.waiting import unapplied_jobs
 from orchgit.model.base import NS_PER_S
 from orchgit.model.drift import DriftKind, JobDrift
@@ -100,14 +99,14 @@ class DriftCorrector:
             }
             drifts: dict[JobKey, JobDrift] = {}
             notes: list[DriftNote] = []
-            busy = _Busy(snapshot.rollouts.active())
+            busy = busy_sources(snapshot.rollouts.active())
             for name, source in sources.items():
                 for drift in snapshot.drifted_jobs.all(name):
                     key = (drift.namespace, drift.job_id)
                     why = why_left(source, drift, snapshot.jobs.get(*key))
                     if why and why != drift.note:
                         notes.append(DriftNote(*key, why))
-                    elif not why and not busy.has(name, key):
+                    elif not why and name not in busy:
                         drifts[key] = drift
             return _Work(snapshot.index, sources, drifts, notes)
 
@@ -147,25 +146,15 @@ class DriftCorrector:
             await note_drift(self._context, notes)
 
 
-class _Busy:
-    """What rollouts under way change, and what is therefore not corrected yet: their jobs, or all
-    jobs of the source while some wait for their turn. A commit that waits for a person or a window
-    is not applied, and holds nothing up."""
-
-    def __init__(self, active: Iterable[Rollout]) -> None:
-        self._sources: set[str] = set()
-        self._jobs: set[JobKey] = set()
-        for rollout in active:
-            if not rollout.was_applied:
-                continue
-            if unapplied_jobs(rollout):
-                self._sources.add(rollout.source)
-            if rollout.trigger != TRIGGER.kind:
-                going = (job for job in rollout.jobs if job.status not in ENDED)
-                self._jobs |= {(job.namespace, job.job_id) for job in going}
-
-    def has(self, source: str, key: JobKey) -> bool:
-        return source in self._sources or key in self._jobs
+def busy_sources(active: Iterable[Rollout]) -> set[str]:
+    """Returns the sources with a rollout under way, which a correction would replace: its health
+    gate and its stages are about the source's newest rollout. A commit that waits for a person or a
+    window is not applied, and holds nothing up. Pure."""
+    return {
+        rollout.source
+        for rollout in active
+        if rollout.was_applied and (rollout.trigger != TRIGGER.kind or unapplied_jobs(rollout))
+    }
 
 
 def why_left(source: Source, drift: JobDrift, job: Job | None) -> str:

@@ -30,9 +30,11 @@ class GateFacts:
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
     """`status` is '' if the commit may be applied, else that of a rollout that waits; `description`
-    says for what. `record` is what the rollout keeps of it."""
+    says for what. `record` is what the rollout keeps of it; `plan_hash` names what persons approve.
+    """
 
     record: RolloutGates
+    plan_hash: str
     status: str = ""
     description: str = ""
 
@@ -57,10 +59,10 @@ def decide(gates: Gates, facts: GateFacts) -> GateVerdict:
     record.decisions = list(_decisions(gates, facts, record))
     closed = {each.gate for each in record.decisions if not each.is_open}
     if not closed:
-        return GateVerdict(record)
+        return GateVerdict(record, facts.plan_hash)
     awaits = GateKind.APPROVAL in closed
     status = RolloutStatus.AWAITING_APPROVAL if awaits else RolloutStatus.PENDING
-    return GateVerdict(record, status, waits_for(record))
+    return GateVerdict(record, facts.plan_hash, status, waits_for(record))
 
 
 def waits_for(record: RolloutGates) -> str:

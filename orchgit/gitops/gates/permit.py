@@ -20,16 +20,19 @@ class Permit:
     """Leave to apply a commit.
 
     `record` is what its rollout keeps of the gates, `waiting` its rollout if it waited. With a
-    `plan_hash` only the plan with that hash may be applied.
+    `plan_hash` only the plan with that hash may be applied; `approved_hash` names what persons
+    approved of it.
     """
 
     record: RolloutGates | None = None
     waiting: Rollout | None = None
     plan_hash: str = ""
+    approved_hash: str = ""
 
     def stamped(self, rollout: Rollout) -> Rollout:
         """Returns the rollout to apply: the one that waited, if there is one."""
-        stamped = replace(rollout, gates=self.record)
+        plan_hash = self.approved_hash or rollout.plan_hash
+        stamped = replace(rollout, gates=self.record, plan_hash=plan_hash)
         if self.waiting is None:
             return stamped
         return replace(

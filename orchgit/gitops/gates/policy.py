@@ -31,20 +31,25 @@ class Gates:
         return bool(self.windows or self.approvals or self.require_fit or self.depends_on)
 
 
-def gates_of(source: Source, policy: RepositoryPolicy) -> Gates:
-    """Returns the gates of a commit whose `orchgit.hcl` says `policy`. The file adds windows,
-    approvals, gates and dependencies, and takes none away."""
-    settings, rule = source.gates, policy.gate
-    rules = [Window(e.action, e.cron, e.duration_ns, e.time_zone) for e in policy.windows]
-    windows = [settings.windows, rules]
-    deadlines = [settings.health_deadline_ns, rule.deadline_ns or 0]
-    named = [each.name for each in policy.depends_on_sources]
-    reverts = HealthAction.REVERT in (settings.health, rule.health)
+def gates_of(source: Source, *policies: RepositoryPolicy) -> Gates:
+    """Returns the gates of a commit: the source's, narrowed by each of the policies, the commit's
+    own first. A policy adds windows, approvals and gates, and takes none away. Which sources come
+    first is no protection: of the policies, the commit's own says it.
+    """
+    settings, rules = source.gates, [policy.gate for policy in policies]
+    windows = [settings.windows]
+    for policy in policies:
+        found = [Window(e.action, e.cron, e.duration_ns, e.time_zone) for e in policy.windows]
+        if found not in windows:
+            windows.append(found)
+    deadlines = [settings.health_deadline_ns, *(rule.deadline_ns or 0 for rule in rules)]
+    reverts = HealthAction.REVERT in (settings.health, *(rule.health for rule in rules))
+    named = [each.name for policy in policies[:1] for each in policy.depends_on_sources]
     return Gates(
         windows=[each for each in windows if each],
-        approvals=max(settings.approvals, rule.approvals or 0),
+        approvals=max([settings.approvals, *(rule.approvals or 0 for rule in rules)]),
         pusher_may_approve=settings.pusher_may_approve,
-        require_fit=settings.require_fit or bool(rule.require_fit),
+        require_fit=settings.require_fit or any(rule.require_fit for rule in rules),
         health=HealthAction.REVERT if reverts else HealthAction.REPORT,
         health_deadline_ns=min((each for each in deadlines if each), default=0),
         depends_on=list(dict.fromkeys([*source.depends_on, *named])),

@@ -26,13 +26,14 @@ from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.quorum import Say
 from orchgit.gitops.mirrors.rules import followed_ref, full_ref, shown_refs
 from orchgit.gitops.remote.push_options import PushOptions, read_push_options
-from orchgit.gitops.remote.push_text import gate_lines, plan_lines, problem_lines
+from orchgit.gitops.remote.push_text import gate_lines, plan_lines
 from orchgit.gitops.remote.receive_protocol import (
     PushRequest,
     RefCommand,
     check_command,
     check_room,
 )
+from orchgit.gitops.rollouts.rollout_text import problem_lines
 from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
@@ -146,11 +147,13 @@ class _PushedObjects:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """The pushed commit, read and planned for one source."""
+    """The pushed commit, read and planned for one source. `forecast` is None if it has
+    problems."""
 
     source: Source
     read: ReadCommit
     plan: CommitPlan
+    forecast: Forecast | None = None
 
 
 def _defined_twice(planned: _Planned, others: Sequence[_Planned]) -> Iterable[str]:
@@ -277,6 +280,7 @@ class _Push:
                 lines = plan_lines(each.plan, each.read.info.commit, forecast.fit)
                 await self._say("\n".join(lines))
                 await self._say_gates(each.read, each.plan, forecast)
+                each = replace(each, forecast=forecast)
             planned.append(each)
         if refused or self._dry_run:
             return refused or _DRY_RUN
@@ -314,7 +318,7 @@ class _Push:
             try:
                 await self._objects.accept()
                 rollout = await self._gatekeeper.carry_out(
-                    each.read, each.plan, trigger, cache, moves, self._override
+                    each.read, each.plan, trigger, cache, moves, self._override, each.forecast
                 )
             except OrchgitError as error:
                 await self._say(str(error))

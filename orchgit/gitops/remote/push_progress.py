@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchgit.gitops.mirrors.quorum import Say
-from orchgit.gitops.remote.push_text import RolloutText, end_line
 from orchgit.gitops.rollouts.report import RolloutReporter
+from orchgit.gitops.rollouts.rollout_text import RolloutText, end_line
 from orchgit.gitops.rollouts.service_addresses import service_lines
 from orchgit.gitops.rollouts.task_failures import failure_lines
 from orchgit.gitops.rollouts.tracker import RolloutTracker

@@ -1,10 +1,10 @@
-"""The text of a push: the commit's plan, its problems, and the rollout as it goes. Pure."""
+"""The text of a push: the commit's plan, its gates, and what it waits for. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+from orchgit.gitops.commits.actions import Action
 from orchgit.gitops.commits.causes import hand_change_text
 from orchgit.gitops.commits.fit_text import (
     SIGNS,
@@ -17,28 +17,19 @@ from orchgit.gitops.commits.fit_text import (
 from orchgit.gitops.commits.holds import held_text
 from orchgit.gitops.commits.plan import CommitPlan
 from orchgit.gitops.parsing.desired import JobKey
-from orchgit.gitops.rollouts.health import ENDED, JobProgress
 from orchgit.gitops.rollouts.waiting import waits_text
 from orchgit.gitops.stages.stages import Stages
 from orchgit.model.fit import FitReport, JobFit
-from orchgit.model.gates import HealthAction, RolloutGates
+from orchgit.model.gates import RolloutGates
 from orchgit.model.job import Job
-from orchgit.model.rollout import ChangeCause, Commit, JobAction, Rollout, RolloutJob, RolloutStatus
+from orchgit.model.rollout import ChangeCause, Commit, JobAction, Rollout, RolloutStatus
 
-if TYPE_CHECKING:
-    # The command line shows rollouts with this module too, and should start fast.
-    from orchgit.gitops.commits.actions import Action
-    from orchgit.gitops.commits.plan import CommitPlan
-
-_MARKS: dict[str, str] = {JobProgress.HEALTHY: "ok", JobProgress.SUPERSEDED: ">>"}
 _CAUSES = {
     ChangeCause.DRIFT: "not changed by this commit: changed by hand",
     ChangeCause.RETRY: "retried",
     ChangeCause.RELEASE: "not changed by this commit: taken over",
 }
 _MAX_LISTED = 50
-_MAX_EXPLAINED = 10
-_MAX_PROBLEMS = 200
 
 
 def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str]:
@@ -110,63 +101,3 @@ def _of_job(verb: str, job: Job) -> str:
     if job.type in ("system", "sysbatch"):
         return f"{verb} on every eligible node"
     return f"{verb} {sum(group.count for group in job.task_groups)}"
-
-
-def problem_lines(problems: Sequence[str]) -> Iterable[str]:
-    """Yields each problem, at most 200 of them."""
-    yield from problems[:_MAX_PROBLEMS]
-    if len(problems) > _MAX_PROBLEMS:
-        yield f"... and {len(problems) - _MAX_PROBLEMS} more"
-
-
-class RolloutText:
-    """Turns successive states of one rollout into lines, each change once."""
-
-    def __init__(self) -> None:
-        self._said: dict[tuple[str, str], tuple[str, str]] = {}
-        self._explained: set[tuple[str, str]] = set()
-        self._waits_for = ""
-
-    def newly_failed(self, rollout: Rollout) -> list[RolloutJob]:
-        """Returns the jobs that failed or were reverted since the last call; at most ten in all."""
-        failed = [
-            job
-            for job in rollout.jobs
-            if job.status in (JobProgress.FAILED, JobProgress.REVERTED)
-            and (job.namespace, job.job_id) not in self._explained
-        ]
-        room = _MAX_EXPLAINED - len(self._explained)
-        self._explained.update((job.namespace, job.job_id) for job in failed[:room])
-        return failed[:room]
-
-    def lines(self, rollout: Rollout) -> Iterable[str]:
-        """Yields a line for each job whose status or description changed since the last call, and
-        what the rollout waits for."""
-        waits_for = rollout.status_description if rollout.is_waiting else ""
-        if waits_for != self._waits_for:
-            self._waits_for = waits_for
-            yield f"  .. {waits_for}" if waits_for else "  ok every gate is open"
-        if waits_for:
-            return
-        for job in rollout.jobs:
-            key, state = (job.namespace, job.job_id), (job.status, job.description)
-            if self._said.get(key) != state and len(self._said) <= 10 * _MAX_LISTED:
-                self._said[key] = state
-                mark = "." if job.status not in ENDED else "!!"
-                mark = _MARKS.get(job.status, mark)
-                if job.status != JobProgress.APPLIED:
-                    yield f"  {mark} {job.job_id}: {job.description or job.status}"
-
-
-def end_line(rollout: Rollout) -> str:
-    """Returns the last line: the rollout's status, how long it took, and why."""
-    if not rollout.was_applied:
-        return f"{rollout.status.capitalize()}: {rollout.status_description}"
-    took_s = max(0, rollout.finished_time_ns - rollout.applied_time_ns) / 1e9
-    if rollout.status == RolloutStatus.HEALTHY:
-        return f"Healthy after {took_s:.1f} s ({rollout.status_description})"
-    text = f"{rollout.status.capitalize()} after {took_s:.1f} s: {rollout.status_description}"
-    goes_back = rollout.gates is not None and rollout.gates.health == HealthAction.REVERT
-    if rollout.status == RolloutStatus.FAILED and goes_back and rollout.previous_commit:
-        text += f"\nThe whole commit goes back to {rollout.previous_commit[:8]}"
-    return text

@@ -22,6 +22,7 @@ from orchgit.wait_first import wait_first
 GATE_TRIGGER = "gate"
 """Why a round runs that looks at a waiting rollout again."""
 _IDLE_WAIT_S = 300.0
+_LONGEST_SLEEP_S = 60.0
 _CAPACITY_PAUSE_S = 2.0
 """The least time between two looks because the cluster's capacity changed."""
 _CAPACITY_TABLES = ("allocations", "nodes")
@@ -97,5 +98,7 @@ class GateLoop:
         if next_ns is None:
             await change
             return
-        async with wait_first(change, clock.sleep((next_ns - now_ns) / NS_PER_S)):
+        # A clock that is set meanwhile makes the wait wrong, so it is never long.
+        left_s = min((next_ns - now_ns) / NS_PER_S, _LONGEST_SLEEP_S)
+        async with wait_first(change, clock.sleep(left_s)):
             pass

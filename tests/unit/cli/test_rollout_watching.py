@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,3 +130,12 @@ def test_rollout_that_does_not_end_in_time_is_told_with_its_status(
         "Rollout abcd-1 of source demo",
         "Commit 57bd1d16 by Ada: One",
     ]
+
+
+def test_watching_loads_none_of_the_server_s_libraries() -> None:
+    code = (
+        "import sys, orchgit.cli.rollout_watching\n"
+        "print({'pygit2', 'numpy', 'structlog', 'sqlite3', 'starlette'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
