@@ -19,6 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from msgspec.structs import replace as replace_struct
 
 from orchgit.errors import OrchgitError
+from orchgit.gitops.commits.rerun import RetryRequest
 from orchgit.model.job import Job
 from orchgit.model.ownership import owner_of
 from orchgit.model.source import Source
@@ -58,6 +59,8 @@ NAMES = st.sampled_from(sorted(KINDS))
 DOES = st.sampled_from([RUNS, RUNS, RUNS, FAILS, HANGS])
 EDITS = st.sampled_from(["new", "new", "new", "comment", "delete", "move", "earlier"])
 
+CHANGES = st.dictionaries(NAMES, st.tuples(EDITS, DOES), min_size=1, max_size=3)
+
 
 def text_of(name: str, content: JobContent) -> str:
     kind = KINDS[name]
@@ -96,7 +99,16 @@ class GitopsMachine(RuleBasedStateMachine):
 
     # -- commits ---------------------------------------------------------------------------------
 
-    @rule(edits=st.dictionaries(NAMES, st.tuples(EDITS, DOES), min_size=1, max_size=3))
+    @rule(edits=CHANGES)
+    def push_again(self, edits: dict[str, tuple[str, str]]) -> None:
+        """Commits are what most of the rules are about: two of three steps."""
+        self.push(edits)
+
+    @rule(edits=CHANGES)
+    def push_once_more(self, edits: dict[str, tuple[str, str]]) -> None:
+        self.push(edits)
+
+    @rule(edits=CHANGES)
     def push(self, edits: dict[str, tuple[str, str]]) -> None:
         files = dict(self.model.branch)
         changes: dict[str, bytes | None] = {}
@@ -142,8 +154,8 @@ class GitopsMachine(RuleBasedStateMachine):
     @rule()
     def revert_the_applied_commit(self) -> None:
         rollout = self.server.source("demo").status.applied_rollout
-        if self.model.refuses(self.model.trees[self.model.previous]):
-            with pytest.raises(OrchgitError, match="cannot apply"):
+        if self.model.is_rerun or self.model.refuses(self.model.trees[self.model.previous]):
+            with pytest.raises(OrchgitError, match="cannot"):
                 self.do(self.server.gitops.revert(rollout))
             return
         reverted = self.do(self.server.gitops.revert(rollout))
@@ -156,6 +168,22 @@ class GitopsMachine(RuleBasedStateMachine):
         repository = self.server.gitops.mirrors.get("demo").open()
         paths = [entry.path for entry in repository.files(commit, ["**/*.nomad.hcl"])]
         self.paths = {path.removeprefix("jobs/").split("-")[0]: path for path in paths}
+
+    @precondition(lambda self: self.model.held)
+    @rule(data=st.data())
+    def retry_a_held_version(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(sorted(self.model.held)))
+        request = RetryRequest((("default", name),))
+        with self.server.snapshot() as snapshot:
+            row = snapshot.held_versions.get("default", name)
+        if row.wanted and not self.model.is_held(name):
+            return  # settings made another version of it, which the next commit applies
+        if self.model.paused or not row.wanted:
+            with pytest.raises(OrchgitError, match="cannot"):
+                self.do(self.server.gitops.retry("demo", request))
+            return
+        self.do(self.server.gitops.retry("demo", request))
+        self.model.retry(name)
 
     # -- by hand ---------------------------------------------------------------------------------
 
@@ -230,18 +258,16 @@ class GitopsMachine(RuleBasedStateMachine):
 
     # -- the server ------------------------------------------------------------------------------
 
-    @rule()
-    def restart(self) -> None:
-        self.do(self.server.stop())
-        self.do(self.server.start())
-
-    @rule()
-    def change_leader(self) -> None:
-        self.do(self.server.change_leader())
-
-    @rule()
-    def check_for_commits(self) -> None:
-        self.do(self.server.gitops.sync("demo"))
+    @rule(what=st.sampled_from(["restart", "change_leader", "check"]))
+    def disturb(self, what: str) -> None:
+        match what:
+            case "restart":
+                self.do(self.server.stop())
+                self.do(self.server.start())
+            case "change_leader":
+                self.do(self.server.change_leader())
+            case "check":
+                self.do(self.server.gitops.sync("demo"))
 
     # -- what must hold --------------------------------------------------------------------------
 

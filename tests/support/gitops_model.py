@@ -74,6 +74,8 @@ class GitopsModel:
     paused: bool = False
     adopt: bool = False
     refused: str = ""
+    is_rerun: bool = False
+    """Whether the newest rollout only applied jobs of its commit again."""
     jobs: dict[str, Registered] = field(default_factory=dict)
     held: dict[str, Spec] = field(default_factory=dict)
     """Versions that failed, or that were taken back: no commit applies them until one changes the
@@ -100,7 +102,7 @@ class GitopsModel:
         if self.refuses(files):
             self.refused = self.head
             return
-        self.refused = ""
+        self.refused, self.is_rerun = "", False
         before = self.trees.get(self.applied, {})
         for name, content in files.items():
             self._apply_file(name, content, f"{why} {self.head[:8]}")
@@ -150,9 +152,13 @@ class GitopsModel:
         if live is not None and live.spec == wanted:
             self._own(name, live)
         else:
-            self._register(name, wanted, self.source, why)
-            if wanted.does == FAILS and self.kinds[name].type != "periodic":
-                self.held[name] = self._spec(content)
+            self._try(name, content, why)
+
+    def _try(self, name: str, content: JobContent, why: str) -> None:
+        """The source registers the file's job; a version that fails is held."""
+        self._register(name, self._wanted(name, content), self.source, why)
+        if content.does == FAILS and self.kinds[name].type != "periodic":
+            self.held[name] = self._spec(content)
 
     def _own(self, name: str, job: Registered) -> None:
         self.jobs[name] = replace(job, owner=self.source, released_from="", former_owner="")
@@ -194,6 +200,19 @@ class GitopsModel:
         self.head = commit
         self.branch = self.trees[commit] = after
         self.apply_head("revert", taken_back)
+
+    def retry(self, name: str) -> None:
+        """A person wants the held version applied again."""
+        content, job = self.trees[self.applied].get(name), self.jobs.get(name)
+        del self.held[name]
+        self.is_rerun = True
+        live = job if job is not None and not job.stopped else None
+        if live is not None and not live.owner and live.released_from == self.source:
+            return
+        if content is not None:
+            self._try(name, content, "retry")
+        elif live is not None and live.owner == self.source:
+            self.jobs[name] = replace(live, stopped=True, why="retried deletion")
 
     def pause(self, paused: bool) -> None:
         self.paused = paused
