@@ -202,7 +202,9 @@ def plan_commit(
         held=held,
     )
     was_held = held_jobs(applied_jobs, (*known_holds, *failed))
-    not_applied = was_held.keys() | _skipped(source, snapshot)
+    newest = snapshot.rollouts.get(source.status.applied_rollout)
+    skipped = unapplied_jobs(newest) if newest is not None else frozenset()
+    not_applied = was_held.keys() | skipped
     actions = with_fields(
         actions,
         changes=with_causes(source.name, actions.changes, applied_jobs, not_applied, request.jobs),
@@ -261,12 +263,6 @@ def _held_versions(
             if each.key not in later and (each.key, rollout.id) not in stored
         ]
     return known, failed
-
-
-def _skipped(source: Source, snapshot: Snapshot) -> frozenset[JobKey]:
-    """Returns the jobs of later stages that the newest rollout has not applied."""
-    rollout = snapshot.rollouts.get(source.status.applied_rollout)
-    return unapplied_jobs(rollout) if rollout is not None else frozenset()
 
 
 def _only_asked(
