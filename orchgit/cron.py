@@ -98,7 +98,9 @@ def _first_of_years(
         if years is None or wall.year in years:
             moments = list(_moments(wall, zone))
             if not moments and count_skipped:
-                moments = [_goes_forward_at(wall, zone)]
+                # With the offset of before, a skipped time is after the change, and vice versa.
+                late, early = (wall.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+                moments = [_change_of_offset(early.astimezone(UTC), late.astimezone(UTC), zone)]
             later = [moment for moment in moments if moment > after]
             if later:
                 return min(later)
@@ -112,12 +114,6 @@ def _moments(wall: datetime, zone: tzinfo) -> Iterator[datetime]:
         moment = wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
         if moment.astimezone(zone).replace(tzinfo=None) == wall:
             yield moment
-
-
-def _goes_forward_at(wall: datetime, zone: tzinfo) -> datetime:
-    """Returns the moment at which clocks skip the local time `wall`."""
-    late, early = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
-    return _change_of_offset(early, late, zone)
 
 
 def _goes_back_at(local: datetime) -> datetime | None:

@@ -214,6 +214,9 @@ def test_existing_source_is_changed_by_set_and_refused_by_add(
     assert (source["Gates"]["Approvals"], source["Gates"]["RequireFit"]) == (2, False)
     [window] = source["Gates"]["Windows"]
     assert (window["Action"], window["Duration"]) == ("deny", 72 * 3600 * 10**9)
+    shown = server.cli("source", "status", name).out
+    assert "deny 0 0 24 12 *" in shown
+    assert "2 approvals" in shown
     refused = server.cli("source", "set", name, "-approvals", "99")
     assert (refused.code, "approvals must be within" in refused.err) == (1, True), refused.text
     removed = server.cli("source", "set", name, "-remove-var", "a", "-prune")

@@ -12,6 +12,7 @@ from orchgit.model.evaluation import EvalStatus
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import UpsertEvaluations
+from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.sources import create_source
 from tests.support.git_repos import GitAnswer, WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
@@ -104,6 +105,27 @@ def test_commit_that_drops_a_dependency_does_not_wait_for_it(tmp_path: Path) -> 
         assert sources.newest("web").status == "pending"
         await sources.push("web", {"orchgit.hcl": "# none\n"})
         await sources.rig.until(lambda: sources.rig.job("w") is not None)
+
+    run(tmp_path, test)
+
+
+def test_commit_waits_for_the_newest_commit_of_a_paused_source(tmp_path: Path) -> None:
+    async def test(sources: Sources) -> None:
+        rig = sources.rig
+        await create_source(rig.context, Source(name="base"))
+        await create_source(rig.context, Source(name="web", depends_on=["base"]))
+        await sources.push("base", {"b.nomad": batch_job("b")})
+        await sources.evaluate("b")
+        await rig.until(lambda: sources.newest("base").status == "healthy")
+        await pause_source(rig.context, "base")
+        await sources.push("base", {"b.nomad": batch_job("b", text="newer")})
+        newest = sources.works["base"].head()
+        await sources.push("web", {"w.nomad": batch_job("w")})
+        await sources.until_waiting(f"source base has not applied its newest commit {newest[:8]}")
+        await resume_source(rig.context, "base")
+        await rig.until(lambda: sources.newest("base").commit.id == newest)
+        await sources.evaluate("b")
+        await rig.until(lambda: rig.job("w") is not None)
 
     run(tmp_path, test)
 

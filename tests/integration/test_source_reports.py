@@ -9,6 +9,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from orchgit.gitops.sources.status_reader import SourceReport
+from orchgit.model.gates import GatePolicy
 from orchgit.model.source_health import SourceCheck
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from tests.support.git_repos import WorkTree, batch_job
@@ -110,5 +111,29 @@ def test_follower_reports_what_is_recorded_and_marks_the_rest_as_not_known(tmp_p
             error_since_ns=led.check.error_since_ns,
         )
         assert followed.health.status == led.health.status == "unreachable"
+
+    with_rig(tmp_path, body)
+
+
+def test_source_whose_commit_waits_for_an_approval_is_pending_and_says_so(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        first = work.commit({"a.hcl": batch_job("a")})
+        await work.push(rig.url("demo"))
+        await rig.until(lambda: report(rig).health.status == "healthy")
+        await rig.add_source(gates=GatePolicy(approvals=1))
+        second = work.commit({"a.hcl": batch_job("a", text="new")})
+        answer = await work.push(rig.url("demo"), "detach")
+        assert answer.returncode == 0, answer.output
+        health = report(rig).health
+        assert (health.status, health.applied_commit, health.remote_commit) == (
+            "pending",
+            first,
+            second,
+        )
+        [reason] = health.reasons
+        assert reason.text.startswith(f"commit {second[:8]} waits: ")
+        assert health.difference == reason.text
+        result = await rig.gitops.sync("demo")
+        assert (result.result, result.commit_id) == ("waiting", second)
 
     with_rig(tmp_path, body)

@@ -162,14 +162,11 @@ def approve(
     body = {"PlanHash": plan_hash or waiting["PlanHash"], "By": by or user_name()}
     answer = client.put(f"/v1/gitops/rollout/{waiting['ID']}/approve", body)
     gates = answer["Gates"]
+    valid = sum(each["PlanHash"] == answer["PlanHash"] for each in gates["Approvals"])
     click.echo(
         f"Approved plan {answer['PlanHash'][:12]} of rollout {short(answer['ID'])}: "
-        f"{_valid_approvals(answer)} of {gates['ApprovalsNeeded']} approvals."
+        f"{valid} of {gates['ApprovalsNeeded']} approvals."
     )
-
-
-def _valid_approvals(data: dict[str, Any]) -> int:
-    return sum(each["PlanHash"] == data["PlanHash"] for each in data["Gates"]["Approvals"])
 
 
 @rollout.command("reject")

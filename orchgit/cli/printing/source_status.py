@@ -59,6 +59,8 @@ def show_source(data: dict[str, Any]) -> None:
             ("Depends on", plain(", ".join(data["DependsOn"]))),
             ("Rollout deadline", deadline),
             ("Drift policy", plain(_drift_policy(data["Drift"]))),
+            ("Gates", plain(_gates(data["Gates"]))),
+            ("Prune", plain(_prune(data["Prune"]))),
             ("Health", styled(health["Status"])),
             ("Jobs", f"{jobs['Total']}" + (f" ({', '.join(counts)})" if counts else "")),
             ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
@@ -83,6 +85,35 @@ def show_source(data: dict[str, Any]) -> None:
                 for each in health["Reasons"]
             ),
         )
+
+
+def _gates(policy: dict[str, Any]) -> str:
+    """Returns what commits wait for, and what happens to one that fails; '' for nothing."""
+    parts = [
+        " ".join(
+            part
+            for part in (each["Action"], each["Cron"], duration(each["Duration"]), each["TimeZone"])
+            if part
+        )
+        for each in policy["Windows"]
+    ]
+    if policy["Approvals"]:
+        whose = ", the pusher's too" if policy["PusherMayApprove"] else ""
+        parts.append(f"{policy['Approvals']} approval{'s' * (policy['Approvals'] != 1)}{whose}")
+    parts += ["room for all work"] if policy["RequireFit"] else []
+    if policy["Health"] == "revert":
+        limit = duration(policy["HealthDeadline"]) if policy["HealthDeadline"] else ""
+        parts.append("goes back if it fails" + (f", or is not healthy in {limit}" if limit else ""))
+    return "; ".join(parts)
+
+
+def _prune(policy: dict[str, Any]) -> str:
+    """Returns which deletions a commit may cause."""
+    if not policy["Enabled"]:
+        return "no job is deleted"
+    wildcard = ", wildcard trailers" if policy["Wildcard"] else ""
+    claims = f"jobs with claims: {policy['Claims']}"
+    return f"{policy['MaxSharePercent']} % without a trailer{wildcard}, {claims}"
 
 
 def _drift_policy(policy: dict[str, Any]) -> str:

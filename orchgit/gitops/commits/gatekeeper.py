@@ -68,7 +68,8 @@ class Gatekeeper:
                 if verdict.is_open:
                     permit = _permit(verdict, plan, waiting)
                     return await applier.apply(read, plan, trigger, cache, ref_moves, permit)
-                if trigger.kind == "push" and waiting is None and _lacks_room(verdict):
+                closed = {each.gate for each in verdict.record.decisions if not each.is_open}
+                if trigger.kind == "push" and waiting is None and GateKind.FIT in closed:
                     raise RefusedError(f"cannot apply the commit: it {verdict.description}")
                 return await self._record_waiting(read, plan, trigger, verdict, ref_moves)
             except PlanChangedError:
@@ -184,7 +185,3 @@ def _misfit(fit: FitReport) -> str:
     reasons = [f"{job.job_id}: {line}" for job in fit.jobs for line in blocked_lines(job)]
     more = f"; and {len(reasons) - _MAX_MISFITS} more" if len(reasons) > _MAX_MISFITS else ""
     return "; ".join(reasons[:_MAX_MISFITS]) + more if reasons else verdict_text(fit)
-
-
-def _lacks_room(verdict: GateVerdict) -> bool:
-    return any(each.gate == GateKind.FIT and not each.is_open for each in verdict.record.decisions)

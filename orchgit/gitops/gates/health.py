@@ -14,7 +14,7 @@ _BAD = frozenset((JobProgress.FAILED, JobProgress.REVERTED))
 _UNDECIDED = frozenset((RolloutStatus.APPLIED, RolloutStatus.PROGRESSING))
 
 
-class HealthStep(Enum):
+class RevertStep(Enum):
     """What to do about a rollout: nothing yet, nothing ever, go back, or say why it cannot."""
 
     WAIT = auto()
@@ -24,14 +24,14 @@ class HealthStep(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class HealthDecision:
+class RevertDecision:
     """`reason` says why the commit goes back, or why it cannot."""
 
-    step: HealthStep
+    step: RevertStep
     reason: str = ""
 
 
-def decide_health(source: Source, rollout: Rollout) -> HealthDecision:
+def decide_revert(source: Source, rollout: Rollout) -> RevertDecision:
     """Returns what to do about a source's rollout. A commit goes back as soon as one of its jobs
     failed for good, once, and never the revert of another."""
     gates = rollout.gates
@@ -42,20 +42,20 @@ def decide_health(source: Source, rollout: Rollout) -> HealthDecision:
         or rollout.reverts
         or source.status.applied_rollout != rollout.id
     ):
-        return HealthDecision(HealthStep.DONE)
+        return RevertDecision(RevertStep.DONE)
     bad = [job for job in rollout.jobs if job.status in _BAD]
     failed = rollout.status == RolloutStatus.FAILED
     if not failed and not (bad and rollout.status in _UNDECIDED):
         is_over = rollout.status not in _UNDECIDED
-        return HealthDecision(HealthStep.DONE if is_over else HealthStep.WAIT)
+        return RevertDecision(RevertStep.DONE if is_over else RevertStep.WAIT)
     reason = rollout.status_description
     if bad:
         reason = f"job {bad[0].job_id} failed: {bad[0].description or bad[0].status}"
     if not rollout.previous_commit or rollout.previous_commit == rollout.commit.id:
         if not failed:
-            return HealthDecision(HealthStep.WAIT)
+            return RevertDecision(RevertStep.WAIT)
         why = f"cannot go back: it is the first commit of source {source.name}; {reason}"
-        return HealthDecision(HealthStep.EXPLAIN, why)
+        return RevertDecision(RevertStep.EXPLAIN, why)
     if source.paused:
-        return HealthDecision(HealthStep.WAIT)
-    return HealthDecision(HealthStep.REVERT, reason)
+        return RevertDecision(RevertStep.WAIT)
+    return RevertDecision(RevertStep.REVERT, reason)

@@ -31,20 +31,20 @@ class Gates:
         return bool(self.windows or self.approvals or self.require_fit or self.depends_on)
 
 
-def gates_of(source: Source, *policies: RepositoryPolicy) -> Gates:
-    """Returns the gates of a commit: the source's, narrowed by each of the policies, the commit's
-    own first. A policy adds windows, approvals and gates, and takes none away. Which sources come
-    first is no protection: of the policies, the commit's own says it.
-    """
-    settings, rules = source.gates, [policy.gate for policy in policies]
+def gates_of(source: Source, policy: RepositoryPolicy, *before: RepositoryPolicy) -> Gates:
+    """Returns the gates of a commit whose `orchgit.hcl` says `policy`: the source's, narrowed by
+    it and by the policies `before`. A policy adds windows, approvals and gates, and takes none
+    away. Dependencies are the source's and those of the commit's own policy."""
+    policies = (policy, *before)
+    settings, rules = source.gates, [each.gate for each in policies]
     windows = [settings.windows]
-    for policy in policies:
-        found = [Window(e.action, e.cron, e.duration_ns, e.time_zone) for e in policy.windows]
+    for each in policies:
+        found = [Window(e.action, e.cron, e.duration_ns, e.time_zone) for e in each.windows]
         if found not in windows:
             windows.append(found)
     deadlines = [settings.health_deadline_ns, *(rule.deadline_ns or 0 for rule in rules)]
+    named = [each.name for each in policy.depends_on_sources]
     reverts = HealthAction.REVERT in (settings.health, *(rule.health for rule in rules))
-    named = [each.name for policy in policies[:1] for each in policy.depends_on_sources]
     return Gates(
         windows=[each for each in windows if each],
         approvals=max([settings.approvals, *(rule.approvals or 0 for rule in rules)]),

@@ -35,7 +35,10 @@ def read_push_options(options: Iterable[str]) -> PushOptions:
     """Raises InvalidInputError for an unknown option, naming the nearest known one, and for an
     override without a reason."""
     given = dict(option.partition("=")[::2] for option in options)
-    wanted = {name if name == OVERRIDE_WINDOW else _whole(name, given[name]) for name in given}
+    wanted = {
+        f"{name}={value}" if value and name != OVERRIDE_WINDOW else name
+        for name, value in given.items()
+    }
     unknown = sorted(wanted - _MEANING.keys())
     if unknown:
         raise InvalidInputError("\n".join(map(_refusal, unknown)))
@@ -43,10 +46,6 @@ def read_push_options(options: Iterable[str]) -> PushOptions:
     if OVERRIDE_WINDOW in wanted:
         reason = checked_reason(given[OVERRIDE_WINDOW], "override a window")
     return PushOptions(detach=DETACH in wanted, dry_run=DRY_RUN in wanted, override_window=reason)
-
-
-def _whole(name: str, value: str) -> str:
-    return f"{name}={value}" if value else name
 
 
 def _refusal(name: str) -> str:

@@ -15,7 +15,7 @@ from orchgit.gitops.commits.holds import held_text
 from orchgit.gitops.sources.job_health import JobHealth, JobNow, judge_job_now
 from orchgit.model.drift import DriftKind, JobDrift
 from orchgit.model.held_version import HeldVersion
-from orchgit.model.rollout import Rollout, RolloutStatus
+from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceErrorKind, SourceKind
 from orchgit.model.source_health import (
     HealthReason,
@@ -34,7 +34,6 @@ _DRIFT: dict[str, str] = {
     DriftKind.MISSING: "purged",
     DriftKind.WITHOUT_FILE: "runs without a file",
 }
-_WAITING = (RolloutStatus.PENDING, RolloutStatus.AWAITING_APPROVAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +186,7 @@ def _pending(view: SourceView) -> list[HealthReason]:
 def _waiting(view: SourceView) -> list[HealthReason]:
     """Returns the newest rollout that waits for a person or a window."""
     for rollout in view.active:
-        if rollout.status in _WAITING:
+        if rollout.is_waiting:
             why = rollout.status_description or rollout.status.replace("_", " ")
             text = f"commit {rollout.commit.id[:8]} waits: {why}"
             return [HealthReason(HealthStatus.PENDING, text)]
@@ -204,7 +203,7 @@ def _progressing(
             f"{rollout.status_description or 'applied'}",
         )
         for rollout in view.active
-        if rollout.status not in _WAITING
+        if not rollout.is_waiting
     ]
     return reasons + _of_jobs(judged, HealthStatus.PROGRESSING)
 

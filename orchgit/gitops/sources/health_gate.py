@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from orchgit.backoff import backoff_s
 from orchgit.errors import ConflictError, JobFileError, OrchgitError
 from orchgit.gitops.commits.rollback import MAX_REASON, RollbackRequest
-from orchgit.gitops.gates.health import HealthDecision, HealthStep, decide_health
+from orchgit.gitops.gates.health import RevertDecision, RevertStep, decide_revert
 from orchgit.model.rollout import Rollout
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.rollouts import record_rollout
@@ -58,7 +58,7 @@ class HealthGate:
             watch = self._context.state.store.watch
             await watch.wait(("rollouts", "sources"), index, _IDLE_WAIT_S)
 
-    def _due(self) -> tuple[int, list[tuple[Rollout, HealthDecision]]]:
+    def _due(self) -> tuple[int, list[tuple[Rollout, RevertDecision]]]:
         """Returns the index of a snapshot, and the rollouts about which there is something to
         do."""
         due = []
@@ -67,19 +67,21 @@ class HealthGate:
             self._done &= {source.status.applied_rollout for source in sources}
             for source in sources:
                 rollout_id = source.status.applied_rollout
-                rollout = snapshot.rollouts.get(rollout_id) if rollout_id else None
-                if rollout is None or rollout_id in self._done:
+                if not rollout_id or rollout_id in self._done:
                     continue
-                decision = decide_health(source, rollout)
-                if decision.step is HealthStep.DONE:
+                rollout = snapshot.rollouts.get(rollout_id)
+                if rollout is None:
+                    continue
+                decision = decide_revert(source, rollout)
+                if decision.step is RevertStep.DONE:
                     self._done.add(rollout_id)
-                elif decision.step is not HealthStep.WAIT:
+                elif decision.step is not RevertStep.WAIT:
                     due.append((rollout, decision))
             return snapshot.index, due
 
-    async def _act(self, rollout: Rollout, decision: HealthDecision) -> None:
+    async def _act(self, rollout: Rollout, decision: RevertDecision) -> None:
         outcome = decision.reason
-        if decision.step is HealthStep.REVERT:
+        if decision.step is RevertStep.REVERT:
             outcome = await self._taken_back(rollout, decision.reason)
         with self._context.snapshot() as snapshot:
             latest = snapshot.rollouts.get(rollout.id)

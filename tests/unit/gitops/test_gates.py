@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from orchgit.errors import ConflictError, InvalidInputError, RefusedError
 from orchgit.gitops.gates.approvals import approved, checked_reason
 from orchgit.gitops.gates.decide import GateFacts, GateVerdict, decide, may_go_on, waits_for_room
-from orchgit.gitops.gates.health import HealthStep, decide_health
+from orchgit.gitops.gates.health import RevertStep, decide_revert
 from orchgit.gitops.gates.permit import Permit, PlanChangedError
 from orchgit.gitops.gates.policy import Gates, gates_of, narrowed_prune
 from orchgit.model.base import NS_PER_S
@@ -206,20 +206,20 @@ def applied(status: str, jobs: dict[str, str], **fields: Any) -> Rollout:
 @pytest.mark.parametrize(
     ("status", "jobs", "step"),
     [
-        ("progressing", {"a": "healthy", "b": "progressing"}, HealthStep.WAIT),
-        ("progressing", {"a": "failed", "b": "progressing"}, HealthStep.REVERT),
-        ("progressing", {"a": "reverted", "b": "progressing"}, HealthStep.REVERT),
-        ("failed", {"a": "failed"}, HealthStep.REVERT),
-        ("healthy", {"a": "healthy"}, HealthStep.DONE),
-        ("degraded", {"a": "overridden"}, HealthStep.DONE),
-        ("superseded", {"a": "superseded"}, HealthStep.DONE),
-        ("reverted", {"a": "failed"}, HealthStep.DONE),
+        ("progressing", {"a": "healthy", "b": "progressing"}, RevertStep.WAIT),
+        ("progressing", {"a": "failed", "b": "progressing"}, RevertStep.REVERT),
+        ("progressing", {"a": "reverted", "b": "progressing"}, RevertStep.REVERT),
+        ("failed", {"a": "failed"}, RevertStep.REVERT),
+        ("healthy", {"a": "healthy"}, RevertStep.DONE),
+        ("degraded", {"a": "overridden"}, RevertStep.DONE),
+        ("superseded", {"a": "superseded"}, RevertStep.DONE),
+        ("reverted", {"a": "failed"}, RevertStep.DONE),
     ],
 )
 def test_commit_goes_back_as_soon_as_a_job_failed(
-    status: str, jobs: dict[str, str], step: HealthStep
+    status: str, jobs: dict[str, str], step: RevertStep
 ) -> None:
-    assert decide_health(SOURCE, applied(status, jobs)).step is step
+    assert decide_revert(SOURCE, applied(status, jobs)).step is step
 
 
 def test_no_commit_goes_back_twice_or_without_being_asked() -> None:
@@ -228,16 +228,16 @@ def test_no_commit_goes_back_twice_or_without_being_asked() -> None:
     report = replace(failed, gates=RolloutGates())
     revert = replace(failed, reverts="r0")
     for rollout in (told, report, revert, replace(failed, gates=None)):
-        assert decide_health(SOURCE, rollout).step is HealthStep.DONE
+        assert decide_revert(SOURCE, rollout).step is RevertStep.DONE
     later = replace(SOURCE, status=SourceStatus(applied_rollout="r2"))
-    assert decide_health(later, failed).step is HealthStep.DONE
-    assert decide_health(replace(SOURCE, paused=True), failed).step is HealthStep.WAIT
+    assert decide_revert(later, failed).step is RevertStep.DONE
+    assert decide_revert(replace(SOURCE, paused=True), failed).step is RevertStep.WAIT
 
 
 def test_first_commit_cannot_go_back() -> None:
     first = replace(applied("failed", {"a": "failed"}), previous_commit="")
-    decision = decide_health(SOURCE, first)
-    assert decision.step is HealthStep.EXPLAIN
+    decision = decide_revert(SOURCE, first)
+    assert decision.step is RevertStep.EXPLAIN
     assert "it is the first commit of source demo" in decision.reason
     going = replace(first, status="progressing")
-    assert decide_health(SOURCE, going).step is HealthStep.WAIT
+    assert decide_revert(SOURCE, going).step is RevertStep.WAIT
