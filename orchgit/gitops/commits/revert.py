@@ -363,15 +363,14 @@ class Reverter:
                 found = snapshot.rollouts.all(rollback.source.name, commit_id=commit_id)
             for each in found:
                 if each.was_applied and each.status != RolloutStatus.REVERTED:
-                    await record_rollout(self.services.context, self._reverted(each, rollout))
-
-    def _reverted(self, bad: Rollout, rollout: Rollout) -> Rollout:
-        return replace(
-            bad,
-            status=RolloutStatus.REVERTED,
-            status_description=f"reverted by rollout {rollout.id[:8]}",
-            finished_time_ns=bad.finished_time_ns or self.services.context.now_ns(),
-        )
+                    now_ns = self.services.context.now_ns()
+                    reverted = replace(
+                        each,
+                        status=RolloutStatus.REVERTED,
+                        status_description=f"reverted by rollout {rollout.id[:8]}",
+                        finished_time_ns=each.finished_time_ns or now_ns,
+                    )
+                    await record_rollout(self.services.context, reverted)
 
 
 def _follows_builtin_branch(source: Source) -> bool:
