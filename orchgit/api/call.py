@@ -131,7 +131,10 @@ class ApiCall:
             sent["X-Nomad-Index"] = str(max(index, 1))
         if read:
             sent.update(self.contact_headers())
-        return self._response(data, status, sent, "application/json")
+        if len(data) >= _GZIP_FROM_BYTES and "gzip" in (self.header(b"accept-encoding") or ""):
+            data = gzip.compress(data, compresslevel=1, mtime=0)
+            sent["Content-Encoding"] = "gzip"
+        return Response(data, status_code=status, headers=sent, media_type="application/json")
 
     def answer_query(self, value: dict[str, Any], index: int) -> Response:
         """Answers a read with `value`, which gets the fields that say how it was read."""
@@ -149,12 +152,6 @@ class ApiCall:
         if index is not None:
             headers["X-Nomad-Index"] = str(max(index, 1))
         return Response(b"", status_code=status, headers=headers)
-
-    def _response(self, data: bytes, status: int, headers: dict[str, str], kind: str) -> Response:
-        if len(data) >= _GZIP_FROM_BYTES and "gzip" in (self.header(b"accept-encoding") or ""):
-            data = gzip.compress(data, compresslevel=1, mtime=0)
-            headers["Content-Encoding"] = "gzip"
-        return Response(data, status_code=status, headers=headers, media_type=kind)
 
 
 def _too_large(limit_bytes: int) -> TooLargeError:

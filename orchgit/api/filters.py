@@ -105,7 +105,8 @@ class _Parser:
         return lambda item: quantifier(inner({name: each}) for each in _items(select(item)))
 
     def _match(self) -> Predicate:
-        if self._is_value_first():
+        following = self._peek(1), self._peek(2)
+        if following[0] == "in" or following == ("not", "in"):
             return self._membership()
         select = self._selector()
         if self._accept("is"):
@@ -119,10 +120,6 @@ class _Parser:
         wanted = self._value()
         matcher = test(wanted, self._fail)
         return lambda item: matcher(select(item)) != negate
-
-    def _is_value_first(self) -> bool:
-        following = self._peek(1), self._peek(2)
-        return following[0] == "in" or following == ("not", "in")
 
     def _membership(self) -> Predicate:
         wanted = self._value()

@@ -44,23 +44,18 @@ def place_of(method: str, path: str, query: bytes) -> Place:
         return Place.LEADER if pushes else Place.REPOSITORY
     if method in _SAFE and not path.startswith(("/v1/", "/.well-known/")):
         return Place.HERE
-    if method in _SAFE or path.startswith(_READING_POSTS):
-        return _place_of_read(query)
-    return Place.LEADER
-
-
-def is_safe(method: str) -> bool:
-    """Returns whether asking twice does no more than asking once."""
-    return method in _SAFE
-
-
-def _place_of_read(query: bytes) -> Place:
-    if b"stale" not in query and b"consistent" not in query:
+    reads = method in _SAFE or path.startswith(_READING_POSTS)
+    if not reads or (b"stale" not in query and b"consistent" not in query):
         return Place.LEADER
     given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
     if _asked(given, "consistent"):
         return Place.CURRENT
     return Place.HERE if _asked(given, "stale") else Place.LEADER
+
+
+def is_safe(method: str) -> bool:
+    """Returns whether asking twice does no more than asking once."""
+    return method in _SAFE
 
 
 def _asked(given: dict[str, list[str]], name: str) -> bool:

@@ -67,8 +67,17 @@ class GateOptions:
         """The settings that were given, by their names in the API."""
         if self.window and self.no_windows:
             raise ApiError("cannot use -window and -no-windows together: give one of them")
+        windows = [
+            {
+                "Action": window.action,
+                "Cron": window.cron,
+                "Duration": window.duration_ns,
+                "TimeZone": window.time_zone,
+            }
+            for window in map(parse_window, self.window)
+        ]
         gates = {
-            "Windows": [_window(text) for text in self.window] if self.window else None,
+            "Windows": windows or None,
             "Approvals": self.approvals,
             "PusherMayApprove": switched(
                 "pusher-may-approve", self.pusher_may_approve, self.no_pusher_may_approve
@@ -89,16 +98,6 @@ class GateOptions:
         }
         groups = {"Gates": _given(gates), "Prune": _given(prune)}
         return {name: group for name, group in groups.items() if group}
-
-
-def _window(text: str) -> dict[str, Any]:
-    window = parse_window(text)
-    return {
-        "Action": window.action,
-        "Cron": window.cron,
-        "Duration": window.duration_ns,
-        "TimeZone": window.time_zone,
-    }
 
 
 def _given(group: dict[str, Any]) -> dict[str, Any]:

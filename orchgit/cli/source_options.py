@@ -108,6 +108,11 @@ class SourceOptions:
         """The settings that were given, by their names in the API."""
         prereleases = switched("prereleases", self.prereleases, self.no_prereleases)
         tags = {"Prefix": self.tag_prefix, "Prereleases": prereleases}
+        drift = {
+            "Action": self.drift,
+            "Ignore": [each for each in self.drift_ignore if each] if self.drift_ignore else None,
+            "Delay": _length_ns(self.drift_delay),
+        }
         settings = {
             "Ref": self.ref,
             "Tags": {name: value for name, value in tags.items() if value is not None} or None,
@@ -125,15 +130,7 @@ class SourceOptions:
             "WebhookSecret": self.webhook_secret,
             "AllowRewind": switched("allow-rewind", self.allow_rewind, self.no_allow_rewind),
             "Adopt": switched("adopt", self.adopt, self.no_adopt),
-            "Drift": self._drift() or None,
-        }
-        return {name: value for name, value in settings.items() if value is not None}
-
-    def _drift(self) -> dict[str, Any]:
-        settings = {
-            "Action": self.drift,
-            "Ignore": [each for each in self.drift_ignore if each] if self.drift_ignore else None,
-            "Delay": _length_ns(self.drift_delay),
+            "Drift": {name: value for name, value in drift.items() if value is not None} or None,
         }
         return {name: value for name, value in settings.items() if value is not None}
 

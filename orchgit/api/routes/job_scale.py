@@ -79,7 +79,14 @@ async def policies(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> list[dict[str, Any]]:
         return [
-            _stub(policy)
+            {
+                "ID": policy.id,
+                "Enabled": policy.enabled,
+                "Type": policy.type,
+                "Target": policy.target,
+                "CreateIndex": policy.create_index,
+                "ModifyIndex": policy.modify_index,
+            }
             for policy in _policies(snapshot, call.namespaces, wanted_job)
             if wanted_type in (None, "", policy.type)
         ]
@@ -122,17 +129,6 @@ def policy_of_group(job: Job, place: int) -> ScalingPolicy:
         create_index=job.create_index,
         modify_index=job.job_modify_index,
     )
-
-
-def _stub(policy: ScalingPolicy) -> dict[str, Any]:
-    return {
-        "ID": policy.id,
-        "Enabled": policy.enabled,
-        "Type": policy.type,
-        "Target": policy.target,
-        "CreateIndex": policy.create_index,
-        "ModifyIndex": policy.modify_index,
-    }
 
 
 ENDPOINTS = [

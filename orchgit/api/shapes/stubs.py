@@ -25,7 +25,7 @@ from orchgit.model.node import (
     DriverInfo,
     Node,
 )
-from orchgit.model.resources import AllocatedResources, AllocatedTask, Resources
+from orchgit.model.resources import AllocatedResources, Resources
 from orchgit.model.task import Task
 
 
@@ -150,7 +150,15 @@ def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWi
     if allocation.network_status is None and allocation.task_states:
         values["network_status"] = NetworkStatus()
     given = allocation.allocated_resources or AllocatedResources()
-    tasks = {name: _resources(task) for name, task in given.tasks.items()}
+    tasks = {
+        name: Resources(
+            cpu=task.cpu.cpu_shares,
+            cores=len(task.cpu.reserved_cores or ()),
+            memory_mb=task.memory.memory_mb,
+            memory_max_mb=task.memory.memory_max_mb,
+        )
+        for name, task in given.tasks.items()
+    }
     if given.shared.ports and given.shared.networks:
         given = given.with_ports(given.shared.ports)
     networks, disk_mb = given.shared.networks, given.shared.disk_mb
@@ -193,15 +201,6 @@ def _lost_job(allocation: Allocation) -> Job:
         task_groups=[group],
         status=JobStatus.DEAD,
         stop=True,
-    )
-
-
-def _resources(task: AllocatedTask) -> Resources:
-    return Resources(
-        cpu=task.cpu.cpu_shares,
-        cores=len(task.cpu.reserved_cores or ()),
-        memory_mb=task.memory.memory_mb,
-        memory_max_mb=task.memory.memory_max_mb,
     )
 
 

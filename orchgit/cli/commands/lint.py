@@ -50,17 +50,13 @@ def lint(
     elif as_json:
         _print_json(findings, len(files))
     else:
-        _print_text(findings, len(files))
+        for finding in findings:
+            click.echo(finding.pretty(), err=True)
+        problems = sum(finding.level == "error" for finding in findings)
+        warnings = len(findings) - problems
+        more = f", {warnings} warnings" if warnings else ""
+        click.echo(f"{len(files)} files, {problems} problems{more}")
     raise SystemExit(1 if any(each.level == ERROR for each in findings) else 0)
-
-
-def _print_text(findings: list[Finding], files: int) -> None:
-    for finding in findings:
-        click.echo(finding.pretty(), err=True)
-    problems = sum(finding.level == "error" for finding in findings)
-    warnings = len(findings) - problems
-    more = f", {warnings} warnings" if warnings else ""
-    click.echo(f"{files} files, {problems} problems{more}")
 
 
 def _print_json(findings: list[Finding], files: int) -> None:

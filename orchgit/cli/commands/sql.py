@@ -58,7 +58,7 @@ def sql(
         return
     table(
         [plain(name) for name in answer["Columns"]],
-        [[_shown(value) for value in row] for row in answer["Rows"]],
+        [["-" if value is None else plain(value) for value in row] for row in answer["Rows"]],
         empty="No rows",
     )
 
@@ -71,7 +71,3 @@ def _print_schema(client: ApiClient, output: OutputFormat) -> None:
         click.echo(f"{each['Name']}: {each['About']}")
         for column in each["Columns"]:
             click.echo(f"  {column['Name']:<16} {column['Type']:<8} {column['About']}")
-
-
-def _shown(value: object) -> str:
-    return "-" if value is None else plain(value)

@@ -96,8 +96,12 @@ def lint_files(paths: Sequence[str], settings: LintSettings) -> list[Finding]:
     results = for_each(partial(_lint_file, settings=settings), paths)
     for path, (found, job) in zip(paths, results, strict=True):
         findings += sorted(found, key=lambda each: (each.line, each.column))
-        if job is not None:
-            findings += _duplicates(path, job, first)
+        if job is None:
+            continue
+        before = first.setdefault(job.key, f"{path}:{job.line}")
+        if before != f"{path}:{job.line}":
+            message = f"job {job.key[1]!r} is also defined in {before}; a job has one file"
+            findings.append(Finding(path, "duplicate-job", ERROR, message, job.line, job.column))
     return findings
 
 
@@ -183,10 +187,3 @@ def _at(
     line, column = parsed.positions.locate(place)
     snippet = source.line(line)
     return Finding(path, rule, level, " ".join(message.split()), line, column, 0, snippet)
-
-
-def _duplicates(path: str, job: _JobPlace, first: dict[tuple[str, str], str]) -> Iterator[Finding]:
-    before = first.setdefault(job.key, f"{path}:{job.line}")
-    if before != f"{path}:{job.line}":
-        message = f"job {job.key[1]!r} is also defined in {before}; a job has one file"
-        yield Finding(path, "duplicate-job", ERROR, message, job.line, job.column)

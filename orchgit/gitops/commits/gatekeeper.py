@@ -103,7 +103,10 @@ class Gatekeeper:
         if gates.require_fit:
             if forecast is None or forecast.fit.not_planned:
                 forecast = await self.forecaster.forecast(plan, _FIT_BUDGET_S)
-            misfit, exact = _misfit(forecast.fit), _hash_with_fit(exact, forecast.fit)
+            fit, misfit = forecast.fit, _misfit(forecast.fit)
+            # Whom a plan that has to fit preempts is part of what persons approve.
+            preempted = {(each.namespace, each.job_id, each.preempted_by) for each in fit.preempted}
+            exact = hashlib.sha256(repr((exact, fit.fits, sorted(preempted))).encode()).hexdigest()
         unready = ""
         if gates.depends_on:
             with self.services.context.snapshot() as snapshot:
@@ -169,13 +172,6 @@ def _permit(verdict: GateVerdict, plan: CommitPlan, waiting: Rollout | None) -> 
     if not record.approvals_needed:
         return Permit(kept, waiting)
     return Permit(kept, waiting, plan_hash(plan), verdict.plan_hash)
-
-
-def _hash_with_fit(exact: str, fit: FitReport) -> str:
-    """Returns the hash of a plan that has to fit: whom it preempts is part of what persons
-    approve."""
-    preempted = {(each.namespace, each.job_id, each.preempted_by) for each in fit.preempted}
-    return hashlib.sha256(repr((exact, fit.fits, sorted(preempted))).encode()).hexdigest()
 
 
 def _misfit(fit: FitReport) -> str:

@@ -146,10 +146,17 @@ class Previewer:
 
 def preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
     """Returns a plan as people see it; the forecast is None where the scheduler was not asked."""
+    known, stages = forecast or Forecast(), plan.stages
+    fits, jobs = known.fit.by_key, []
+    for action in plan.actions.changes:
+        key = action.key
+        job = _job(action, fits.get(key), known.desired_updates.get(key, {}))
+        job.stage, job.waits_for = stages.of(key), list(stages.waits.get(key, ()))
+        jobs.append(job)
     return Preview(
         source=plan.source.name,
         applied_commit=plan.source.status.applied_commit,
-        jobs=_jobs(plan, forecast or Forecast()),
+        jobs=jobs,
         unchanged=len(plan.actions.unchanged),
         held=[PreviewHeld(each, held_text(each)) for each in plan.actions.held],
         problems=list(plan.problems),
@@ -157,17 +164,6 @@ def preview_of(plan: CommitPlan, forecast: Forecast | None) -> Preview:
         plan_hash=plan_hash(plan),
         fit=forecast.fit if forecast is not None else None,
     )
-
-
-def _jobs(plan: CommitPlan, forecast: Forecast) -> list[PreviewJob]:
-    fits, stages = forecast.fit.by_key, plan.stages
-    jobs = []
-    for action in plan.actions.changes:
-        key = action.key
-        job = _job(action, fits.get(key), forecast.desired_updates.get(key, {}))
-        job.stage, job.waits_for = stages.of(key), list(stages.waits.get(key, ()))
-        jobs.append(job)
-    return jobs
 
 
 def _job(

@@ -93,7 +93,13 @@ def _of_block(
         for label in {**before, **after}:
             yield from _of_one(field.table, before.get(label), after.get(label), (*here, label))
     elif field.table.label_key in (None, "-"):
-        yield from _of_listed(field.table, old or [], new or [], path, name)
+        # Blocks without a label are known by their place.
+        olds, news = old or [], new or []
+        count = max(len(olds), len(news))
+        for number in range(count):
+            sides = [side[number] if number < len(side) else None for side in (olds, news)]
+            label = name if count == 1 else f"{name}[{number}]"
+            yield from _of_one(field.table, sides[0], sides[1], (*path, label))
     else:
         before, after = _by_label(field.table, old or []), _by_label(field.table, new or [])
         for label in {**before, **after}:
@@ -107,16 +113,6 @@ def _of_one(table: BlockTable, old: Any, new: Any, path: tuple[str, ...]) -> Ite
         yield Difference(path, old, new, "block")
     else:
         yield from _of_table(table, old, new, path)
-
-
-def _of_listed(
-    table: BlockTable, old: Sequence[Any], new: Sequence[Any], path: tuple[str, ...], name: str
-) -> Iterator[Difference]:
-    """Blocks without a label are known by their place."""
-    for number in range(max(len(old), len(new))):
-        sides = [side[number] if number < len(side) else None for side in (old, new)]
-        label = name if max(len(old), len(new)) == 1 else f"{name}[{number}]"
-        yield from _of_one(table, sides[0], sides[1], (*path, label))
 
 
 def _by_label(table: BlockTable, blocks: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -168,16 +164,13 @@ def shown_fields(
     variable with such a name.
     """
     secrets = [value for name, value in variables.items() if _SECRET.search(name) and value]
-    ordered = sorted(found, key=lambda each: each.path)
-    fields = [_shown_field(each, secrets) for each in ordered[:_MAX_FIELDS]]
+    fields = []
+    for each in sorted(found, key=lambda each: each.path)[:_MAX_FIELDS]:
+        old, new = _shown_value(each.old, each.kind), _shown_value(each.new, each.kind)
+        if each.may_be_secret or any(secret in text for text in (old, new) for secret in secrets):
+            old, new = old and HIDDEN, new and HIDDEN
+        fields.append(DriftField(each.dotted[:_MAX_PATH], _shortened(old), _shortened(new)))
     return fields, max(0, len(found) - _MAX_FIELDS)
-
-
-def _shown_field(found: Difference, secrets: Sequence[str]) -> DriftField:
-    old, new = _shown_value(found.old, found.kind), _shown_value(found.new, found.kind)
-    if found.may_be_secret or any(secret in text for text in (old, new) for secret in secrets):
-        old, new = old and HIDDEN, new and HIDDEN
-    return DriftField(found.dotted[:_MAX_PATH], _shortened(old), _shortened(new))
 
 
 def _shown_value(value: Any, kind: str) -> str:

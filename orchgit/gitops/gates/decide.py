@@ -89,18 +89,16 @@ def _decisions(gates: Gates, facts: GateFacts, record: RolloutGates) -> Iterator
             yield GateDecision(GateKind.WINDOW, True, reason)
         else:
             record.opens_time_ns = 0 if is_open or opens_ns is None else opens_ns
-            yield GateDecision(GateKind.WINDOW, is_open, _window_reason(is_open, opens_ns))
+            if is_open:
+                reason = "inside its window"
+            elif opens_ns is None:
+                reason = "outside its window, which does not open within 400 days"
+            else:
+                reason = f"outside its window, which opens at {moment_text(opens_ns)}"
+            yield GateDecision(GateKind.WINDOW, is_open, reason)
     if gates.require_fit:
         reason = f"does not fit: {facts.misfit}" if facts.misfit else "fits"
         yield GateDecision(GateKind.FIT, not facts.misfit, reason)
-
-
-def _window_reason(is_open: bool, opens_ns: int | None) -> str:
-    if is_open:
-        return "inside its window"
-    if opens_ns is None:
-        return "outside its window, which does not open within 400 days"
-    return f"outside its window, which opens at {moment_text(opens_ns)}"
 
 
 def moment_text(time_ns: int) -> str:

@@ -25,7 +25,11 @@ def is_meant_as_job(content: bytes, path: str) -> bool:
     a file is an error, since a job whose file is ignored would be deleted.
     """
     if is_json(content):
-        return _is_meant_as_json_job(content)
+        try:
+            tree = json.loads(content)
+        except (ValueError, RecursionError):
+            return _JOB_KEY.search(content) is not None
+        return isinstance(tree, dict) and ("job" in tree or is_api_job(tree))
     try:
         text = source_text(content, path)
         diagnostics = Diagnostics(text)
@@ -35,14 +39,6 @@ def is_meant_as_job(content: bytes, path: str) -> bool:
     if diagnostics.found:
         return _JOB_LINE.search(content) is not None
     return "job" in body.attributes or any(block.type == "job" for block in body.blocks)
-
-
-def _is_meant_as_json_job(content: bytes) -> bool:
-    try:
-        tree = json.loads(content)
-    except (ValueError, RecursionError):
-        return _JOB_KEY.search(content) is not None
-    return isinstance(tree, dict) and ("job" in tree or is_api_job(tree))
 
 
 def is_json(content: bytes) -> bool:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import jobspec
 import orchgit.model
-from jobspec.blocks.positions import Positions
 from jobspec.canonicalize import parsed_job
 from jobspec.errors import JobFileErrors
 from jobspec.parse import parse_job
@@ -20,7 +19,6 @@ from orchgit.gitops.parsing.api_jobs import read_api_job
 from orchgit.gitops.parsing.contents import is_meant_as_job
 from orchgit.gitops.parsing.policy_parser import parse_policy
 from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile, parse_each
-from orchgit.model.job import Job
 from orchgit.model.repository_policy import RepositoryPolicy
 
 if TYPE_CHECKING:
@@ -61,7 +59,11 @@ class JobspecParser:
             kind = JobFileError if is_meant_as_job(content, path) else NoJobError
             raise _named(error, path, kind) from error
         job = parsed_job(parsed.spec)
-        _check_rules(job, parsed.positions, path)
+        found = validate_job(job)  # here, where every part's line is known
+        if found.problems:
+            lines = found.located(parsed.positions)
+            problems = [path + line.removeprefix(parsed.positions.filename) for line in lines]
+            raise JobFileError(f"cannot use {path}:\n" + "\n".join(problems), problems)
         line, _ = parsed.positions.locate(())
         group_lines = {
             group.name: parsed.positions.locate(("TaskGroups", at))[0]
@@ -99,17 +101,6 @@ def _code_version() -> str:
             digest.update(path.relative_to(folder).as_posix().encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:32]
-
-
-def _check_rules(job: Job, positions: Positions, path: str) -> None:
-    """Raises JobFileError for rules that need only the job. They are checked here, where every
-    part's line is known."""
-    found = validate_job(job)
-    if found.problems:
-        problems = [
-            path + line.removeprefix(positions.filename) for line in found.located(positions)
-        ]
-        raise JobFileError(f"cannot use {path}:\n" + "\n".join(problems), problems)
 
 
 def _named(error: JobFileErrors, path: str, kind: type[JobFileError]) -> JobFileError:

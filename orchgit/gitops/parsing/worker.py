@@ -78,7 +78,15 @@ class ParseWorker:
                 return self._parsed(path, content, inputs)
             if form is Form.POLICY:
                 return PolicyFound(parse_policy(content))
-            return _spec(path, content, inputs, form)
+            spec = parse_job(
+                content,
+                filename=path,
+                variables=inputs.variables,
+                var_files=[(each.name, each.content) for each in inputs.var_files],
+            ).spec
+            if form is Form.SPEC_WITH_DEFAULTS:
+                spec = canonicalize(spec)
+            return JobSpecJson(msgspec.json.encode(spec))
         except JobFileError as error:
             return ParseFailure(str(error), list(error.problems))
         except MemoryError:
@@ -138,14 +146,6 @@ class ParseWorker:
             return self._decoder.decode(read_frame(self._incoming, MAX_FRAME_BYTES))
         except EOFError:
             raise _PipeClosed from None
-
-
-def _spec(path: str, content: bytes, inputs: Inputs, form: Form) -> WorkerMessage:
-    var_files = [(each.name, each.content) for each in inputs.var_files]
-    spec = parse_job(content, filename=path, variables=inputs.variables, var_files=var_files).spec
-    return JobSpecJson(
-        msgspec.json.encode(canonicalize(spec) if form is Form.SPEC_WITH_DEFAULTS else spec)
-    )
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -191,7 +191,10 @@ class _Push:
         self._trigger = Trigger("push", pusher.name)
         self._say = pusher.say
         self._dry_run = options.dry_run
-        self._override = self._override_of(options.override_window)
+        self._override: WindowOverride | None = None
+        if options.override_window:
+            now_ns = self._services.context.now_ns()
+            self._override = WindowOverride(pusher.name, options.override_window, now_ns)
         self._rollouts: list[Rollout] = []
         self._refs: dict[str, str] = {}
         self._moves: list[RefMove] = []
@@ -216,7 +219,7 @@ class _Push:
             elif not why and self._dry_run:
                 why = _DRY_RUN
             elif not why:
-                self._move(command)
+                self._moves.append(self._moved(command))
             refusals[command.ref] = why
         if self._moves:
             try:
@@ -341,12 +344,6 @@ class _Push:
         if lines := list(gate_lines(verdict.record)):
             await self._say("\n".join(lines))
 
-    def _override_of(self, reason: str) -> WindowOverride | None:
-        if not reason:
-            return None
-        now_ns = self._services.context.now_ns()
-        return WindowOverride(self._trigger.pusher, reason, now_ns)
-
     async def _refuse(self, source: Source, read: ReadCommit, problems: Sequence[str]) -> str:
         """Shows the commit's problems, and records a rollout that says why it was refused."""
         await self._say("\n".join(problem_lines(problems)))
@@ -358,9 +355,6 @@ class _Push:
                 _log.warning("cannot record a refused push", source=source.name, error=str(error))
         count = len(problems)
         return f"{count} problem{'s' * (count != 1)}, nothing was changed"
-
-    def _move(self, command: RefCommand) -> None:
-        self._moves.append(self._moved(command))
 
     def _moved(self, command: RefCommand) -> RefMove:
         """Returns the move for the log. Commands after this one see the refs as it leaves them."""

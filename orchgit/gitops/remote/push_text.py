@@ -16,12 +16,9 @@ from orchgit.gitops.commits.fit_text import (
 )
 from orchgit.gitops.commits.holds import held_text
 from orchgit.gitops.commits.plan import CommitPlan
-from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.rollouts.waiting import waits_text
-from orchgit.gitops.stages.stages import Stages
 from orchgit.model.fit import FitReport, JobFit
 from orchgit.model.gates import RolloutGates
-from orchgit.model.job import Job
 from orchgit.model.rollout import ChangeCause, Commit, JobAction, Rollout, RolloutStatus
 
 _CAUSES = {
@@ -39,7 +36,9 @@ def plan_lines(plan: CommitPlan, commit: Commit, fit: FitReport) -> Iterable[str
     for action in changes[:_MAX_LISTED]:
         job_fit = fits.get(action.key)
         why = f" ({_CAUSES[action.cause]})" if action.cause in _CAUSES else ""
-        why += _stage_note(plan.stages, action.key)
+        if number := plan.stages.of(action.key):
+            waits = waits_text(plan.stages.waits.get(action.key, ()))
+            why += f" (stage {number + 1}, after {waits})"
         yield f"  {SIGNS[action.kind]} {action.key[1]}: {_effect(action, job_fit)}{why}"
         if action.by_hand is not None:
             yield f"      overwrites {hand_change_text(action.by_hand)}"
@@ -77,27 +76,17 @@ def waiting_lines(rollout: Rollout) -> Iterable[str]:
     yield f"It goes on by itself then; `orchgit rollout watch {short}` follows it."
 
 
-def _stage_note(stages: Stages, key: JobKey) -> str:
-    """Returns text like ` (stage 2, after db (healthy))`, or '' for a job of the first stage."""
-    number = stages.of(key)
-    waits = waits_text(stages.waits.get(key, ()))
-    return f" (stage {number + 1}, after {waits})" if number else ""
-
-
 def _effect(action: Action, fit: JobFit | None) -> str:
     if action.desired is None:
         return (counts_text(fit.groups) if fit is not None else "") or "stop"
     job = action.desired.job
-    if fit is None or job.is_periodic or job.is_parameterized:
-        return _of_job("place" if action.kind is JobAction.CREATE else "update", job)
-    return job_text(fit)
-
-
-def _of_job(verb: str, job: Job) -> str:
+    verb = "place" if action.kind is JobAction.CREATE else "update"
     if job.is_periodic:
         return f"{verb} the schedule"
     if job.is_parameterized:
         return f"{verb} the template of dispatches"
+    if fit is not None:
+        return job_text(fit)
     if job.type in ("system", "sysbatch"):
         return f"{verb} on every eligible node"
     return f"{verb} {sum(group.count for group in job.task_groups)}"

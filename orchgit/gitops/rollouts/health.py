@@ -149,20 +149,19 @@ def _judge_changed(view: JobView, by_hand: str, deployment_id: str = "") -> JobV
 
 
 def _judge_deletion(view: JobView, late: bool) -> JobVerdict:
-    left = [alloc for alloc in view.allocations if not _is_over(alloc)]
+    # What the server stopped on an agent that cannot report has ended as far as is known.
+    left = [
+        alloc
+        for alloc in view.allocations
+        if not alloc.is_client_terminal
+        and not (alloc.is_server_terminal and alloc.client_status == ClientStatus.UNKNOWN)
+    ]
     if view.job is not None and not view.job.stop:
         return _judge_changed(view, "registered again by hand")
     if left:
         status = JobProgress.FAILED if late else JobProgress.PROGRESSING
         return JobVerdict(status, f"stopping {len(left)} allocation{'s' * (len(left) != 1)}...")
     return JobVerdict(JobProgress.HEALTHY, "stopped")
-
-
-def _is_over(alloc: Allocation) -> bool:
-    """Returns whether the allocation has ended, as far as its agent can still report."""
-    if alloc.is_client_terminal:
-        return True
-    return alloc.is_server_terminal and alloc.client_status == ClientStatus.UNKNOWN
 
 
 def _judge_ended(deployment: Deployment, view: JobView, change: RolloutJob) -> JobVerdict:

@@ -112,21 +112,17 @@ class RolloutTracker:
                 active = any(
                     each.after.was_applied and not each.after.is_terminal for each in judged
                 )
-                spent_s = self._context.clock.monotonic_s() - started_s
-                await self._wait_for_change(index, active, max(self._config.pause_s, 4 * spent_s))
+                watch = self._context.state.store.watch
+                if active:  # any change may decide it
+                    spent_s = self._context.clock.monotonic_s() - started_s
+                    await self._context.clock.sleep(max(self._config.pause_s, 4 * spent_s))
+                    await watch.wait(_TABLES, index, self._config.busy_wait_s)
+                else:
+                    await watch.wait(("rollouts",), index, self._config.idle_wait_s)
         finally:
             self._running = False
             async with self._news:
                 self._news.notify_all()
-
-    async def _wait_for_change(self, index: int, active: bool, pause_s: float) -> None:
-        """Waits for a new rollout, or, if one is active, for any change that may decide it."""
-        watch = self._context.state.store.watch
-        if not active:
-            await watch.wait(("rollouts",), index, self._config.idle_wait_s)
-            return
-        await self._context.clock.sleep(pause_s)
-        await watch.wait(_TABLES, index, self._config.busy_wait_s)
 
     def _judged(self) -> tuple[int, list[Judgement]]:
         """Returns the index of a snapshot, and the judgement of each active rollout."""
@@ -221,7 +217,13 @@ def judge_with_stage(
         return rollout, None  # it waits at its gates
     source = snapshot.sources.get(rollout.source)
     deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
-    replaced_by = _replaced_by(snapshot, rollout)
+    # The newest later commit of the source that changed a job.
+    replaced_by = {
+        (job.namespace, job.job_id): later.commit.id
+        for later in snapshot.rollouts.applied_after(rollout)
+        for job in later.jobs
+        if job.action != JobAction.UNCHANGED
+    }
     judged = [
         _judged_job(snapshot, rollout, job, now_ns, deadline, replaced_by) for job in rollout.jobs
     ]
@@ -296,16 +298,6 @@ def _replaced_because(source: Source | None, rollout: Rollout) -> str:
     if source.status.applied_commit != rollout.commit.id:
         return f"replaced by commit {source.status.applied_commit[:8]}"
     return f"replaced by rollout {newest[:8]} of the same commit"
-
-
-def _replaced_by(snapshot: Snapshot, rollout: Rollout) -> dict[tuple[str, str], str]:
-    """Returns the newest later commit of the source that changed a job, by (namespace, job id)."""
-    return {
-        (job.namespace, job.job_id): later.commit.id
-        for later in snapshot.rollouts.applied_after(rollout)
-        for job in later.jobs
-        if job.action != JobAction.UNCHANGED
-    }
 
 
 def _judged_job(

@@ -58,7 +58,10 @@ class GateLoop:
             capacity = self._context.state.store.watch.index(_CAPACITY_TABLES)
             for rollout in waiting:
                 if rollout.id in unready:
-                    self._wake_for_sources(rollout, unready[rollout.id])
+                    # It goes on where they are healthy now, and else records another reason.
+                    reason = unready[rollout.id]
+                    if not reason or reason not in waits_for_sources(rollout):
+                        self._wake(rollout.source)
                 else:
                     self._wake_if_open(rollout, now_ns, capacity != seen_capacity)
             seen_capacity = capacity
@@ -75,12 +78,6 @@ class GateLoop:
             return
         self._opened.add(key)
         self._wake(rollout.source)
-
-    def _wake_for_sources(self, rollout: Rollout, unready: str) -> None:
-        """Wakes the rollout's source if the sources that it waits for are healthy now, or if the
-        reason why they are not is another one than the record says."""
-        if not unready or unready not in waits_for_sources(rollout):
-            self._wake(rollout.source)
 
     async def _wait(self, waiting: Sequence[Rollout], index: int, now_ns: int) -> None:
         """Waits for a change of a rollout, for the next opening of a window, or for a change of the

@@ -100,15 +100,12 @@ class SourceLoops:
                 watch = self._start_watch(source, reconciler)
                 self._followed[name] = _Followed(settings, reconciler, loop, watch)
             elif followed.settings != settings:
-                await self._change_settings(followed, source)
-
-    async def _change_settings(self, followed: _Followed, source: Source) -> None:
-        """Takes over new settings, which may make a refused commit right: it is tried again."""
-        before, followed.settings = followed.settings, _settings(source)
-        if (before.kind, before.url) != (source.kind, source.url):
-            await _end(followed.watch)
-            followed.watch = self._start_watch(source, followed.reconciler)
-        followed.reconciler.wake("api", force=True)
+                # New settings may make a refused commit right: it is tried again.
+                before, followed.settings = followed.settings, settings
+                if (before.kind, before.url) != (source.kind, source.url):
+                    await _end(followed.watch)
+                    followed.watch = self._start_watch(source, followed.reconciler)
+                followed.reconciler.wake("api", force=True)
 
     def _start_watch(
         self, source: Source, reconciler: SourceReconciler

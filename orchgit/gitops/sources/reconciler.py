@@ -87,7 +87,10 @@ class SourceReconciler:
         try:
             self.wake("poll")
             while True:
-                wake = await self._wakeups.next(self._plan_next_try())
+                pause_s = self._pause_s()
+                next_ns = self._services.context.now_ns() + int(pause_s * NS_PER_S)
+                self.check = replace(self.check, next_try_ns=next_ns)
+                wake = await self._wakeups.next(pause_s)
                 self.check = replace(self.check, under_way=True, next_try_ns=0)
                 self._result = await self._round(wake)
                 self.check = replace(self.check, under_way=False)
@@ -139,13 +142,6 @@ class SourceReconciler:
                 "following it; `orchgit source status` shows it"
             )
         return self._result
-
-    def _plan_next_try(self) -> float:
-        """Returns the seconds to the next round, and remembers when that is."""
-        pause_s = self._pause_s()
-        next_ns = self._services.context.now_ns() + int(pause_s * NS_PER_S)
-        self.check = replace(self.check, next_try_ns=next_ns)
-        return pause_s
 
     def _pause_s(self) -> float:
         """Returns the poll interval with jitter; longer after each failure in a row, up to a
@@ -306,7 +302,11 @@ class SourceReconciler:
             if not self._is_recorded(commit_id, plan.problems):
                 await applier.record_refused(source, read, plan.problems, trigger)
             await self._gatekeeper.withdraw(self.name, "its plan has problems now")
-            await self._note_refused(source, commit_id, plan.problems)
+            count = len(plan.problems)
+            text = f"refused commit {commit_id[:12]}: {count} problem{'s' * (count != 1)}: "
+            text = (text + plan.problems[0])[:_MAX_ERROR_TEXT]
+            status = replace(source.status, seen_commit=commit_id)
+            await self._record(status, text, SourceErrorKind.HELD)
             raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
         await self._services.quorum.hold(self._mirror.name, [commit_id])
         rollout = await self._gatekeeper.carry_out(
@@ -329,14 +329,6 @@ class SourceReconciler:
         with self._services.context.snapshot() as snapshot:
             newest = snapshot.rollouts.all(self.name, limit=1, commit_id=commit_id)
         return any(each.problems and each.problems[0] == problems[0] for each in newest)
-
-    async def _note_refused(
-        self, source: Source, commit_id: str, problems: tuple[str, ...]
-    ) -> None:
-        count = len(problems)
-        text = f"refused commit {commit_id[:12]}: {count} problem{'s' * (count != 1)}: "
-        status = replace(source.status, seen_commit=commit_id)
-        await self._record(status, (text + problems[0])[:_MAX_ERROR_TEXT], SourceErrorKind.HELD)
 
     async def _failed(self, error: OrchgitError) -> SyncResult:
         """Logs the error each time, and records it in the source's status when it is a new one."""

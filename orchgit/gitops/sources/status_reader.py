@@ -104,7 +104,12 @@ class SourceStatusReader:
             return cached
         if cached is not None and cached.tables_index > tables_index:
             cached = None  # another state was restored: its indexes mean other rows
-        active = _active_rollouts(snapshot, source, cached.active if cached else ())
+        known = {(each.id, each.modify_index): each for each in (cached.active if cached else ())}
+        rollouts = (
+            known.get(row) or snapshot.rollouts.get(row[0])
+            for row in snapshot.rollouts.active_of_source(source)
+        )
+        active = [rollout for rollout in rollouts if rollout is not None]
         jobs = snapshot.source_jobs.of_source(source)
         facts = _Facts(
             tables_index=tables_index,
@@ -138,17 +143,6 @@ class SourceStatusReader:
             error_since_ns=status.error_since_ns,
             remote_commit=remote,
         )
-
-
-def _active_rollouts(snapshot: Snapshot, source: str, cached: Sequence[Rollout]) -> list[Rollout]:
-    """Returns the source's rollouts that have not ended, the newest first; of `cached` those that
-    have not changed."""
-    known = {(rollout.id, rollout.modify_index): rollout for rollout in cached}
-    found = (
-        known.get(row) or snapshot.rollouts.get(row[0])
-        for row in snapshot.rollouts.active_of_source(source)
-    )
-    return [rollout for rollout in found if rollout is not None]
 
 
 def _jobs_now(

@@ -47,7 +47,14 @@ def plan_stages(
     """Returns the stages of a commit that creates or updates the jobs of `changed`. The graph has
     no cycle."""
     changes = set(changed)
-    edges = {key: _open_edges(graph, key, changes, is_met) for key in changes}
+    edges = {
+        key: [
+            edge
+            for edge in graph.dependencies(key)
+            if edge.dependency in changes or not is_met(edge.dependency, edge.condition)
+        ]
+        for key in changes
+    }
     post_hooks = changes & graph.post_hooks
     levels = _levels({key: edges[key] for key in changes - post_hooks}, {}, 0)
     after_all = max((level + 1 for level in levels.values()), default=0)
@@ -65,16 +72,6 @@ def plan_stages(
             numbers[key] = last + 1
             waits[key] = (EVERY_JOB_BEFORE,)
     return Stages(numbers, waits, graph.completing & changes)
-
-
-def _open_edges(
-    graph: JobGraph, key: JobKey, changes: Collection[JobKey], is_met: IsMet
-) -> list[Edge]:
-    return [
-        edge
-        for edge in graph.dependencies(key)
-        if edge.dependency in changes or not is_met(edge.dependency, edge.condition)
-    ]
 
 
 def _wait(edge: Edge) -> JobWait:
