@@ -85,6 +85,9 @@ def test_idle_sources_list_their_remote_once_in_an_interval(tmp_path: Path) -> N
         await follow(rig, server.url("jobs.git"), SHORT_NS)
         await rig.until(lambda: applied(rig) == {work.head()})
         await rig.until(lambda: all(rollouts_ended(rig, name) for name in NAMES))
+        # A whole interval without news: what the rollouts left to record is in the log.
+        server.seen.clear()
+        await rig.until(lambda: server.listings >= 2)
         index = rig.state.store.watch.applied_index
         server.seen.clear()
         loop = asyncio.get_running_loop()
