@@ -254,6 +254,16 @@ def _held_versions(
     for rollout in snapshot.rollouts.active():
         if rollout.source != source:
             continue
+        # A version that is still registered needs no hold yet: its own rollout goes on, and tells.
+        versions = snapshot.jobs.versions_of_source(source)
+        replaced = [
+            job
+            for job in rollout.jobs
+            if versions.get((job.namespace, job.job_id)) != job.job_version
+        ]
+        if not replaced:
+            continue
+        rollout = replace(rollout, jobs=replaced)
         after = judge(snapshot, rollout, now_ns=0, patience_ns=0)
         applied = snapshot.rollouts.applied_after(rollout)
         later = {(job.namespace, job.job_id) for each in applied for job in each.jobs}

@@ -92,6 +92,14 @@ class JobReads(TableReads):
         found = cast(list[tuple[str, str, int, str]], rows)
         return {(namespace, job_id): (index, source) for namespace, job_id, index, source in found}
 
+    def versions_of_source(self, source: str) -> dict[tuple[str, str], int]:
+        """Returns (namespace, id) -> version of the jobs of the source that are not stopped."""
+        sql = (
+            "SELECT namespace, id, version FROM jobs WHERE source = ? AND source != '' AND stop = 0"
+        )
+        rows = cast(list[tuple[str, str, int]], self._rows(sql, (source,)))
+        return {(namespace, job_id): version for namespace, job_id, version in rows}
+
     def periodic(self) -> list[Job]:
         """Returns the periodic parents that are not stopped."""
         sql = f"{_CURRENT} WHERE j.periodic = 1 AND j.stop = 0 ORDER BY j.namespace, j.id"
