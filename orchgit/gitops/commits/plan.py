@@ -251,11 +251,10 @@ def _held_versions(
     ]
     stored = {(each.key, each.rollout_id) for each in known}
     failed: list[HeldVersion] = []
-    for rollout in snapshot.rollouts.active():
-        if rollout.source != source:
-            continue
+    active = [each for each in snapshot.rollouts.active() if each.source == source]
+    versions = snapshot.jobs.versions_of_source(source) if active else {}
+    for rollout in active:
         # A version that is still registered needs no hold yet: its own rollout goes on, and tells.
-        versions = snapshot.jobs.versions_of_source(source)
         replaced = [
             job
             for job in rollout.jobs
