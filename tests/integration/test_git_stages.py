@@ -337,8 +337,11 @@ def test_new_leader_applies_what_is_left_and_earlier_versions_refuse_stages(tmp_
             leader = await cluster.leader()
             await leader.rig.add_source()
             work = WorkTree(tmp_path / "work")
-            # The job a asks for an allocation that no agent places: its stage stays closed.
-            commit = work.commit({**CHAIN, "a.nomad": batch_job("a", count=1)})
+            # The service a asks for an allocation that no agent places: its stage stays closed. A
+            # batch job without one is over as soon as its evaluation is.
+            service = batch_job("a", count=1).replace('"batch"', '"service"')
+            assert '"service"' in service
+            commit = work.commit({**CHAIN, "a.nomad": service})
             answer = await work.push(leader.rig.url("demo"), "detach")
             assert answer.returncode != 0
             assert "upgrade every server first" in answer.output  # without the order it may harm
