@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from orchgit.clock import Clock
-from orchgit.errors import ConflictError, RefusedError
+from orchgit.errors import ConflictError, NotUnderstoodError, RefusedError
 from orchgit.ids import IdSource
 from orchgit.model.job import Job
 from orchgit.replication.commands import Command
@@ -73,6 +75,14 @@ class UseCaseContext:
     async def propose(self, command: Command, timeout_s: float = 30.0) -> Applied:
         """Commits one entry; returns when its effects can be read."""
         return await self.state.propose(command, timeout_s, writes=self.writes)
+
+    async def propose_newest(self, command: Command, earlier: Callable[[], Command]) -> Applied:
+        """Commits one entry, or in its place `earlier()` while a server of an earlier version is a
+        member, which would not understand it."""
+        try:
+            return await self.propose(command)
+        except NotUnderstoodError:
+            return await self.propose(earlier())
 
     async def propose_or_refuse(self, command: Command, refusal: str) -> Applied:
         """Like `propose`; a lost race (ConflictError) becomes the refusal Nomad's clients know."""

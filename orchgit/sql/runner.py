@@ -117,9 +117,11 @@ class SqlRunner:
                 f"cannot answer: the process that answers ended with {child.returncode}; it may "
                 f"use {self._limits.memory_bytes // _MIB} MiB; name fewer rows or columns"
             )
-        with suppress(msgspec.ValidationError):
-            raise InvalidInputError(msgspec.json.decode(output, type=SqlRefusal).error)
-        return msgspec.json.decode(output, type=SqlAnswer)
+        try:
+            refusal = msgspec.json.decode(output, type=SqlRefusal)
+        except msgspec.ValidationError:
+            return msgspec.json.decode(output, type=SqlAnswer)
+        raise InvalidInputError(refusal.error)
 
     def _limit(self, child: Child) -> None:
         memory = self._limits.memory_bytes

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`value` is SQL over the view's `origin`; it may call the functions of `bodies.py`."""
+    """`value` is SQL over the view's `origin`; it may call the functions of `worker.py`."""
 
     name: str
     type: str
@@ -65,8 +65,6 @@ def _job(path: str) -> str:
     return _body(path, "v.body")
 
 
-_ALLOC_NAME = "a.job_id || '.' || a.task_group || '[' || a.name_index || ']'"
-
 VIEWS: tuple[View, ...] = (
     View(
         "jobs",
@@ -111,8 +109,10 @@ VIEWS: tuple[View, ...] = (
             _text("job_id", "j.id", "the job"),
             _text("name", "g.value ->> '$.Name'", "unique within the job"),
             _integer("count", "g.value ->> '$.Count'", "how many allocations are wanted"),
-            _json("tasks", "names_of(g.value -> '$.Tasks')", "names of the group's tasks"),
-            _json("drivers", "drivers_of(g.value -> '$.Tasks')", "drivers of the group's tasks"),
+            _json("tasks", "each_of(g.value -> '$.Tasks', 'Name')", "names of the group's tasks"),
+            _json(
+                "drivers", "each_of(g.value -> '$.Tasks', 'Driver')", "drivers of the group's tasks"
+            ),
         ),
         "j.namespace",
     ),

@@ -161,8 +161,7 @@ def _fill(
     state = open_reader(Path(question.database))
     state.execute("PRAGMA temp_store = FILE")
     state.create_function("in_body", 2, _in_body, deterministic=True)
-    state.create_function("names_of", 1, _names_of, deterministic=True)
-    state.create_function("drivers_of", 1, _drivers_of, deterministic=True)
+    state.create_function("each_of", 2, _each_of, deterministic=True)
     state.create_function("without_login", 1, _without_login, deterministic=True)
     state.set_progress_handler(lambda: int(time.monotonic() > deadline_s), _STEPS_BETWEEN_LOOKS)
     state.execute("BEGIN")
@@ -248,15 +247,8 @@ def _in_body(body: bytes | None, path: str) -> int | float | str | None:
     return msgspec.json.encode(value).decode()
 
 
-def _names_of(tasks: str | None) -> str:
-    return _each_of(tasks, "Name")
-
-
-def _drivers_of(tasks: str | None) -> str:
-    return _each_of(tasks, "Driver")
-
-
 def _each_of(objects: str | None, field: str) -> str:
+    """Returns the field's values in a JSON list of objects, as a JSON list."""
     found = msgspec.json.decode(objects) if objects else []
     return msgspec.json.encode([each.get(field, "") for each in found or ()]).decode()
 

@@ -17,7 +17,6 @@ from orchgit.model.base import NS_PER_S, ns_of_datetime
 from orchgit.model.fit import GroupFit, JobFit, RuledOut, fit_report
 from orchgit.model.gates import GatePolicy
 from orchgit.model.job import Job
-from orchgit.model.rollout import Rollout
 from orchgit.model.server import ServerRecord
 from orchgit.model.window_text import parse_window
 from orchgit.replication.commands import JobUpsert, PutServer, RegisterJob, RegisterNode
@@ -48,11 +47,6 @@ def with_gates(directory: Path, gates: GatePolicy, body: Body) -> None:
     asyncio.run(run())
 
 
-def rollout(rig: GitopsRig, commit: str) -> Rollout:
-    [found] = [each for each in rig.rollouts() if each.commit.id == commit]
-    return found
-
-
 async def set_by_hand(rig: GitopsRig, job: Job | None, priority: int) -> None:
     assert job is not None
     upsert = JobUpsert(replace(job, priority=priority))
@@ -68,7 +62,7 @@ def test_commit_outside_its_window_waits_and_is_applied_when_the_window_opens(
         assert answer.returncode == 0, answer.output
         why = "outside its window, which opens at 2026-03-02 09:00:00 UTC"
         assert f"Waiting: {why}" in answer.output
-        waiting = rollout(rig, commit)
+        waiting = rig.rollout_of(commit)
         assert (waiting.status, waiting.status_description) == ("pending", why)
         assert not waiting.was_applied
         assert [(job.job_id, job.status) for job in waiting.jobs] == [("a", "planned")]
@@ -76,8 +70,8 @@ def test_commit_outside_its_window_waits_and_is_applied_when_the_window_opens(
         assert rig.source().status.applied_commit == ""
 
         clock.jump(6 * 3600)
-        await rig.until(lambda: rollout(rig, commit).status == "healthy")
-        done = rollout(rig, commit)
+        await rig.until(lambda: rig.rollout_of(commit).status == "healthy")
+        done = rig.rollout_of(commit)
         assert (done.id, done.trigger) == (waiting.id, "push")
         assert rig.job("a") is not None
         assert rig.source().status.applied_commit == commit
@@ -91,14 +85,14 @@ def test_newest_of_several_waiting_commits_is_applied(tmp_path: Path) -> None:
         await work.push(rig.url("demo"))
         second = work.commit({"b.hcl": batch_job("b")})
         await work.push(rig.url("demo"))
-        ended = rollout(rig, first)
+        ended = rig.rollout_of(first)
         assert (ended.status, ended.status_description) == (
             "superseded",
             f"superseded by commit {second[:8]}",
         )
         clock.jump(6 * 3600)
-        await rig.until(lambda: rollout(rig, second).status == "healthy")
-        assert rollout(rig, first).status == "superseded"
+        await rig.until(lambda: rig.rollout_of(second).status == "healthy")
+        assert rig.rollout_of(first).status == "superseded"
         assert rig.job("a") is not None
         assert len(rig.rollouts()) == 2
 
@@ -110,7 +104,7 @@ def test_override_applies_a_commit_outside_its_window_and_is_recorded(tmp_path: 
         commit = work.commit({"a.hcl": batch_job("a")})
         answer = await work.push(rig.url("demo"), "override-window=the shop is down")
         assert "overridden by 127.0.0.1: the shop is down" in answer.output
-        done = rollout(rig, commit)
+        done = rig.rollout_of(commit)
         assert done.was_applied
         assert done.gates is not None
         assert done.gates.override is not None
@@ -120,9 +114,9 @@ def test_override_applies_a_commit_outside_its_window_and_is_recorded(tmp_path: 
         )
         later = work.commit({"a.hcl": batch_job("a", text="new")})
         await work.push(rig.url("demo"), "detach")
-        assert rollout(rig, later).status == "pending"
+        assert rig.rollout_of(later).status == "pending"
         await rig.gitops.override_window("demo", "still down", "bob")
-        found = rollout(rig, later)
+        found = rig.rollout_of(later)
         assert found.was_applied
         assert found.gates is not None
         assert found.gates.override is not None
@@ -136,7 +130,7 @@ def test_commit_waits_for_the_approval_of_its_plan(tmp_path: Path) -> None:
         commit = work.commit({"a.hcl": batch_job("a")})
         push = asyncio.create_task(work.push(rig.url("demo")))
         await rig.until(lambda: bool(rig.rollouts()))
-        waiting = rollout(rig, commit)
+        waiting = rig.rollout_of(commit)
         assert waiting.status == "awaiting_approval"
         assert waiting.status_description == "0 of 1 approvals"
         with pytest.raises(ConflictError, match="its plan is"):
@@ -150,7 +144,7 @@ def test_commit_waits_for_the_approval_of_its_plan(tmp_path: Path) -> None:
         assert answer.returncode == 0
         assert f"orchgit rollout approve {waiting.id[:8]}" in answer.output
         assert "Healthy after" in answer.output
-        done = rollout(rig, commit)
+        done = rig.rollout_of(commit)
         assert done.id == waiting.id
         assert done.gates is not None
         assert [(each.by, each.plan_hash) for each in done.gates.approvals] == [
@@ -173,18 +167,18 @@ def test_approval_lapses_when_the_plan_changes(tmp_path: Path) -> None:
 
         commit = work.commit({"a.hcl": batch_job("a", text="new")})
         await work.push(rig.url("demo"), "detach")
-        waiting = rollout(rig, commit)
+        waiting = rig.rollout_of(commit)
         await rig.gitops.approve(waiting.id, waiting.plan_hash, "bob")
         await set_by_hand(rig, rig.job("a"), 77)
         await rig.gitops.approve(waiting.id, waiting.plan_hash, "eve")
         why = "0 of 2 approvals; the plan changed after bob, eve approved it"
-        await rig.until(lambda: rollout(rig, commit).status_description == why)
-        again = rollout(rig, commit)
+        await rig.until(lambda: rig.rollout_of(commit).status_description == why)
+        again = rig.rollout_of(commit)
         assert again.status == "awaiting_approval"
         assert again.plan_hash != waiting.plan_hash
         await rig.gitops.approve(waiting.id, again.plan_hash, "bob")
         await rig.gitops.approve(waiting.id, again.plan_hash, "eve")
-        await rig.until(lambda: rollout(rig, commit).was_applied)
+        await rig.until(lambda: rig.rollout_of(commit).was_applied)
 
     with_gates(tmp_path, GatePolicy(approvals=2), body)
 
@@ -194,17 +188,17 @@ def test_rejected_commit_is_not_applied_and_a_commit_on_top_asks_again(tmp_path:
         commit = work.commit({"a.hcl": batch_job("a")})
         push = asyncio.create_task(work.push(rig.url("demo")))
         await rig.until(lambda: bool(rig.rollouts()))
-        waiting = rollout(rig, commit)
+        waiting = rig.rollout_of(commit)
         await rig.gitops.reject(waiting.id, "too big", "bob")
         assert "Rejected: rejected by bob: too big" in (await push).output
-        assert rollout(rig, commit).status == "rejected"
+        assert rig.rollout_of(commit).status == "rejected"
         await rig.gitops.sync("demo")
         assert rig.job("a") is None
         assert len(rig.rollouts()) == 1
         later = work.commit({"b.hcl": batch_job("b")})
         await work.push(rig.url("demo"), "detach")
-        assert rollout(rig, later).status == "awaiting_approval"
-        assert [job.job_id for job in rollout(rig, later).jobs] == ["a", "b"]
+        assert rig.rollout_of(later).status == "awaiting_approval"
+        assert [job.job_id for job in rig.rollout_of(later).jobs] == ["a", "b"]
 
     with_gates(tmp_path, TWO_EYES, body)
 
@@ -214,7 +208,7 @@ def test_removing_the_source_ends_what_waits(tmp_path: Path) -> None:
         commit = work.commit({"a.hcl": batch_job("a")})
         await work.push(rig.url("demo"), "detach")
         await remove_source(rig.context, "demo")
-        ended = rollout(rig, commit)
+        ended = rig.rollout_of(commit)
         assert (ended.status, ended.status_description) == ("superseded", "its source was removed")
 
     with_gates(tmp_path, TWO_EYES, body)
@@ -225,7 +219,7 @@ def test_commit_that_changes_no_job_waits_for_nothing(tmp_path: Path) -> None:
         commit = work.commit({"README.md": "nothing to run"})
         answer = await work.push(rig.url("demo"))
         assert answer.returncode == 0, answer.output
-        assert rollout(rig, commit).status == "healthy"
+        assert rig.rollout_of(commit).status == "healthy"
 
     with_gates(tmp_path, GatePolicy(approvals=2, windows=OFFICE.windows), body)
 
@@ -238,7 +232,7 @@ def test_policy_of_the_repository_narrows_the_gates(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree, clock: JumpingClock) -> None:
         commit = work.commit({"a.hcl": batch_job("a"), "orchgit.hcl": policy})
         await work.push(rig.url("demo"), "detach")
-        waiting = rollout(rig, commit)
+        waiting = rig.rollout_of(commit)
         assert waiting.status_description == (
             "0 of 1 approvals; outside its window, which does not open within 400 days"
         )
@@ -250,12 +244,12 @@ def test_new_leader_goes_on_with_what_waits(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree, clock: JumpingClock) -> None:
         commit = work.commit({"a.hcl": batch_job("a")})
         await work.push(rig.url("demo"), "detach")
-        waiting = rollout(rig, commit)
+        waiting = rig.rollout_of(commit)
         await rig.gitops.stop()
         await rig.gitops.approve(waiting.id, waiting.plan_hash, "bob")
-        assert not rollout(rig, commit).was_applied
+        assert not rig.rollout_of(commit).was_applied
         await rig.gitops.start()
-        await rig.until(lambda: rollout(rig, commit).status == "healthy")
+        await rig.until(lambda: rig.rollout_of(commit).status == "healthy")
 
     with_gates(tmp_path, TWO_EYES, body)
 
@@ -270,11 +264,11 @@ def test_commit_that_waits_is_applied_while_the_host_of_its_repository_is_away(
             commit = work.commit({"a.hcl": batch_job("a")})
             await rig.add_source(kind="remote", url=f"file://{work.path}", gates=OFFICE)
             await rig.until(lambda: bool(rig.rollouts()))
-            assert rollout(rig, commit).status == "pending"
+            assert rig.rollout_of(commit).status == "pending"
             work.path.rename(tmp_path / "away")
             clock.jump(6 * 3600)
-            await rig.until(lambda: rollout(rig, commit).status == "healthy")
-            assert rollout(rig, commit).trigger == "poll"
+            await rig.until(lambda: rig.rollout_of(commit).status == "healthy")
+            assert rig.rollout_of(commit).trigger == "poll"
             result = await rig.gitops.sync("demo")
             assert (result.result, "cannot read" in result.text) == ("error", True)
 
@@ -293,12 +287,12 @@ def test_commit_that_waits_is_applied_by_another_leader(tmp_path: Path) -> None:
             commit = work.commit({"a.hcl": batch_job("a")})
             answer = await work.push(leader.rig.url("demo"), "detach")
             assert answer.returncode == 0, answer.output
-            waiting = rollout(leader.rig, commit)
+            waiting = leader.rig.rollout_of(commit)
             await leader.stop()
             successor = await cluster.leader()
             await successor.rig.gitops.approve(waiting.id, waiting.plan_hash, "bob")
-            await successor.until(lambda: rollout(successor.rig, commit).status == "healthy")
-            assert rollout(successor.rig, commit).id == waiting.id
+            await successor.until(lambda: successor.rig.rollout_of(commit).status == "healthy")
+            assert successor.rig.rollout_of(commit).id == waiting.id
 
     asyncio.run(run())
 
@@ -316,17 +310,17 @@ def test_commit_that_loosens_its_repositorys_gates_is_under_them(tmp_path: Path)
         loose = {"orchgit.hcl": "", "a.hcl": batch_job("a", text="new")}
         commit = work.commit(loose)
         await work.push(rig.url("demo"), "detach")
-        waiting = rollout(rig, commit)
+        waiting = rig.rollout_of(commit)
         assert waiting.status == "awaiting_approval"
         work.commit({"b.hcl": None, "c.hcl": None})
         answer = await work.push(rig.url("demo"))
         assert "the limit is 10 %" in answer.output
         work.git("reset", "-q", "--hard", commit)
         await rig.gitops.approve(waiting.id, waiting.plan_hash, "bob")
-        await rig.until(lambda: rollout(rig, commit).was_applied)
+        await rig.until(lambda: rig.rollout_of(commit).was_applied)
         free = work.commit({"a.hcl": batch_job("a", text="newer")})
         await work.push(rig.url("demo"), "detach")
-        assert rollout(rig, free).was_applied
+        assert rig.rollout_of(free).was_applied
 
     with_gates(tmp_path, GatePolicy(), body)
 
@@ -355,12 +349,12 @@ def test_commit_that_does_not_fit_waits_until_the_capacity_changes(tmp_path: Pat
             hour_ns = 3600 * NS_PER_S
             await rig.add_source(kind="remote", url=url, gates=gates, poll_interval_ns=hour_ns)
             await rig.until(lambda: bool(rig.rollouts()))
-            assert (rollout(rig, commit).status, rollout(rig, commit).status_description) == (
+            assert (rig.rollout_of(commit).status, rig.rollout_of(commit).status_description) == (
                 "pending",
                 "does not fit: a: group main: 1 of 1 blocked: memory exhausted on 1 node",
             )
             forecaster.has_room = True
             await rig.state.propose(RegisterNode(now_ns=1, node=make_node()))
-            await rig.until(lambda: rollout(rig, commit).was_applied)
+            await rig.until(lambda: rig.rollout_of(commit).was_applied)
 
     asyncio.run(run())

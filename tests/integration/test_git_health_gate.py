@@ -11,7 +11,6 @@ from msgspec.structs import replace
 from orchgit.model.base import NS_PER_S
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.gates import GatePolicy
-from orchgit.model.rollout import Rollout
 from orchgit.replication.commands import UpsertEvaluations
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
@@ -33,11 +32,6 @@ def with_health_gate(directory: Path, body: Body, gates: GatePolicy = REVERT) ->
     asyncio.run(run())
 
 
-def rollout(rig: GitopsRig, commit: str) -> Rollout:
-    [found] = [each for each in rig.rollouts() if each.commit.id == commit]
-    return found
-
-
 async def evaluate(rig: GitopsRig, failing: tuple[str, ...] = (), only: str = "") -> None:
     """Ends the pending evaluations, of one job or of all."""
     with rig.context.snapshot() as snapshot:
@@ -54,7 +48,7 @@ async def first_commit(rig: GitopsRig, work: WorkTree) -> str:
     commit = work.commit({"a.hcl": batch_job("a"), "b.hcl": batch_job("b")})
     await work.push(rig.url("demo"), "detach")
     await evaluate(rig)
-    await rig.until(lambda: rollout(rig, commit).status == "healthy")
+    await rig.until(lambda: rig.rollout_of(commit).status == "healthy")
     return commit
 
 
@@ -65,8 +59,8 @@ def test_commit_goes_back_whole_when_one_of_its_jobs_fails(tmp_path: Path) -> No
         bad = work.commit(files | {"c.hcl": batch_job("c")})
         await work.push(rig.url("demo"), "detach")
         await evaluate(rig, failing=("b",), only="b")  # a has not even been looked at
-        await rig.until(lambda: "went back" in rollout(rig, bad).status_description)
-        reverted = rollout(rig, bad)
+        await rig.until(lambda: "went back" in rig.rollout_of(bad).status_description)
+        reverted = rig.rollout_of(bad)
         assert reverted.status == "reverted"
         revert = next(each for each in rig.rollouts() if each.reverts == reverted.id)
         assert (revert.trigger, revert.pusher) == ("revert", "health gate")
@@ -96,11 +90,11 @@ def test_commit_that_is_late_goes_back(tmp_path: Path) -> None:
         bad = work.commit({"a.hcl": batch_job("a", text="new")})
         await work.push(rig.url("demo"), "detach")
         clock.jump(299)
-        await rig.until(lambda: rollout(rig, bad).status == "progressing")
+        await rig.until(lambda: rig.rollout_of(bad).status == "progressing")
         clock.jump(2)
-        await rig.until(lambda: "went back" in rollout(rig, bad).status_description)
-        assert rollout(rig, bad).status == "reverted"
-        assert "not healthy within 5m0s: scheduling..." in rollout(rig, bad).status_description
+        await rig.until(lambda: "went back" in rig.rollout_of(bad).status_description)
+        assert rig.rollout_of(bad).status == "reverted"
+        assert "not healthy within 5m0s: scheduling..." in rig.rollout_of(bad).status_description
 
     with_health_gate(tmp_path, body, gates)
 
@@ -110,9 +104,9 @@ def test_first_commit_cannot_go_back_and_says_so(tmp_path: Path) -> None:
         bad = work.commit({"a.hcl": batch_job("a")})
         await work.push(rig.url("demo"), "detach")
         await evaluate(rig, failing=("a",))
-        await rig.until(lambda: "cannot go back" in rollout(rig, bad).status_description)
-        assert rollout(rig, bad).status == "failed"
-        assert "it is the first commit of source demo" in rollout(rig, bad).status_description
+        await rig.until(lambda: "cannot go back" in rig.rollout_of(bad).status_description)
+        assert rig.rollout_of(bad).status == "failed"
+        assert "it is the first commit of source demo" in rig.rollout_of(bad).status_description
         assert len(rig.rollouts()) == 1
 
     with_health_gate(tmp_path, body)
@@ -124,13 +118,13 @@ def test_without_the_gate_a_failed_commit_stays(tmp_path: Path) -> None:
         bad = work.commit({"a.hcl": batch_job("a", text="new")})
         await work.push(rig.url("demo"), "detach")
         await evaluate(rig, failing=("a",))
-        await rig.until(lambda: rollout(rig, bad).status == "failed")
+        await rig.until(lambda: rig.rollout_of(bad).status == "failed")
         assert rig.source().status.applied_commit == bad
         policy = 'gate {\n  health = "revert"\n}\n'
         asked = work.commit({"a.hcl": batch_job("a", text="newer"), "orchgit.hcl": policy})
         await work.push(rig.url("demo"), "detach")
         await evaluate(rig, failing=("a",))
-        await rig.until(lambda: rollout(rig, asked).status == "reverted")
+        await rig.until(lambda: rig.rollout_of(asked).status == "reverted")
 
     with_health_gate(tmp_path, body, GatePolicy())
 
@@ -143,6 +137,6 @@ def test_new_leader_takes_back_what_failed_before_it_led(tmp_path: Path) -> None
         await rig.gitops.stop()
         await evaluate(rig, failing=("a",))
         await rig.gitops.start()
-        await rig.until(lambda: rollout(rig, bad).status == "reverted")
+        await rig.until(lambda: rig.rollout_of(bad).status == "reverted")
 
     with_health_gate(tmp_path, body)

@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.support.trial_programs import run_in_process
 
-def killed(directory: Path, trials: int, seed: int) -> dict[str, int]:
-    """In a process of its own, which forks."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "tests.support.gitops_kill_trials", str(directory)),
-            *("--trials", str(trials), "--seed", str(seed)),
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, int] = json.loads(done.stdout)
-    return found
+killed = partial(run_in_process, "tests.support.gitops_kill_trials")
 
 
 @pytest.mark.timeout(120)

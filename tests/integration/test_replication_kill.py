@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import subprocess
-import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from orchgit.errors import RefusedError
 from tests.support.state import running_state
+from tests.support.trial_programs import run_in_process
 
 TRIALS = 50
 
 
-def killed(directory: Path, trials: int, seed: int) -> dict[str, int]:
-    """In a process of its own, which forks."""
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "tests.support.kill_trials", str(directory)),
-            *("--trials", str(trials), "--seed", str(seed)),
-        ],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, int] = json.loads(done.stdout)
-    return found
+killed = partial(run_in_process, "tests.support.kill_trials")
 
 
 @pytest.mark.timeout(300)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -25,21 +24,9 @@ from orchgit.services.gitops.sources import give_back_job, put_source, release_j
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 from orchgit.services.jobs.register import register_job
 from tests.support.git_repos import WorkTree, batch_job
-from tests.support.gitops_rig import GitopsRig, gitops_rig
+from tests.support.gitops_rig import GitopsRig, gitops_rig, with_demo
 
-Body = Callable[[GitopsRig, WorkTree], Awaitable[None]]
 KEY = ("default", "migrate")
-
-
-def with_rig(directory: Path, body: Body) -> None:
-    """A built-in source `demo` and a work tree of its own."""
-
-    async def run() -> None:
-        async with gitops_rig(directory / "data") as rig:
-            await rig.add_source()
-            await body(rig, WorkTree(directory / "work"))
-
-    asyncio.run(run())
 
 
 def service(name: str, text: str = "x") -> str:
@@ -89,7 +76,7 @@ def test_collected_batch_job_runs_again_only_when_its_file_changes(tmp_path: Pat
         await push(rig, work, {"jobs/migrate.hcl": batch_job("migrate", text="two")})
         assert rig.job("migrate") is not None, "its file was gone, and came back"
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 @pytest.mark.parametrize("purge", [True, False])
@@ -105,7 +92,7 @@ def test_manually_stopped_batch_job_stays_stopped_and_service_is_restored(
         found = rig.job("migrate")
         assert (found is None) if purge else (found is not None and found.stop)
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_restarted_server_does_not_repeat_finished_jobs(tmp_path: Path) -> None:
@@ -148,7 +135,7 @@ def test_rerun_creates_a_finished_job_again(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError, match="has no such job in namespace 'other'"):
             await rig.gitops.rerun("demo", [("other", "migrate")])
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_source_without_records_repeats_no_job_of_its_applied_commit(tmp_path: Path) -> None:
@@ -171,7 +158,7 @@ def test_source_without_records_repeats_no_job_of_its_applied_commit(tmp_path: P
         await push(rig, work, {"migrate.hcl": batch_job("migrate", text="two")})
         assert rig.job("migrate") is not None
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 async def _apply_as_earlier_version(rig: GitopsRig, commit: str) -> None:
@@ -207,7 +194,7 @@ def test_job_registered_by_hand_keeps_its_source(tmp_path: Path) -> None:
         assert (await work.push(rig.url("demo"))).returncode == 0
         assert job(rig, "web").stop
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 async def _claim(rig: GitopsRig, job_id: str) -> None:
@@ -233,7 +220,7 @@ def test_released_job_survives_its_file_and_can_be_given_back(tmp_path: Path) ->
         await push(rig, work, {"README": "a note"})
         assert job(rig, "web").stop, "the commit has no file of it"
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_job_of_another_source_is_refused_until_released_or_removed(tmp_path: Path) -> None:
@@ -264,7 +251,7 @@ def test_job_of_another_source_is_refused_until_released_or_removed(tmp_path: Pa
         for job_id in ("web", "api"):
             assert job(rig, job_id).version == 0, "another owner is no other version"
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_jobs_of_a_removed_source_are_not_repeated_by_the_next(tmp_path: Path) -> None:
@@ -279,7 +266,7 @@ def test_jobs_of_a_removed_source_are_not_repeated_by_the_next(tmp_path: Path) -
         await push(rig, work, {"web.hcl": None}, source="next")
         assert job(rig, "web").stop, "it is the next source's now"
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_source_removed_with_stop_stops_its_jobs(tmp_path: Path) -> None:
@@ -299,4 +286,4 @@ def test_source_removed_with_stop_stops_its_jobs(tmp_path: Path) -> None:
             evaluations = snapshot.evaluations.of_job("default", "web")
         assert [each.triggered_by for each in evaluations].count("job-deregister") == 1
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)

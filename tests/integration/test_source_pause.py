@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -21,19 +19,9 @@ from orchgit.services.gitops.pauses import (
 )
 from tests.support.earlier_members import with_member_of
 from tests.support.git_repos import WorkTree, batch_job
-from tests.support.gitops_rig import GitopsRig, gitops_rig
+from tests.support.gitops_rig import GitopsRig, with_demo
 
 HOUR_NS = 3_600_000_000_000
-Body = Callable[[GitopsRig, WorkTree], Awaitable[None]]
-
-
-def with_rig(directory: Path, body: Body) -> None:
-    async def run() -> None:
-        async with gitops_rig(directory / "data") as rig:
-            await rig.add_source()
-            await body(rig, WorkTree(directory / "work"))
-
-    asyncio.run(run())
 
 
 class LaterClock:
@@ -64,7 +52,7 @@ def test_push_to_a_paused_source_says_who_paused_it_and_why(tmp_path: Path) -> N
         record = rig.source().pause
         assert (record.by, record.reason, record.until_ns) == ("bob", "it has moved", 0)
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_pause_for_a_time_ends_by_itself(tmp_path: Path) -> None:
@@ -77,7 +65,7 @@ def test_pause_for_a_time_ends_by_itself(tmp_path: Path) -> None:
         assert not source.paused
         assert source.pause.reason == "the pause was over"
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_pause_that_a_person_renewed_does_not_end_with_the_first_one(tmp_path: Path) -> None:
@@ -91,7 +79,7 @@ def test_pause_that_a_person_renewed_does_not_end_with_the_first_one(tmp_path: P
         assert not await resume_when_due(later, rig.source())
         assert rig.source().paused
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +104,7 @@ def test_pause_with_fields_that_cannot_be_stored_is_refused(
         with pytest.raises(NotFoundError):
             await pause_source(rig.context, "other")
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_pause_text_leaves_out_what_is_not_known(tmp_path: Path) -> None:
@@ -124,7 +112,7 @@ def test_pause_text_leaves_out_what_is_not_known(tmp_path: Path) -> None:
         await rig.add_source("demo", paused=True)
         assert pause_text(rig.source()) == "paused"
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_source_is_paused_and_resumed_in_the_middle_of_an_upgrade(tmp_path: Path) -> None:
@@ -135,4 +123,4 @@ def test_source_is_paused_and_resumed_in_the_middle_of_an_upgrade(tmp_path: Path
         await resume_source(upgrading, "demo", "ada")
         assert not rig.source().paused
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)

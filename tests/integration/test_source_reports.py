@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -13,18 +11,7 @@ from orchgit.model.gates import GatePolicy
 from orchgit.model.source_health import SourceCheck
 from orchgit.replication.commands import JobUpsert, RegisterJob
 from tests.support.git_repos import WorkTree, batch_job
-from tests.support.gitops_rig import GitopsRig, gitops_rig
-
-Body = Callable[[GitopsRig, WorkTree], Awaitable[None]]
-
-
-def with_rig(directory: Path, body: Body) -> None:
-    async def run() -> None:
-        async with gitops_rig(directory / "data") as rig:
-            await rig.add_source()
-            await body(rig, WorkTree(directory / "work"))
-
-    asyncio.run(run())
+from tests.support.gitops_rig import GitopsRig, with_demo
 
 
 def report(rig: GitopsRig, name: str = "demo") -> SourceReport:
@@ -46,7 +33,7 @@ def test_report_moves_with_the_jobs_of_its_source_and_with_no_others(tmp_path: P
         assert report(rig).modify_index >= changed.index > before.modify_index
         assert report(rig, "other").modify_index == others.modify_index
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_report_shows_a_changed_count_though_the_rest_is_cached(tmp_path: Path) -> None:
@@ -63,7 +50,7 @@ def test_report_shows_a_changed_count_though_the_rest_is_cached(tmp_path: Path) 
         assert (found.jobs.healthy, found.jobs.degraded) == (0, 1)
         assert found.reasons[0].text == "0/2 running"
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_report_of_a_refused_commit_says_what_the_cluster_stays_at(tmp_path: Path) -> None:
@@ -94,7 +81,7 @@ def test_report_of_a_refused_commit_says_what_the_cluster_stays_at(tmp_path: Pat
         assert (done.result, done.commit_id) == ("applied", fixed)
         assert report(rig, "far").health.difference == ""
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_follower_reports_what_is_recorded_and_marks_the_rest_as_not_known(tmp_path: Path) -> None:
@@ -112,7 +99,7 @@ def test_follower_reports_what_is_recorded_and_marks_the_rest_as_not_known(tmp_p
         )
         assert followed.health.status == led.health.status == "unreachable"
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)
 
 
 def test_source_whose_commit_waits_for_an_approval_is_pending_and_says_so(tmp_path: Path) -> None:
@@ -136,4 +123,4 @@ def test_source_whose_commit_waits_for_an_approval_is_pending_and_says_so(tmp_pa
         result = await rig.gitops.sync("demo")
         assert (result.result, result.commit_id) == ("waiting", second)
 
-    with_rig(tmp_path, body)
+    with_demo(tmp_path, body)

@@ -12,7 +12,6 @@ waits for. Now and then, and at the end, the newest commit has to be reached in 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import itertools
 import json
@@ -21,7 +20,6 @@ import random
 import select
 import signal
 import subprocess
-import sys
 import time
 import traceback
 from collections.abc import Iterator
@@ -34,6 +32,7 @@ from orchgit.model.rollout import JobAction, Rollout
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import CountingParser, GitopsRig, gitops_rig
 from tests.support.pacing import pause_blocking
+from tests.support.trial_programs import run_program
 
 STAGES = ("base", "middle", "top")
 JOBS_OF_A_STAGE = 3
@@ -149,14 +148,16 @@ class Life:
         line, _, self._text = self._text.partition(b"\n")
         return dict(json.loads(line))
 
-    def until_reached(self, number: int) -> None:
-        """Fails unless every stage of the commit is applied and healthy in time."""
+    def until_reached(self, number: int) -> int:
+        """Returns the commit's number once every stage of it is applied and healthy; fails unless
+        it is in time."""
         deadline_s = time.monotonic() + _ANSWER_S
         found = self.first
         while (found["number"], found["status"]) != (number, "healthy"):
             if time.monotonic() > deadline_s:
                 raise SystemExit(f"commit {number} is not reached: {found}")
             found = self.next()
+        return int(found["number"])
 
     def kill(self) -> None:
         os.kill(self.pid, signal.SIGKILL)
@@ -236,7 +237,7 @@ def run_trials(directory: Path, trials: int, seed: int) -> dict[str, object]:
         push = _pushed(work, server.first["url"])
         if push.wait() != 0:
             raise SystemExit("the last push is refused")
-        server.until_reached(trials + 1)
+        reached = server.until_reached(trials + 1)
     return {
         "benchmark": "gitops_kill_trials",
         "trials": trials,
@@ -244,22 +245,13 @@ def run_trials(directory: Path, trials: int, seed: int) -> dict[str, object]:
         "acknowledged_before_the_kill": pushes,
         "kills_between_stages": between_stages,
         "applied_though_not_acknowledged": applied_unacknowledged,
-        "half_applied": 0,
-        "lost": 0,
-        "last_push_reached": True,
+        "last_push_reached": reached == trials + 1,
         "seconds": round(time.monotonic() - began_s, 1),
     }
 
 
 def main(directory: Path | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    if directory is None:
-        parser.add_argument("directory", type=Path)
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000_007)
-    arguments = parser.parse_args()
-    directory = directory or arguments.directory
-    sys.stdout.write(json.dumps(run_trials(directory, arguments.trials, arguments.seed)) + "\n")
+    run_program(run_trials, __doc__, directory)
 
 
 if __name__ == "__main__":

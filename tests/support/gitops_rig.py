@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_config
@@ -31,6 +31,7 @@ from orchgit.model.source import Source
 from orchgit.replication.commands import UpsertEvaluations, UpsertSource
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.services.context import UseCaseContext
+from tests.support.git_repos import WorkTree
 from tests.support.state import running_state
 
 
@@ -86,6 +87,11 @@ class GitopsRig:
         with self.context.snapshot() as snapshot:
             return snapshot.rollouts.all(source)
 
+    def rollout_of(self, commit: str) -> Rollout:
+        """Returns the only rollout of the commit."""
+        [found] = [each for each in self.rollouts() if each.commit.id == commit]
+        return found
+
     async def until(self, done, timeout_s: float = 60.0) -> None:  # type: ignore[no-untyped-def]
         """Wait until `done()` holds, looking after every change of the state."""
         async with asyncio.timeout(timeout_s):
@@ -107,6 +113,20 @@ class GitopsRig:
                 await self.state.propose(UpsertEvaluations(now_ns=1, evaluations=done))
             else:
                 await watch.wait(("evaluations",), index, 60)
+
+
+DemoBody = Callable[[GitopsRig, WorkTree], Awaitable[None]]
+
+
+def with_demo(directory: Path, body: DemoBody) -> None:
+    """Runs a test on a rig with the built-in source `demo` and a work tree of its own."""
+
+    async def run() -> None:
+        async with gitops_rig(directory / "data") as rig:
+            await rig.add_source()
+            await body(rig, WorkTree(directory / "work"))
+
+    asyncio.run(run())
 
 
 @asynccontextmanager

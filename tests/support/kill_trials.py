@@ -12,14 +12,12 @@ commit is there whole.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
 import random
 import select
 import signal
-import sys
 import time
 import traceback
 from pathlib import Path
@@ -40,6 +38,7 @@ from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.state.snapshot import Snapshot
 from tests.support.factories import make_evaluation, make_job
 from tests.support.state import check_invariants
+from tests.support.trial_programs import run_program
 
 CLIENTS = 8
 JOBS_OF_A_COMMIT = 4
@@ -208,22 +207,13 @@ def run_trials(directory: Path, trials: int, seed: int) -> dict[str, object]:
         "seed": seed,
         "acknowledged": acknowledged,
         "commits": sum(n for what, n in known.items() if what.startswith("commits")),
-        "lost": 0,
-        "half_applied": 0,
         "snapshot_made": (directory / "state" / "snapshot.db").exists(),
         "seconds": round(time.monotonic() - began_s, 1),
     }
 
 
 def main(directory: Path | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    if directory is None:
-        parser.add_argument("directory", type=Path)
-    parser.add_argument("--trials", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=time.time_ns() % 1_000_000_007)
-    arguments = parser.parse_args()
-    directory = directory or arguments.directory
-    sys.stdout.write(json.dumps(run_trials(directory, arguments.trials, arguments.seed)) + "\n")
+    run_program(run_trials, __doc__, directory)
 
 
 if __name__ == "__main__":

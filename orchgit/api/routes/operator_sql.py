@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from msgspec import field
 from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
@@ -13,11 +12,11 @@ from orchgit.model.base import Model
 
 
 class SqlRequest(Model):
-    """`max_rows` None: as many as the server's limit allows."""
+    """`max_rows` None: as many as the server's limit allows; `namespaces` None: all of them."""
 
     query: str = ""
     max_rows: int | None = None
-    namespaces: list[str] | None = field(default=None)
+    namespaces: list[str] | None = None
 
 
 async def ask(call: ApiCall) -> Response:

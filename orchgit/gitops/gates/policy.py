@@ -25,11 +25,6 @@ class Gates:
     health_deadline_ns: int = 0
     depends_on: Sequence[str] = ()
 
-    @property
-    def hold_commits(self) -> bool:
-        """Whether a commit may have to wait."""
-        return bool(self.windows or self.approvals or self.require_fit or self.depends_on)
-
 
 def gates_of(source: Source, policy: RepositoryPolicy, *before: RepositoryPolicy) -> Gates:
     """Returns the gates of a commit whose `orchgit.hcl` says `policy`: the source's, narrowed by

@@ -123,11 +123,10 @@ async def _apply_for_earlier_versions(
     ]
     del fields["hold"], fields["unhold"], fields["renew"]
     del fields["expected_rollout_index"]
-    try:
-        return (await context.propose(ApplyCommit(**fields))).index, rollout
-    except NotUnderstoodError:
-        del fields["remember"], fields["forget"]
-        return (await context.propose(ApplyRollout(**fields))).index, rollout
+    commit = ApplyCommit(**fields)
+    del fields["remember"], fields["forget"]
+    applied = await context.propose_newest(commit, lambda: ApplyRollout(**fields))
+    return applied.index, rollout
 
 
 def _for_version_3(rollout: Rollout) -> Rollout:
@@ -181,11 +180,9 @@ async def record_rollout(
         hold=list(hold),
         expected_modify_index=expected_modify_index,
     )
-    try:
-        applied = await context.propose(entry)
-    except NotUnderstoodError:
-        earlier = RecordRollout(now_ns=now_ns, rollout=_for_version_3(rollout))
-        applied = await context.propose(earlier)
+    applied = await context.propose_newest(
+        entry, lambda: RecordRollout(now_ns=now_ns, rollout=_for_version_3(rollout))
+    )
     return applied.index
 
 

@@ -58,11 +58,10 @@ async def put_source(context: UseCaseContext, source: Source) -> int:
     """
     _check(context, source)
     now_ns = context.now_ns()
-    try:
-        applied = await context.propose(PutSource(now_ns=now_ns, source=source))
-    except NotUnderstoodError:
-        earlier = UpsertSource(now_ns=now_ns, source=without_new_fields(source))
-        applied = await context.propose(earlier)
+    applied = await context.propose_newest(
+        PutSource(now_ns=now_ns, source=source),
+        lambda: UpsertSource(now_ns=now_ns, source=without_new_fields(source)),
+    )
     return applied.index
 
 
@@ -208,11 +207,10 @@ async def _own(context: UseCaseContext, job: Job, source: str, released_from: st
 
 async def record_source_status(context: UseCaseContext, name: str, status: SourceStatus) -> int:
     now_ns = context.now_ns()
-    try:
-        applied = await context.propose(SetSourceStatus(now_ns=now_ns, name=name, status=status))
-    except NotUnderstoodError:
-        earlier = UpdateSourceStatus(now_ns=now_ns, name=name, status=without_new_fields(status))
-        applied = await context.propose(earlier)
+    applied = await context.propose_newest(
+        SetSourceStatus(now_ns=now_ns, name=name, status=status),
+        lambda: UpdateSourceStatus(now_ns=now_ns, name=name, status=without_new_fields(status)),
+    )
     return applied.index
 
 

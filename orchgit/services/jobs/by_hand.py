@@ -62,10 +62,7 @@ async def deregister_by_hand(
         return await context.propose(command)
     changed_by.time_ns = now_ns
     stop = StopJob(now_ns=now_ns, deletion=deletion, changed_by=changed_by, evaluation=evaluation)
-    try:
-        return await context.propose(stop)
-    except NotUnderstoodError:
-        return await context.propose(command)
+    return await context.propose_newest(stop, lambda: command)
 
 
 def source_warnings(context: UseCaseContext, job: Job) -> list[str]:
