@@ -465,6 +465,20 @@ def test_job_changed_by_hand_is_shown_and_updated_by_the_next_push(tmp_path: Pat
     with_rig(tmp_path, body)
 
 
+def test_policy_below_the_root_is_warned_of(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        text = "gate {\n  approvals = 2\n}\n"
+        work.commit({"web.hcl": batch_job("web"), "team/orchgit.hcl": text})
+        answer = await work.push(rig.url("demo"))
+        assert (
+            "  warning: team/orchgit.hcl:1:1: this orchgit.hcl has no effect: only the one at the "
+            "repository's root has"
+        ) in lines(answer.output)
+        assert rig.job("web") is not None
+
+    with_rig(tmp_path, body)
+
+
 def test_job_registered_by_hand_is_adopted_unchanged(tmp_path: Path) -> None:
     async def body(rig: GitopsRig, work: WorkTree) -> None:
         await rig.add_source("other")

@@ -40,7 +40,7 @@ from orchgit.gitops.stages.graph import NO_ORDER, JobGraph, job_graph
 from orchgit.gitops.stages.stages import ONE_STAGE, Stages, plan_stages
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job, JobOrigin
-from orchgit.model.repository_policy import WaitCondition
+from orchgit.model.repository_policy import POLICY_PATH, WaitCondition
 from orchgit.model.rollout import ChangeCause, JobAction, JobWait
 from orchgit.model.source import PrunePolicy, Source
 from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
@@ -214,6 +214,11 @@ def plan_commit(
         actions = _only_asked(actions, admitted, registered, request)
         holds = HoldChange(unhold=tuple(key for key in holds.unhold if key in request.jobs))
     warnings += [_released_warning(discovery.jobs[key]) for key in actions.released]
+    warnings += [
+        f"{path}:1:1: this {POLICY_PATH} has no effect: only the one at the repository's root has"
+        for path in sorted(discovery.without_job)
+        if path.endswith(f"/{POLICY_PATH}")
+    ]
     emptied = emptied_file_problems(actions, discovery, may_delete)
     problems = [*discovery.problems, *problems, *actions.problems, *emptied]
     # With a file that has no job the graph would miss jobs that are only misspelt.
