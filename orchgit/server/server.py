@@ -101,7 +101,7 @@ class Server:
         self.control = Control(self.state, clock, ids, control)
         context = UseCaseContext(self.state, clock, ids, config.job_max_count)
         keyring = Keyring(context, key)
-        self.services = Services(context, keyring, self.control.collect_garbage)
+        self.services = Services(context, keyring, self.control.collect_garbage, config.oidc_issuer)
         self.dry_run = DryRun(self.services.context)
         self.rpc: RpcServer | None = None
         self._clock, self._ids = clock, ids
@@ -238,7 +238,7 @@ class Server:
                 limits=config.limits,
                 translate=self.directory.translated,
             ),
-            self.services.nodes,
+            self.services,
             self.control,
             self.state.store,
             self.directory,
