@@ -1,4 +1,4 @@
-"""Listing the files of a commit: what an unchanged directory holds is listed once, within limits."""
+"""Listing the files of a commit: an unchanged directory is listed once, and within limits."""
 
 import subprocess
 from pathlib import Path
@@ -45,7 +45,12 @@ def test_globs_and_exclusions_of_two_sources_do_not_mix_in_one_cache(tmp_path: P
     ]
     assert listed(repository.files(commit, ["**/*.hcl"], ["b/**"])) == ["a/one.hcl", "top.hcl"]
     assert listed(repository.files(commit, ["a/*"])) == ["a/one.hcl", "a/readme.md"]
-    assert list(repository.tree(commit)) == ["a/one.hcl", "a/readme.md", "b/deep/two.hcl", "top.hcl"]
+    assert list(repository.tree(commit)) == [
+        "a/one.hcl",
+        "a/readme.md",
+        "b/deep/two.hcl",
+        "top.hcl",
+    ]
 
 
 def _made_tree(work: WorkTree, listing: str) -> str:
