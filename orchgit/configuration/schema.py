@@ -67,6 +67,7 @@ class ServerSection(ControlSection):
     job_max_count: int = 50_000
     enabled_schedulers: list[str] | None = None
     cluster_key_file: str = ""
+    oidc_issuer: str = ""
 
 
 class ArtifactSection(Section):

@@ -53,6 +53,7 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "control": control_config(file.server),
         "scheduler_config": scheduler_config(file.server),
         "join": _join(file.server),
+        "oidc_issuer": file.server.oidc_issuer.rstrip("/"),
         "leave_on_interrupt": file.leave_on_interrupt,
         "leave_on_terminate": file.leave_on_terminate,
         "http_advertise": file.advertise.http,

@@ -62,6 +62,8 @@ class ServerConfig:
     cluster_key_file: Path | None = None
     """The key that wraps the keys of variables, the same on every server. None: the server makes
     its own."""
+    oidc_issuer: str = ""
+    """The address in workload identities at which others find the keys that verify these."""
     tls: TlsFiles | None = None
     """The certificates of RPC and of the log. None: plain, on loop-back only."""
     http_tls: HttpTls | None = None

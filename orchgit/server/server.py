@@ -103,7 +103,9 @@ class Server:
         context = UseCaseContext(self.state, clock, ids, config.job_max_count)
         keyring = Keyring(context, key)
         acl = replace(config.acl, reset_file=config.server_dir / RESET_FILE)
-        self.services = Services(context, keyring, self.control.collect_garbage, acl)
+        self.services = Services(
+            context, keyring, self.control.collect_garbage, config.oidc_issuer, acl
+        )
         self.dry_run = DryRun(self.services.context)
         self.rpc: RpcServer | None = None
         self._clock, self._ids = clock, ids
@@ -240,7 +242,7 @@ class Server:
                 limits=config.limits,
                 translate=self.directory.translated,
             ),
-            self.services.nodes,
+            self.services,
             self.control,
             self.state.store,
             self.directory,

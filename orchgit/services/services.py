@@ -13,6 +13,7 @@ from orchgit.services.acl.settings import AclSettings
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
 from orchgit.services.nodes.registration import NodeUpdateResult, register_node, update_node_status
+from orchgit.services.secrets.identities import IdentityUseCases
 from orchgit.services.secrets.keyring import Keyring
 from orchgit.services.secrets.variables import VariableUseCases
 
@@ -49,6 +50,8 @@ class Services:
     context: UseCaseContext
     keyring: Keyring
     collect_garbage: Callable[[], Awaitable[None]] = _nothing_to_collect
+    oidc_issuer: str = ""
+    """The address at which others find the keys that verify identities; "" is none."""
     acl_settings: AclSettings = field(default_factory=AclSettings)
 
     def noting(self, writes: RequestWrites | None) -> Services:
@@ -62,6 +65,10 @@ class Services:
     @property
     def acl(self) -> AclContext:
         return AclContext(self.context, self.keyring, self.acl_settings)
+
+    @property
+    def identities(self) -> IdentityUseCases:
+        return IdentityUseCases(self.context, self.keyring, self.oidc_issuer)
 
     @property
     def variables(self) -> VariableUseCases:

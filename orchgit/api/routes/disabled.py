@@ -21,10 +21,6 @@ async def enterprise(call: ApiCall) -> Response:
     return text_response("Nomad Enterprise only endpoint", 501)
 
 
-async def oidc(call: ApiCall) -> Response:
-    return text_response("OIDC Discovery endpoint disabled", 404)
-
-
 _ENTERPRISE = (
     "/v1/quotas",
     "/v1/quota",
@@ -36,6 +32,5 @@ _ENTERPRISE = (
 )
 ENDPOINTS = [
     endpoint("/v1/acl/{rest:path}", get=acl, put=acl, delete=acl),
-    endpoint("/.well-known/openid-configuration", get=oidc),
     *(endpoint(path, get=enterprise, put=enterprise, delete=enterprise) for path in _ENTERPRISE),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 
 import msgspec
 from msgspec.structs import replace
@@ -17,20 +18,32 @@ from orchgit.replication.commands import (
     ResealVariables,
 )
 from orchgit.services.context import UseCaseContext
-from orchgit.services.secrets.sealing import KeyMaterial, Sealer, SealError, new_material
+from orchgit.services.secrets.sealing import (
+    KeyMaterial,
+    Sealer,
+    SealError,
+    Signer,
+    new_material,
+)
 from orchgit.state.tables_cache import TablesCache
 
 _MATERIAL = msgspec.msgpack.Decoder(KeyMaterial)
 _RESEALED_PER_ENTRY = 100
 
 
+@dataclass(frozen=True, slots=True)
+class _OpenKey:
+    sealer: Sealer
+    signer: Signer
+
+
 class Keyring:
-    """Seals and opens with the cluster's root keys. Belongs to one event loop."""
+    """Seals, opens and signs with the cluster's root keys. Belongs to one event loop."""
 
     def __init__(self, context: UseCaseContext, cluster_key: bytes) -> None:
         self._context = context
         self._wrapping = Sealer(cluster_key)
-        self._open: dict[str, Sealer] = {}
+        self._open: dict[str, _OpenKey] = {}
         self._active = TablesCache(("root_keys",), lambda snapshot: snapshot.root_keys.active())
         self._making = asyncio.Lock()
 
@@ -73,16 +86,21 @@ class Keyring:
         return True
 
     def seal(self, key: RootKey, owner: str, plain: bytes) -> bytes:
-        return self._opened(key).seal(owner, plain)
+        return self._opened(key).sealer.seal(owner, plain)
+
+    def sign(self, key: RootKey, data: bytes) -> bytes:
+        """Returns an RS256 signature, which the key's public half verifies."""
+        return self._opened(key).signer.sign(data)
 
     def unseal(self, variable: StoredVariable) -> bytes:
         """Returns the items of a variable, as they were before `seal`."""
         named = f"variable {variable.path!r}"
-        return self._key(variable.key_id, named).unseal(variable.key, variable.sealed)
+        return self._key(variable.key_id, named).sealer.unseal(variable.key, variable.sealed)
 
     def unseal_secret(self, owner: str, secret: SealedSecret) -> bytes:
         """Returns the secret of `owner`, as it was before `seal`."""
-        return self._key(secret.key_id, f"the secret of {owner!r}").unseal(owner, secret.sealed)
+        opened = self._key(secret.key_id, f"the secret of {owner!r}")
+        return opened.sealer.unseal(owner, secret.sealed)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -101,7 +119,7 @@ class Keyring:
         assert isinstance(stored, RootKey)
         return stored
 
-    def _key(self, key_id: str, named: str) -> Sealer:
+    def _key(self, key_id: str, named: str) -> _OpenKey:
         """Returns the root key, opened; `named` is what it seals."""
         found = self._open.get(key_id)
         if found is not None:
@@ -114,7 +132,7 @@ class Keyring:
             )
         return self._opened(key)
 
-    def _opened(self, key: RootKey) -> Sealer:
+    def _opened(self, key: RootKey) -> _OpenKey:
         found = self._open.get(key.key_id)
         if found is None:
             try:
@@ -124,7 +142,9 @@ class Keyring:
                     f"cannot open root key {key.key_id}: this server's cluster key did not wrap "
                     "it; copy the cluster key file of a server that can, and restart"
                 ) from error
-            found = self._open[key.key_id] = Sealer(_MATERIAL.decode(plain).sealing)
+            material = _MATERIAL.decode(plain)
+            found = _OpenKey(Sealer(material.sealing), Signer(material.signing))
+            self._open[key.key_id] = found
         return found
 
     async def _reseal_acl(self, context: UseCaseContext, key: RootKey) -> None:
