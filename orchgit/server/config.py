@@ -17,6 +17,7 @@ from orchgit.server.audit.settings import AuditSettings
 from orchgit.server.http.access import HttpAccess, access_of
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
+from orchgit.services.acl.settings import AclSettings
 from orchgit.services.jobs.admission import JOB_MAX_COUNT
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
@@ -48,6 +49,7 @@ class ServerConfig:
     """Most allocations of one job; 0 is no limit."""
     enabled_schedulers: tuple[str, ...] = SCHEDULER_TYPES
     control: ControlConfig = field(default_factory=ControlConfig)
+    acl: AclSettings = field(default_factory=AclSettings)
     scheduler_config: SchedulerConfig | None = None
     """Stored when this server first leads and none is; later changes over the API stay."""
     gitops: GitopsConfig = field(default_factory=GitopsConfig)

@@ -1,0 +1,79 @@
+"""Who sends a request: the identity behind a secret."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from orchgit.model.acl import ANONYMOUS, AclToken, TokenType, secret_hash
+from orchgit.state.snapshot import Snapshot
+
+
+class IdentityKind(StrEnum):
+    TOKEN = "token"  # noqa: S105 - the name of a kind, no secret
+    ANONYMOUS = "anonymous"
+    WORKLOAD = "workload"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who sends a request, without any secret.
+
+    `policies` are names: those of the token and those of its roles, each once; some may not exist.
+    `expiration_time_ns` is 0 where the identity does not expire.
+    """
+
+    kind: IdentityKind
+    accessor_id: str
+    name: str
+    type: TokenType
+    policies: tuple[str, ...]
+    expiration_time_ns: int = 0
+
+    @property
+    def is_management(self) -> bool:
+        return self.type == TokenType.MANAGEMENT
+
+
+ANONYMOUS_IDENTITY = Identity(
+    kind=IdentityKind.ANONYMOUS,
+    accessor_id=ANONYMOUS,
+    name="Anonymous Token",
+    type=TokenType.CLIENT,
+    policies=(ANONYMOUS,),
+)
+
+
+def resolve(snapshot: Snapshot, secret: str, now_ns: int) -> Identity | None:
+    """Returns the identity behind `secret`, the anonymous one behind "".
+
+    None for an unknown secret, and for that of an expired token (see `token_of`).
+    """
+    if not secret:
+        return ANONYMOUS_IDENTITY
+    token = token_of(snapshot, secret)
+    if token is None or token.is_expired(now_ns):
+        return None
+    return Identity(
+        kind=IdentityKind.TOKEN,
+        accessor_id=token.accessor_id,
+        name=token.name,
+        type=TokenType(token.type),
+        policies=policies_of(snapshot, token),
+        expiration_time_ns=token.expiration_time_ns,
+    )
+
+
+def token_of(snapshot: Snapshot, secret: str) -> AclToken | None:
+    """Returns the token with this secret, expired ones too."""
+    return snapshot.acl_tokens.of_secret(secret_hash(secret))
+
+
+def policies_of(snapshot: Snapshot, token: AclToken) -> tuple[str, ...]:
+    """Returns the names of the token's policies, then of those of its roles, each once."""
+    names = dict.fromkeys(token.policies or ())
+    for link in token.roles or ():
+        role = snapshot.acl_roles.get(link.id)
+        if role is not None:
+            names.update(dict.fromkeys(policy.name for policy in role.policies))
+    return tuple(names)
