@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -34,11 +34,12 @@ from agent.tasks.environment import host_env
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
-from orchgit.errors import OrchgitError
+from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.cluster import ClusterName
 from orchgit.model.node import DriverInfo, Node
 from orchgit.model.volume import HostVolume
+from orchgit.model.workload_identity import SignedIdentity, WantedIdentity
 from orchgit.wire.channel import Channel
 from orchgit.wire.messages import (
     AgentFrame,
@@ -47,8 +48,9 @@ from orchgit.wire.messages import (
     LeaderReply,
     LeaderRequest,
     ServerFrame,
+    SignIdentitiesRequest,
 )
-from orchgit.wire.methods import CONNECT_NODE, LEADER
+from orchgit.wire.methods import CONNECT_NODE, LEADER, SIGN_IDENTITIES
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -242,6 +244,7 @@ class Agent:
             wait_ended=lambda alloc_id: self.allocations.wait_ended(alloc_id),
             templates=self._templates,
             max_kill_timeout_s=self.config.max_kill_timeout_s,
+            sign_identities=self._sign_identities,
         )
 
     async def _end_orphans(self, known: set[str]) -> None:
@@ -272,6 +275,20 @@ class Agent:
         channel = Channel(address, self.config.tls)
         try:
             return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
+        finally:
+            await channel.close()
+
+    async def _sign_identities(self, wanted: Sequence[WantedIdentity]) -> list[SignedIdentity]:
+        """Returns tokens of tasks of this node, from the server in use.
+
+        Raises UnavailableError while there is none.
+        """
+        if not self.link.address:
+            raise UnavailableError("cannot get the identities of a task: no server is connected")
+        request = SignIdentitiesRequest(self.node_id, self._secret_id, list(wanted))
+        channel = Channel(self.link.address, self.config.tls)
+        try:
+            return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).identities
         finally:
             await channel.close()
 

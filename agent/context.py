@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Driver
-from agent.hooks.base import VolumeSource
+from agent.hooks.base import SignIdentities, VolumeSource, no_identities
 from agent.local_state.store import LocalState
 from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
@@ -39,6 +39,7 @@ class NodeContext:
     max_kill_timeout_s: float = 30.0
     """A task's own `kill_timeout` counts up to this."""
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
+    sign_identities: SignIdentities = no_identities
 
     def driver(self, name: str) -> Driver:
         found = self.drivers.get(name)

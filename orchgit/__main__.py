@@ -1,6 +1,6 @@
 """`python -m orchgit` is the command line."""
 
-from orchgit.cli.main import main
+from orchgit.cli.start import main
 
 if __name__ == "__main__":
     main()

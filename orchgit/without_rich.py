@@ -1,8 +1,7 @@
 """Imports libraries that load rich only for what orchgit does not use of them.
 
 structlog would colour tracebacks with it, and httpx has a command line of its own, which loads
-pygments as well. The two cost 6 MB and 30 ms in each process. Where rich is wanted
-(`orchgit.cli.printing.output`), it is imported as usual.
+pygments as well. The two cost 6 MB and 30 ms in each process, where they are installed.
 """
 
 from __future__ import annotations

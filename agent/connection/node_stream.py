@@ -98,6 +98,8 @@ class ServerLink:
         self._session: _Session | None = None
         self._loop: asyncio.Task[None] | None = None
         self.connected = asyncio.Event()
+        self.address = ""
+        """The server in use; "" without one."""
 
     def start(self) -> None:
         self._loop = spawn(until_done(self._run, "server link", self._clock), "server link")
@@ -185,6 +187,7 @@ class ServerLink:
     def _began(self, session: _Session, address: str) -> None:
         _log.info("connected to a server", server=address)
         self._session = session
+        self.address = address
         self.connected.set()
         self._side.contact_changed(True)
 
@@ -196,6 +199,7 @@ class ServerLink:
                 _log.warning("lost the server", server=address, error=str(error))
             self._side.contact_changed(False)
         self._session = None
+        self.address = ""
         self.connected.clear()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from agent.hooks import artifacts, dispatch_payload, task_dir, templates, volumes
+from agent.hooks import artifacts, dispatch_payload, identities, task_dir, templates, volumes
 from agent.hooks.base import TaskSetup
 
 TaskHook = Callable[[TaskSetup], Awaitable[None]]
@@ -17,6 +17,7 @@ TaskHook = Callable[[TaskSetup], Awaitable[None]]
 TASK_HOOKS: tuple[TaskHook, ...] = (
     task_dir.prepare,
     volumes.prepare,
+    identities.prepare,
     dispatch_payload.prepare,
     artifacts.prepare,
     templates.prepare,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from agent.artifacts.plan import FetchLimits
@@ -13,12 +13,13 @@ from agent.tasks.environment import EnvInput, TaskEnv, build
 from agent.tasks.task_state import TaskEventType
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock
-from orchgit.errors import DriverError
+from orchgit.errors import DriverError, UnavailableError
 from orchgit.model.allocation import Allocation, TaskEvent
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.task import Task
+from orchgit.model.workload_identity import SignedIdentity, WantedIdentity
 
 
 class SetupError(DriverError):
@@ -42,6 +43,14 @@ class VolumeSource:
     read_only: bool
 
 
+SignIdentities = Callable[[Sequence[WantedIdentity]], Awaitable[list[SignedIdentity]]]
+"""Asks the servers for tokens of tasks of this node, in the order of the request."""
+
+
+async def no_identities(wanted: Sequence[WantedIdentity]) -> list[SignedIdentity]:
+    raise UnavailableError("cannot get the identities of a task: this agent has no servers")
+
+
 @dataclass
 class TaskSetup:
     """One task about to be started; `done` names the steps that need not be repeated."""
@@ -61,6 +70,8 @@ class TaskSetup:
     emit: Callable[[TaskEvent], None]
     templates: TemplateRenderer
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
+    sign_identities: SignIdentities = no_identities
+    identity_env: dict[str, str] = field(default_factory=dict, repr=False)
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
@@ -85,6 +96,6 @@ class TaskSetup:
                 local_dir=str(self.paths.local) if host else "/local",
                 secrets_dir=str(self.paths.secrets) if host else "/secrets",
                 host_env={} if self.isolation == "image" else self.host_env,
-                template_env=self.template_env,
+                template_env={**self.identity_env, **self.template_env},
             )
         )

@@ -355,5 +355,6 @@ class TaskRunner:
             emit=self._progress.add,
             templates=self._node.templates,
             fetch_limits=self._node.fetch_limits,
+            sign_identities=self._node.sign_identities,
             done=self._hooks_done,
         )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import sys
 
 import click
 
-import orchgit.plain_httpx  # noqa: F401 - first: see there
 from orchgit import __version__
+from orchgit.cli.command import FAILURE, cli_group
 from orchgit.cli.printing.terminal import guard_terminal
 from orchgit.errors import OrchgitError
 
@@ -46,29 +44,11 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """Imports a command's module only when that command is asked for, so that each starts fast."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            near = difflib.get_close_matches(cmd_name, COMMANDS, 1)
-            hint = f"did you mean `orchgit {near[0]}`?" if near else "`orchgit -h` lists them"
-            ctx.fail(f"cannot find command {cmd_name!r}: {hint}")
-        module_name, attribute, _ = COMMANDS[cmd_name]
-        module = importlib.import_module(f"orchgit.cli.commands.{module_name}")
-        command = getattr(module, attribute)
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][2]) for name in sorted(COMMANDS)])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "-help", "--help"]})
+@cli_group(
+    "orchgit",
+    lazy=COMMANDS,
+    context_settings={"help_option_names": ["-h", "-help", "--help"]},
+)
 @click.version_option(__version__, "-version", "--version", message="orchgit v%(version)s")
 def cli() -> None:
     """git push is the only deploy command.
@@ -82,17 +62,25 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; a known error is one line on standard error and exit code 1."""
     guard_terminal()
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs one command, prints its errors, and returns its exit code."""
     try:
-        code = cli.main(standalone_mode=False)
+        code = cli.main(arguments, prog_name="orchgit", standalone_mode=False)
+    except SystemExit as end:
+        code = end.code
     except click.exceptions.Abort:
-        sys.exit(130)
+        return 130
     except click.ClickException as error:
         error.show()
-        sys.exit(error.exit_code)
+        context = getattr(error, "ctx", None)
+        return getattr(context and context.command, "failure_code", FAILURE)
     except OrchgitError as error:
         click.echo(f"Error: {error.message}", err=True)
-        sys.exit(getattr(error, "exit_code", 1))
+        return getattr(error, "exit_code", FAILURE)
     except BrokenPipeError:
         sys.stderr.close()
-        sys.exit(1)
-    sys.exit(code if isinstance(code, int) else 0)
+        return FAILURE
+    return code if isinstance(code, int) else 0

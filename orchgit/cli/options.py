@@ -12,6 +12,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.client.tls_client import TlsClient
+from orchgit.cli.command import CliOption
 from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.errors import InvalidInputError
 
@@ -23,7 +24,11 @@ def option(
 ) -> Callable[[Function], Function]:
     """`-name` and `--name` (and the same for aliases), stored as `dest`, or else as `name`."""
     spellings = [f"{dash}{each}" for each in (name, *aliases) for dash in ("-", "--")]
-    return click.option(dest or name.replace("-", "_"), *spellings, **settings)
+    return click.option(dest or name.replace("-", "_"), *spellings, cls=CliOption, **settings)
+
+
+def _general(name: str, **settings: Any) -> Callable[[Function], Function]:
+    return option(name, general=True, **settings)
 
 
 def option_field(name: str, *aliases: str, **settings: Any) -> Any:
@@ -72,13 +77,13 @@ def _environment(*names: str) -> str | None:
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the connection options and passes an `ApiClient` as the argument `client`."""
 
-    @option(
-        "address",
-        help="Address of a server, or several separated by commas [ORCHGIT_ADDR, NOMAD_ADDR].",
+    @_general(
+        "address", help="A server's address, or several with commas [ORCHGIT_ADDR, NOMAD_ADDR]."
     )
-    @option("namespace", help="Namespace of the request [ORCHGIT_NAMESPACE, NOMAD_NAMESPACE].")
-    @option("region", help="Region to ask [ORCHGIT_REGION, NOMAD_REGION].")
-    @option("token", help="Access token [ORCHGIT_TOKEN, NOMAD_TOKEN].")
+    @_general("namespace", help="Namespace of the request [ORCHGIT_NAMESPACE, NOMAD_NAMESPACE].")
+    @_general("region", help="Region to ask [ORCHGIT_REGION, NOMAD_REGION].")
+    @_general("token", help="Access token [ORCHGIT_TOKEN, NOMAD_TOKEN].")
+    @_colour_options
     @_tls_options
     @wraps(command)
     def with_client(
@@ -97,20 +102,44 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
             tls=tls,
         )
         with client:
-            return command(client=client, **arguments)
+            try:
+                return command(client=client, **arguments)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                # Commands read answers as the API documents them: any other form ends here.
+                if os.environ.get("ORCHGIT_TRACEBACK"):
+                    raise
+                raise client.unexpected(error) from error
 
     return with_client
+
+
+def _colour_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds -no-color and -force-color."""
+    for name, colours, says in (
+        ("no-color", False, "Print without colours [NO_COLOR, NOMAD_CLI_NO_COLOR]."),
+        ("force-color", True, "Print with colours, whatever reads them [NOMAD_CLI_FORCE_COLOR]."),
+    ):
+
+        def chosen(
+            context: click.Context, _: click.Parameter, given: bool, colours: bool = colours
+        ) -> None:
+            if given:
+                context.color = colours
+
+        add = _general(name, is_flag=True, expose_value=False, callback=chosen, help=says)
+        command = add(command)
+    return command
 
 
 def _tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of https:// and passes them as the argument `tls`."""
 
-    @option("ca-cert", help="PEM file of the authority of the servers [NOMAD_CACERT].")
-    @option("ca-path", help="Directory of such files, if there is no -ca-cert [NOMAD_CAPATH].")
-    @option("client-cert", help="PEM file of the certificate to show [NOMAD_CLIENT_CERT].")
-    @option("client-key", help="PEM file of its key [NOMAD_CLIENT_KEY].")
-    @option("tls-server-name", help="What certificates have to name [NOMAD_TLS_SERVER_NAME].")
-    @option("tls-skip-verify", is_flag=True, help="Trust any certificate [NOMAD_SKIP_VERIFY].")
+    @_general("ca-cert", help="PEM file of the authority of the servers [NOMAD_CACERT].")
+    @_general("ca-path", help="Directory of such files, if there is no -ca-cert [NOMAD_CAPATH].")
+    @_general("client-cert", help="PEM file of the certificate to show [NOMAD_CLIENT_CERT].")
+    @_general("client-key", help="PEM file of its key [NOMAD_CLIENT_KEY].")
+    @_general("tls-server-name", help="What certificates have to name [NOMAD_TLS_SERVER_NAME].")
+    @_general("tls-skip-verify", is_flag=True, help="Trust any certificate [NOMAD_SKIP_VERIFY].")
     @wraps(command)
     def with_tls(
         ca_cert: str | None,

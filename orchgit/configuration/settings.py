@@ -10,6 +10,7 @@ import msgspec
 
 from agent.artifacts.plan import FetchLimits
 from agent.config import GarbageConfig, HostVolumeConfig, ReservedConfig
+from orchgit.configuration.audit import audit_settings
 from orchgit.configuration.control import control_config, scheduler_config
 from orchgit.configuration.gitops import (
     gitops_limits,
@@ -53,12 +54,14 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "control": control_config(file.server),
         "scheduler_config": scheduler_config(file.server),
         "join": _join(file.server),
+        "oidc_issuer": file.server.oidc_issuer.rstrip("/"),
         "leave_on_interrupt": file.leave_on_interrupt,
         "leave_on_terminate": file.leave_on_terminate,
         "http_advertise": file.advertise.http,
         "rpc_advertise": file.advertise.rpc,
         "raft_advertise": file.advertise.serf,
         **http_settings(file),
+        "audit": audit_settings(file.audit),
         "gitops": GitopsConfig(
             credentials={
                 name: GitCredential(**msgspec.to_builtins(section))

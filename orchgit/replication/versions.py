@@ -23,7 +23,7 @@ from orchgit.replication.commands import Entry
 
 T = TypeVar("T", bound=Model)
 
-COMMAND_VERSION = 4
+COMMAND_VERSION = 5
 """What this program understands: every version up to this one."""
 
 FIRST_VERSION = 1
@@ -106,6 +106,25 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.StopJob,
         commands.RecordDrift,
     ),
+    5: (
+        commands.AuthoredEntry,
+        commands.BootstrapAcl,
+        commands.CreateAclToken,
+        commands.ChangeAclToken,
+        commands.DeleteAclTokens,
+        commands.PutAclPolicies,
+        commands.DeleteAclPolicies,
+        commands.PutAclRole,
+        commands.DeleteAclRoles,
+        commands.PutAclAuthMethod,
+        commands.DeleteAclAuthMethods,
+        commands.PutAclBindingRule,
+        commands.DeleteAclBindingRules,
+        commands.PutOneTimeToken,
+        commands.UseOneTimeToken,
+        commands.DeleteOneTimeTokens,
+        commands.ResealAclSecrets,
+    ),
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
@@ -136,6 +155,12 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
 """Fields that servers of version 3 would drop; all have defaults."""
 
 VERSION_OF = {command: version for version, known in _SINCE.items() for command in known}
+
+
+def understands(kind: type[Entry], members: Iterable[str], servers: Iterable[ServerRecord]) -> bool:
+    """Returns whether every member (raft addresses) understands this kind of command."""
+    known = {one.address: one.command_version for one in servers}
+    return all(known.get(one, FIRST_VERSION) >= VERSION_OF[kind] for one in members)
 
 
 def check_understood(

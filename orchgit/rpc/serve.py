@@ -9,12 +9,13 @@ from starlette.types import ASGIApp
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.protocol import serve_leader
 from orchgit.rpc.forwarded_requests import HttpTunnel
+from orchgit.rpc.identities import IdentityServicer
 from orchgit.rpc.leader_watch import LeaderServicer
 from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
 from orchgit.rpc.nodes import NodeServicer
 from orchgit.services.cluster.server_directory import ServerDirectory
-from orchgit.services.services import NodeUseCases
+from orchgit.services.services import Services
 from orchgit.state.store import Store
 from orchgit.wire.limits import Limits
 from orchgit.wire.serve import GrpcServer, Translate
@@ -40,7 +41,7 @@ class RpcServer:
     def __init__(
         self,
         settings: RpcSettings,
-        nodes: NodeUseCases,
+        services: Services,
         control: Control,
         store: Store,
         cluster: ServerDirectory,
@@ -61,7 +62,8 @@ class RpcServer:
             MirrorServicer(mirrors).register(self._server)
         if membership is not None:
             membership.register(self._server)
-        self.nodes = NodeServicer(nodes, control, store, settings.server_id, cluster)
+        IdentityServicer(services.identities).register(self._server)
+        self.nodes = NodeServicer(services.nodes, control, store, settings.server_id, cluster)
         self.nodes.register(self._server)
 
     @property

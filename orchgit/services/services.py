@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from orchgit.model.author import Author
 from orchgit.model.node import Node
 from orchgit.replication.commands import AllocClientUpdate
 from orchgit.replication.proposal import RequestWrites
+from orchgit.services.acl.context import AclContext
+from orchgit.services.acl.settings import AclSettings
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
 from orchgit.services.nodes.registration import NodeUpdateResult, register_node, update_node_status
+from orchgit.services.secrets.identities import IdentityUseCases
 from orchgit.services.secrets.keyring import Keyring
 from orchgit.services.secrets.variables import VariableUseCases
 
@@ -47,14 +51,26 @@ class Services:
     context: UseCaseContext
     keyring: Keyring
     collect_garbage: Callable[[], Awaitable[None]] = _nothing_to_collect
+    oidc_issuer: str = ""
+    """The address at which others find the keys that verify identities; "" is none."""
+    acl_settings: AclSettings = field(default_factory=AclSettings)
 
-    def noting(self, writes: RequestWrites | None) -> Services:
-        """Returns the same services for one request: its commands are noted in `writes`."""
-        return Services(self.context.noting(writes), self.keyring, self.collect_garbage)
+    def noting(self, writes: RequestWrites | None, author: Author | None = None) -> Services:
+        """Returns the same services for one request: its commands are noted in `writes`, and
+        recorded as the author's."""
+        return replace(self, context=self.context.noting(writes, author))
 
     @property
     def nodes(self) -> NodeUseCases:
         return NodeUseCases(self.context)
+
+    @property
+    def acl(self) -> AclContext:
+        return AclContext(self.context, self.keyring, self.acl_settings)
+
+    @property
+    def identities(self) -> IdentityUseCases:
+        return IdentityUseCases(self.context, self.keyring, self.oidc_issuer)
 
     @property
     def variables(self) -> VariableUseCases:

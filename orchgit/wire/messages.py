@@ -16,6 +16,7 @@ from orchgit.model.node import Node
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.model.server import ServerRecord
 from orchgit.model.volume import HostVolume
+from orchgit.model.workload_identity import SignedIdentity, WantedIdentity
 
 
 class Empty(Model):
@@ -289,6 +290,18 @@ class VolumeSet(Model, tag_field="Type", tag="volume-set"):
 
 
 ServerFrame = VolumeSet | Welcome | HeartbeatAck | AllocSet | ReportsAck | Refused
+
+
+class SignIdentitiesRequest(Model):
+    """Sign identities of tasks that the node runs. The reply has them in this order."""
+
+    node_id: str
+    secret_id: str
+    wanted: list[WantedIdentity] = []
+
+
+class SignIdentitiesReply(Model):
+    identities: list[SignedIdentity] = []
 
 
 # -- servers among each other --------------------------------------------------------------------

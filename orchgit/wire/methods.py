@@ -64,6 +64,14 @@ CONNECT_NODE: StreamMethod[messages.AgentFrame, messages.ServerFrame] = StreamMe
     NODES, "Connect", messages.AgentFrame, messages.ServerFrame, for_agents=True
 )
 
+SIGN_IDENTITIES = UnaryMethod(
+    NODES,
+    "SignIdentities",
+    messages.SignIdentitiesRequest,
+    messages.SignIdentitiesReply,
+    for_agents=True,
+)
+
 HTTP: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
     SERVERS, "Http", messages.HttpUp, messages.HttpDown
 )

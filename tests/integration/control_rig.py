@@ -29,7 +29,9 @@ from orchgit.rpc.serve import RpcServer, RpcSettings
 from orchgit.scheduler.schedule import schedule
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.context import UseCaseContext
-from orchgit.services.services import NodeUseCases
+from orchgit.services.secrets.keyring import Keyring
+from orchgit.services.secrets.sealing import new_key
+from orchgit.services.services import Services
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 from orchgit.wire import methods
@@ -229,7 +231,8 @@ async def leader(
     clock = clock or SystemClock()
     async with running_state(directory, clock) as state:
         control = Control(state, clock, RandomIds(), config)
-        services = NodeUseCases(UseCaseContext(state, clock, RandomIds()))
+        context = UseCaseContext(state, clock, RandomIds())
+        services = Services(context, Keyring(context, new_key()))
         rpc = RpcServer(
             RpcSettings(bind="127.0.0.1:0", server_id="server-1"),
             *(services, control, state.store, directory_of(state)),

@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list
 from orchgit.api.call import ApiCall
-from orchgit.api.filters import FieldError
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routes.jobs_read import job_token
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.errors import RefusedError
+from orchgit.filters import FieldError
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list
 from orchgit.api.call import ApiCall
+from orchgit.api.errors import text_response
 from orchgit.api.routing import endpoint
 from orchgit.model.base import Model
 from orchgit.model.variable import RootKey
@@ -68,9 +69,26 @@ def _web_key(key: RootKey) -> dict[str, str]:
     }
 
 
+async def openid_configuration(call: ApiCall) -> Response:
+    """Tells OpenID Connect clients where the keys of workload identities are."""
+    issuer = call.services.oidc_issuer
+    if not issuer:
+        return text_response("OIDC Discovery endpoint disabled", 404)
+    return call.answer(
+        {
+            "issuer": issuer,
+            "jwks_uri": f"{issuer}/.well-known/jwks.json",
+            "response_types_supported": ["code"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+        }
+    )
+
+
 ENDPOINTS = [
     endpoint("/v1/operator/keyring/keys", get=list_keys),
     endpoint("/v1/operator/keyring/rotate", put=rotate),
     endpoint("/v1/operator/keyring/key/{key_id}", delete=delete_key),
     endpoint("/.well-known/jwks.json", get=web_keys),
+    endpoint("/.well-known/openid-configuration", get=openid_configuration),
 ]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
 from pathlib import Path
 
-import httpx
-
 import orchgit
 from orchgit.child import DEVNULL, PIPE, start_child
-from orchgit.cli.client.http_client import ApiError
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.client.tls_client import TlsClient
-from orchgit.cli.client.unreachable import why_unreachable
 
 SOURCE = "demo"
 VOLUME = "demo-data"
@@ -32,31 +30,25 @@ def examples_directory() -> Path:
 
 async def seed(url: str, node_id: str, tls: TlsClient) -> bool:
     """Makes the volume and pushes the examples; returns False if that was done before."""
-    try:
-        if not await _prepare(url, node_id, tls):
-            return False
-    except httpx.TransportError as error:
-        raise ApiError(why_unreachable(error, url, url, tls)) from error
+    if not await asyncio.to_thread(_prepare, url, node_id, tls):
+        return False
     await _push_examples(url, tls)
     return True
 
 
-async def _prepare(url: str, node_id: str, tls: TlsClient) -> bool:
+def _prepare(url: str, node_id: str, tls: TlsClient) -> bool:
     """Makes what the push needs; returns False if it was made before."""
-    context = tls.context(url.startswith("https:"))
-    async with httpx.AsyncClient(base_url=url, verify=context, trust_env=False, timeout=30) as http:
-        known = (await http.get("/v1/gitops/sources")).raise_for_status().json()
+    with ApiClient(url, tls=tls) as client:
+        known = client.get("/v1/gitops/sources")
         source = next((each for each in known if each["Name"] == SOURCE), None)
         if source and source["Status"]["AppliedCommit"]:
             return False
-        known = (await http.get("/v1/volumes", params={"type": "host"})).raise_for_status()
-        if not any(each["Name"] == VOLUME for each in known.json()):
+        volumes = client.get("/v1/volumes", type="host")
+        if not any(each["Name"] == VOLUME for each in volumes):
             volume = {"Name": VOLUME, "NodeID": node_id, "PluginID": "mkdir"}
-            made = await http.put("/v1/volume/host/create", json={"Volume": volume})
-            made.raise_for_status()
+            client.put("/v1/volume/host/create", {"Volume": volume})
         if not source:
-            body = {"Name": SOURCE, "Kind": "builtin"}
-            (await http.put(f"/v1/gitops/source/{SOURCE}", json=body)).raise_for_status()
+            client.put(f"/v1/gitops/source/{SOURCE}", {"Name": SOURCE, "Kind": "builtin"})
     return True
 
 

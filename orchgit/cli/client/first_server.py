@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
-import httpx
-
+from orchgit.cli.client.exchange import (
+    BrokenError,
+    ClientRequest,
+    ExchangeError,
+    NoAnswerError,
+    NotConnectedError,
+    Pool,
+    RequestSender,
+    ServerAnswer,
+    Url,
+)
 from orchgit.cli.client.tls_client import TlsClient
 
 CONNECT_S = 3.0
@@ -15,11 +25,10 @@ FIRST_BYTE_S = 3.0
 _TRUSTED_S = 5.0
 """A server that answered within this time is not probed before the next request."""
 _SAFE = ("GET", "HEAD")
-_NOT_THERE = (httpx.ConnectError, httpx.ConnectTimeout)
-_FELL_SILENT = (httpx.ReadTimeout, httpx.ReadError, httpx.RemoteProtocolError)
+_PROBE = "/v1/status/leader"
 
 
-class FirstServer(httpx.BaseTransport):
+class FirstServer:
     """Sends every request to the server in use; goes on to the next where that does not answer.
 
     With several servers, one is first probed: a server that accepts connections and says nothing is
@@ -31,16 +40,17 @@ class FirstServer(httpx.BaseTransport):
     def __init__(
         self,
         addresses: list[str],
-        inner: httpx.BaseTransport | None = None,
+        inner: RequestSender | None = None,
         tls: TlsClient | None = None,
         monotonic_s: Callable[[], float] = time.monotonic,
         first_byte_s: float = FIRST_BYTE_S,
     ) -> None:
-        self._urls = [httpx.URL(one if "://" in one else f"http://{one}") for one in addresses]
-        self._tls = tls or TlsClient()
+        """Raises InvalidInputError for an address that cannot be read."""
+        self._urls = [Url.parse(one) for one in addresses]
         if inner is None:
-            context = self._tls.context(any(url.scheme == "https" for url in self._urls))
-            inner = httpx.HTTPTransport(verify=context, trust_env=False)
+            tls = tls or TlsClient()
+            is_secure = any(url.scheme == "https" for url in self._urls)
+            inner = Pool(tls.context(True) if is_secure else None, tls.server_name)
         self._inner = inner
         self._monotonic_s = monotonic_s
         self._first_byte_s = first_byte_s
@@ -48,39 +58,38 @@ class FirstServer(httpx.BaseTransport):
         self._answered_s: float | None = None
 
     @property
-    def address(self) -> str:
-        return str(self._urls[self._current]).rstrip("/")
+    def url(self) -> Url:
+        return self._urls[self._current]
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        path = request.url.raw_path
-        passed_over = (*_NOT_THERE, *_FELL_SILENT) if request.method in _SAFE else _NOT_THERE
+    @property
+    def address(self) -> str:
+        return str(self.url)
+
+    def send(self, request: ClientRequest) -> ServerAnswer:
+        """Raises ExchangeError: that of the last server."""
+        passed_over = (
+            (NotConnectedError, NoAnswerError, BrokenError)
+            if request.method in _SAFE
+            else NotConnectedError
+        )
         for attempt in range(len(self._urls)):
             is_last = attempt == len(self._urls) - 1
             error = self._silence() if len(self._urls) > 1 else None
             if error is None:
-                self._direct(request, path)
                 try:
-                    response = self._inner.handle_request(request)
+                    answer = self._inner.send(self.url, request)
                 except passed_over as failed:
                     error = failed
                 else:
                     self._answered_s = self._monotonic_s()
-                    return response
+                    return answer
             if is_last:
                 raise error
             self._current = (self._current + 1) % len(self._urls)
             self._answered_s = None
         raise AssertionError("the loop returns or raises")
 
-    def _direct(self, request: httpx.Request, path: bytes) -> None:
-        """Sends the request to the server in use."""
-        base = self._urls[self._current]
-        request.url = base.copy_with(raw_path=base.raw_path.rstrip(b"/") + path)
-        request.headers["Host"] = base.netloc.decode()
-        if self._tls.server_name:
-            request.extensions["sni_hostname"] = self._tls.server_name
-
-    def _silence(self) -> httpx.TransportError | None:
+    def _silence(self) -> ExchangeError | None:
         """Probes the server in use; returns the error where it does not answer.
 
         Any answer will do, and a server that answered lately is not probed.
@@ -88,14 +97,13 @@ class FirstServer(httpx.BaseTransport):
         now_s = self._monotonic_s()
         if self._answered_s is not None and now_s - self._answered_s < _TRUSTED_S:
             return None
-        timeout = httpx.Timeout(self._first_byte_s, connect=CONNECT_S).as_dict()
-        request = httpx.Request("GET", "http://server", extensions={"timeout": timeout})
-        self._direct(request, b"/v1/status/leader")
+        probe = ClientRequest("GET", _PROBE, read_timeout_s=self._first_byte_s)
+        probe = replace(probe, connect_timeout_s=CONNECT_S)
         try:
-            response = self._inner.handle_request(request)
-            response.read()
-            response.close()
-        except httpx.TransportError as error:
+            answer = self._inner.send(self.url, probe)
+            answer.read()
+            answer.close()
+        except ExchangeError as error:
             return error
         return None
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import codecs
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import IO, Any
-from urllib.parse import quote
-
-import httpx
+from urllib.parse import quote, urlencode
 
 from orchgit import __version__
+from orchgit.cli.client.exchange import ClientRequest, ExchangeError, ServerAnswer
 from orchgit.cli.client.first_server import FirstServer
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
@@ -20,9 +21,10 @@ from orchgit.errors import OrchgitError
 
 _UNHEALTHY = 429
 DEFAULT_ADDRESS = "http://127.0.0.1:4646"
-_ANY_SERVER = "http://server"
 _LONGEST_S = 660.0
 """For a write, or a stream that says nothing: as long as a blocking query may last."""
+_LONGEST_REFUSAL = 4000
+_INDEX_DIGITS = 20
 _READ_S = 60.0
 """For a read that does not wait for a change; without a leader servers answer after 5 s."""
 
@@ -60,18 +62,13 @@ class ApiClient:
         self._params = {
             key: value for key, value in (("namespace", namespace), ("region", region)) if value
         }
-        headers = {"User-Agent": f"orchgit/{__version__}"}
+        self._headers = {"User-Agent": f"orchgit/{__version__}"}
         if token:
-            headers["X-Nomad-Token"] = token
+            self._headers["X-Nomad-Token"] = token
         if user := user_name():
             # A claim: the server cannot check it.
-            headers["X-Orchgit-User"] = quote(user, safe=" @._-")
-        self._http = httpx.Client(
-            base_url=_ANY_SERVER,
-            headers=headers,
-            timeout=httpx.Timeout(10.0, read=_LONGEST_S),
-            transport=self._servers,
-        )
+            self._headers["X-Orchgit-User"] = quote(user, safe=" @._-")
+        self._asked = ""
 
     @property
     def address(self) -> str:
@@ -87,77 +84,95 @@ class ApiClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._http.close()
+        self._servers.close()
 
     def get(self, path: str, /, **params: Any) -> Any:
-        return self._request("GET", path, params).json()
+        return self._json(self._request("GET", path, params))
 
     def autopilot_health(self) -> Any:
         """Returns the servers' health; an unhealthy cluster's answer has an error's status."""
         path = "/v1/operator/autopilot/health"
         response = self._send("GET", path, {})
-        if response.status_code not in (200, _UNHEALTHY):
+        if response.status not in (200, _UNHEALTHY):
             raise self._refusal(response)
-        return response.json()
+        return self._json(response)
 
     def get_text(self, path: str, /, **params: Any) -> str:
         return self._request("GET", path, params).text
 
     def put(self, path: str, body: Any = None, /, **params: Any) -> Any:
-        return self._answer(self._request("PUT", path, params, body))
+        return self._written(self._request("PUT", path, params, body))
 
     def post(self, path: str, body: Any = None, /, **params: Any) -> Any:
-        return self._answer(self._request("POST", path, params, body))
+        return self._written(self._request("POST", path, params, body))
 
     def delete(self, path: str, /, **params: Any) -> Any:
-        return self._answer(self._request("DELETE", path, params))
+        return self._written(self._request("DELETE", path, params))
+
+    def get_page(self, path: str, /, **params: Any) -> tuple[Any, str]:
+        """Returns one page of a list, and the token of the next ("" where it is the last)."""
+        response = self._request("GET", path, params)
+        return self._json(response), response.next_token
 
     def blocking_get(self, path: str, index: int, **params: Any) -> tuple[int, Any]:
         """Waits, for 60 s unless `wait` says otherwise, until the answer is newer than `index`;
         returns its index and the answer."""
         response = self._request("GET", path, {"wait": "60s", **params, "index": index})
-        return int(response.headers.get("X-Nomad-Index", "0")), response.json()
+        return response.index, self._json(response)
 
     def stream_lines(self, path: str, /, **params: Any) -> Iterator[str]:
-        with self._streamed(path, params) as response:
-            yield from response.iter_lines()
+        rest = ""
+        for text in self.stream_text(path, **params):
+            *lines, rest = (rest + text).split("\n")
+            yield from lines
+        if rest:
+            yield rest
 
     def stream_text(self, path: str, /, **params: Any) -> Iterator[str]:
-        with self._streamed(path, params) as response:
-            yield from response.iter_text()
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for data in self.stream_bytes(path, **params):
+            yield decoder.decode(data)
 
-    def download(self, path: str, file: IO[bytes], /, **params: Any) -> httpx.Headers:
-        """Writes the body into `file` as it comes; returns the answer's headers."""
-        with self._streamed(path, params) as response:
-            for data in response.iter_raw():
+    def stream_bytes(self, path: str, /, **params: Any) -> Iterator[bytes]:
+        with self._streamed(path, params) as answer:
+            yield from answer.pieces()
+
+    def download(self, path: str, file: IO[bytes], /, **params: Any) -> Mapping[str, str]:
+        """Writes the body into `file` as it comes; returns the answer's digest, as its header."""
+        with self._streamed(path, params) as answer:
+            for data in answer.pieces():
                 file.write(data)
-            return response.headers
+            return {"Digest": answer.header("Digest")}
 
     @contextmanager
-    def _streamed(self, path: str, params: dict[str, Any]) -> Iterator[httpx.Response]:
+    def _streamed(self, path: str, params: dict[str, Any]) -> Iterator[ServerAnswer]:
+        request = self._prepared("GET", path, params, None, _LONGEST_S)
         try:
-            with self._http.stream("GET", path, params=self._merged(params)) as response:
-                if response.status_code >= 400:
-                    response.read()
-                    raise self._refusal(response)
-                yield response
-        except httpx.TransportError as error:
+            answer = self._servers.send(request)
+            try:
+                if answer.status >= 400:
+                    raise self._refusal(_Response.read_from(answer))
+                yield answer
+            finally:
+                answer.close()
+        except ExchangeError as error:
             raise self._unreachable(error) from error
 
     def upload(self, path: str, content: Iterator[bytes], size: int, /, **params: Any) -> None:
         """Sends `content` as the body of a PUT, as it is read."""
-        try:
-            response = self._http.request(
-                "PUT",
-                path,
-                params=self._merged(params),
-                content=content,
-                headers={"Content-Length": str(size)},
-            )
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
-        if response.status_code >= 400:
+        request = self._prepared("PUT", path, params, content, _LONGEST_S)
+        request = replace(request, headers={**request.headers, "Content-Length": str(size)})
+        response = self._answered(request)
+        if response.status >= 400:
             raise self._refusal(response)
+
+    def unexpected(self, error: Exception) -> ApiError:
+        """Returns the error for an answer that lacks what a command read from it."""
+        return ApiError(
+            f"cannot understand what {self.address} answered to {self._asked or 'the request'} "
+            f"({type(error).__name__}: {error}): is a server of orchgit or Nomad there, and of "
+            "this version? ORCHGIT_TRACEBACK=1 shows more"
+        )
 
     def find(self, kind: str, path: str, prefix: str, **params: Any) -> dict[str, Any]:
         """Returns the one object of a list whose id begins with `prefix`; errors name the
@@ -179,37 +194,87 @@ class ApiClient:
 
     def _request(
         self, method: str, path: str, params: dict[str, Any], body: Any = None
-    ) -> httpx.Response:
+    ) -> _Response:
         response = self._send(method, path, params, body)
-        if response.status_code >= 400:
+        if response.status >= 400:
             raise self._refusal(response)
         return response
 
-    def _send(
-        self, method: str, path: str, params: dict[str, Any], body: Any = None
-    ) -> httpx.Response:
+    def _send(self, method: str, path: str, params: dict[str, Any], body: Any = None) -> _Response:
         content = None if body is None else json.dumps(body).encode()
         waits = method != "GET" or "index" in params
-        timeout = httpx.Timeout(10.0, read=_LONGEST_S if waits else _READ_S)
-        try:
-            return self._http.request(
-                method, path, params=self._merged(params), content=content, timeout=timeout
-            )
-        except httpx.TransportError as error:
-            raise self._unreachable(error, writes=method != "GET") from error
+        timeout_s = _LONGEST_S if waits else _READ_S
+        return self._answered(self._prepared(method, path, params, content, timeout_s))
 
-    def _merged(self, params: dict[str, Any]) -> dict[str, Any]:
+    def _prepared(
+        self,
+        method: str,
+        path: str,
+        params: dict[str, Any],
+        body: bytes | Iterator[bytes] | None,
+        timeout_s: float,
+    ) -> ClientRequest:
+        self._asked = f"{method} {path}"
         given = {key: value for key, value in params.items() if value not in (None, "")}
-        return {**self._params, **given}
+        query = urlencode({**self._params, **given}, doseq=True)
+        if query:
+            path += ("&" if "?" in path else "?") + query
+        return ClientRequest(method, path, self._headers, body, timeout_s)
 
-    def _unreachable(self, error: httpx.TransportError, writes: bool = False) -> ApiError:
+    def _answered(self, request: ClientRequest) -> _Response:
+        try:
+            answer = self._servers.send(request)
+            try:
+                return _Response.read_from(answer)
+            finally:
+                answer.close()
+        except ExchangeError as error:
+            raise self._unreachable(error, writes=request.method != "GET") from error
+
+    def _unreachable(self, error: ExchangeError, writes: bool = False) -> ApiError:
         return ApiError(why_unreachable(error, self.address, self._addresses, self.tls, writes))
 
-    @staticmethod
-    def _refusal(response: httpx.Response) -> ApiError:
-        text = response.text.strip() or response.reason_phrase
-        return ApiError(f"{text} (status {response.status_code})", response.status_code)
+    def _json(self, response: _Response) -> Any:
+        try:
+            return json.loads(response.body)
+        except (ValueError, RecursionError) as error:
+            raise ApiError(
+                f"cannot understand what {self.address} answered to {self._asked}: it is not "
+                "JSON; is a server of orchgit or Nomad there?"
+            ) from error
+
+    def _written(self, response: _Response) -> Any:
+        return self._json(response) if response.body else None
 
     @staticmethod
-    def _answer(response: httpx.Response) -> Any:
-        return response.json() if response.content else None
+    def _refusal(response: _Response) -> ApiError:
+        text = response.text.strip()
+        if len(text) > _LONGEST_REFUSAL or "<html" in text.lower():
+            text = f"{' '.join(text.split())[:_LONGEST_REFUSAL]}..."
+        return ApiError(f"{text or response.reason} (status {response.status})", response.status)
+
+
+@dataclass(frozen=True, slots=True)
+class _Response:
+    """An answer that is there as a whole."""
+
+    status: int
+    reason: str
+    body: bytes
+    index: int
+    next_token: str
+
+    @classmethod
+    def read_from(cls, answer: ServerAnswer) -> _Response:
+        index = answer.header("X-Nomad-Index")
+        return cls(
+            answer.status,
+            answer.reason,
+            answer.read(),
+            int(index) if index.isdecimal() and len(index) < _INDEX_DIGITS else 0,
+            answer.header("X-Nomad-NextToken"),
+        )
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ssl
 
-import httpx
-
+from orchgit.cli.client.exchange import ExchangeError, NoAnswerError, NotConnectedError, Url
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.wire.certificate_errors import OVER, UNKNOWN_AUTHORITY, WRONG_HOST
 
 
 def why_unreachable(
-    error: httpx.TransportError, address: str, addresses: str, tls: TlsClient, writes: bool = False
+    error: ExchangeError, address: str, addresses: str, tls: TlsClient, writes: bool = False
 ) -> str:
     """Returns the message for people.
 
@@ -23,14 +22,14 @@ def why_unreachable(
         return f"cannot connect to {address}: {_why_not_trusted(failure, address, tls)}"
     if failure is not None:
         return f"cannot connect to {address}: {_why_no_tls(failure, tls)}"
-    if isinstance(error, httpx.ReadTimeout):
+    if isinstance(error, NoAnswerError):
         known = (
             "whether it was done is not known: look before trying again"
             if writes
             else "ask another server, with -address or ORCHGIT_ADDR"
         )
         return f"cannot get an answer from the server at {address}: it took too long; {known}"
-    if address.startswith("https://") and not isinstance(error, httpx.ConnectError):
+    if address.startswith("https://") and not isinstance(error, NotConnectedError):
         return f"cannot talk to the server at {address}: {_said(error)}; {_what_certificate(tls)}"
     return (
         f"cannot reach the server at {addresses}: {_said(error)}; is one running (`orchgit dev`)? "
@@ -43,7 +42,7 @@ def _said(error: Exception) -> str:
 
 
 def _ssl_error(error: BaseException | None) -> ssl.SSLError | None:
-    """Finds the TLS error that httpx and httpcore wrap."""
+    """Finds the TLS error behind the error."""
     while error is not None:
         if isinstance(error, ssl.SSLError):
             return error
@@ -61,7 +60,7 @@ def _why_not_trusted(failure: ssl.SSLCertVerificationError, address: str, tls: T
             "the server names as ca_file"
         )
     if failure.verify_code in WRONG_HOST:
-        name = tls.server_name or httpx.URL(address).host
+        name = tls.server_name or Url.parse(address).host
         return (
             f"its certificate is not for {name}; use an address that is in it, or say what it "
             "names by -tls-server-name or NOMAD_TLS_SERVER_NAME (such as server.global.orchgit)"

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchgit.cli.command import cli_command
 from orchgit.cli.options import option_field, options_of
 
 if TYPE_CHECKING:
     from agent.config import AgentConfig
+    from orchgit.configuration.audit import audit_settings
     from orchgit.configuration.file import Listen, ReadConfig
     from orchgit.server.config import ServerConfig
 
@@ -62,7 +64,7 @@ class AgentOptions:
     log_json: bool = option_field("log-json", is_flag=True, help="Log lines as JSON objects.")
 
 
-@click.command("agent")
+@cli_command("agent")
 @options_of(AgentOptions)
 def agent(options: AgentOptions) -> None:
     """Run a server, a client, or both. Options override the configuration file.
@@ -74,6 +76,7 @@ def agent(options: AgentOptions) -> None:
     orchgit agent -server -bootstrap-expect 3 -retry-join 10.0.0.1 -retry-join 10.0.0.2
     """
     # The server's and the agent's imports are most of the time to start: only this command pays.
+    import orchgit.plain_httpx
     import orchgit.plain_structlog  # noqa: F401 - first: see there
     from orchgit import logs
     from orchgit.cli.agent_process.reloading import Reloader, log_settings
@@ -119,7 +122,13 @@ def agent(options: AgentOptions) -> None:
 
     run_event_loop(
         run_until_stopped(
-            server_config, agent_config, listen.http, started, reloader, file.advertise.http
+            server_config,
+            agent_config,
+            listen.http,
+            started,
+            reloader,
+            file.advertise.http,
+            audit_settings(file.audit),
         )
     )
     click.echo("==> Stopped.")

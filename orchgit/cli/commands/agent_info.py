@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import click
-
 from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.command import cli_command
 from orchgit.cli.options import connected, formatted
 from orchgit.cli.printing.output import heading, pairs, plain
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@click.command("agent-info")
+@cli_command("agent-info")
 @formatted
 @connected
 def agent_info(client: ApiClient, output: OutputFormat) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_group
 from orchgit.cli.commands.blame import fetch_blame
 from orchgit.cli.options import (
     connected,
@@ -31,7 +32,7 @@ from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.printing.terminal import raw_stream
 
 
-@click.group("alloc")
+@cli_group("alloc")
 def alloc() -> None:
     """Look into allocations: status, logs, files, exec, stop, restart."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.command import cli_command
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import ago, heading, pairs, plain, short, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -14,7 +15,7 @@ from orchgit.cli.printing.output_format import OutputFormat
 TYPES = ("allocation", "node", "claim", "volume", "job", "variable")
 
 
-@click.command("blame")
+@cli_command("blame")
 @click.argument("what")
 @option("type", dest="type_", type=click.Choice(TYPES), help="What it is, if names are alike.")
 @option("group", help="A group of a job.")

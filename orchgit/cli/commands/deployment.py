@@ -7,13 +7,14 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, option, verbose_option
 from orchgit.cli.printing.commit_text import commit_line
 from orchgit.cli.printing.output import heading, pairs, plain, short, styled, table
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@click.group("deployment")
+@cli_group("deployment")
 def deployment() -> None:
     """Follow, promote, pause and fail deployments."""
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchgit.cli.client.tls_client import TlsClient
+from orchgit.cli.command import cli_command
 from orchgit.cli.commands.agent import with_dev_defaults
 from orchgit.cli.options import option_field, options_of
 
@@ -56,7 +57,7 @@ class DevOptions:
     )
 
 
-@click.command("dev")
+@cli_command("dev")
 @options_of(DevOptions)
 def dev(options: DevOptions) -> None:
     """One server, one agent and a git repository, for trying things out and for one machine.
@@ -69,6 +70,7 @@ def dev(options: DevOptions) -> None:
         asyncio.run(end_tasks(directory))
         return
     # The server's and the agent's imports are most of the time to start: only this command pays.
+    import orchgit.plain_httpx
     import orchgit.plain_structlog  # noqa: F401 - first: see there
     from agent.config import AgentConfig
     from orchgit import logs

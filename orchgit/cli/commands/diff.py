@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_command
 from orchgit.cli.job_files.working_tree import (
     TreeFile,
     committed_files,
@@ -66,7 +67,7 @@ CAUSES = {
 }
 
 
-@click.command("diff")
+@cli_command("diff")
 @click.argument("revision", required=False)
 @option("source", help="The source to compare with; by default that of the git remote.")
 @option("C", dest="directory", default=".", help="A directory of the working tree.")

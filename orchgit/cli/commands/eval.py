@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, option, verbose_option
 from orchgit.cli.printing.output import (
     ago,
@@ -20,7 +21,7 @@ from orchgit.cli.printing.output import (
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@click.group("eval")
+@cli_group("eval")
 def eval_() -> None:
     """Look into evaluations."""
 

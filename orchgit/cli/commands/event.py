@@ -7,11 +7,12 @@ import json
 import click
 
 from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, option
 from orchgit.cli.printing.output import console, plain
 
 
-@click.group("event")
+@cli_group("event")
 def event() -> None:
     """Follow the cluster's events."""
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from orchgit.cli.client.http_client import ApiError
+from orchgit.cli.command import cli_command
 from orchgit.cli.job_files.many_files import for_each
 from orchgit.cli.job_files.paths import found_files, said_with_path
 from orchgit.cli.options import option
@@ -33,7 +34,7 @@ class Formatted:
         return self.after is not None and self.after != self.before
 
 
-@click.command("fmt")
+@cli_command("fmt")
 @click.argument("paths", nargs=-1)
 @option("check", is_flag=True, help="Change nothing; exit 1 if a file is not laid out so.")
 @option("diff", is_flag=True, help="Show what changes.")

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_command
 from orchgit.cli.options import connected, detach_option, option, yes_option
 from orchgit.cli.printing.output import plain, short
 from orchgit.cli.user_name import user_name
@@ -16,7 +17,7 @@ from orchgit.cli.user_name import user_name
 _MAX_LISTED = 20
 
 
-@click.command("revert")
+@cli_command("revert")
 @click.argument("identifier")
 @option("reason", help="Why; it is recorded in the rollout and in the revert commit.")
 @option("delete", multiple=True, help="A job to delete though it owns volume claims; repeatable.")
@@ -34,7 +35,7 @@ def revert(client: ApiClient, identifier: str, **given: Any) -> None:
     _go_back(client, f"/v1/gitops/rollout/{bad['ID']}/revert", {}, given)
 
 
-@click.command("rollback")
+@cli_command("rollback")
 @click.argument("name")
 @click.argument("commit")
 @option("reason", help="Why; it is recorded in the rollout and in the commit on a built-in branch.")

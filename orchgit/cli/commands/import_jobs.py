@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.command import cli_command
 from orchgit.cli.options import connected, option
 from orchgit.errors import OrchgitError
 
@@ -25,7 +26,7 @@ class Written:
     differs: str = ""
 
 
-@click.command("export")
+@cli_command("export")
 @click.argument("identifier")
 @option("full", is_flag=True, help="Write defaults out too.")
 @connected
@@ -38,7 +39,7 @@ def export(client: ApiClient, identifier: str, full: bool) -> None:
         raise ApiError(f"cannot write all of job {found['ID']!r}: {written.differs} differs")
 
 
-@click.command("import")
+@cli_command("import")
 @option("out", default=".", help="Directory to write to; one is made if there is none.")
 @option("prefix", help="Only jobs whose id begins so.")
 @option("stopped", is_flag=True, help="Stopped jobs too; pushing their files starts them.")

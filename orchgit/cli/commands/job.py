@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.command import cli_group
 from orchgit.cli.commands.alloc import show_table as show_allocations
 from orchgit.cli.commands.deployment import show_groups
 from orchgit.cli.commands.deployment import show_table as show_deployments
@@ -31,7 +32,7 @@ from orchgit.cli.printing.output import (
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@click.group("job")
+@cli_group("job")
 def job() -> None:
     """Run, plan, inspect, stop and revert jobs."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.command import cli_command, cli_group
 from orchgit.cli.job_files.job_files import read_input
 from orchgit.cli.options import connected, detach_option, named_values, option, yes_option
 from orchgit.cli.printing.monitor import monitor_evaluation
@@ -15,7 +16,7 @@ from orchgit.cli.printing.output import console, plain, short
 from orchgit.whole_number import whole_number
 
 
-@click.command("stop")
+@cli_command("stop")
 @click.argument("identifiers", nargs=-1, required=True)
 @option("purge", is_flag=True, help="Forget the job at once, its claims and history too.")
 @detach_option
@@ -37,7 +38,7 @@ def stop(
         _follow(client, found, answer, detach, with_deployment=False)
 
 
-@click.command("revert")
+@cli_command("revert")
 @click.argument("identifier")
 @click.argument("version", type=int)
 @detach_option
@@ -50,7 +51,7 @@ def revert(client: ApiClient, identifier: str, version: int, detach: bool) -> No
     _follow(client, found, answer, detach)
 
 
-@click.command("scale")
+@cli_command("scale")
 @click.argument("identifier")
 @click.argument("group_or_count")
 @click.argument("count", type=int, required=False)
@@ -76,7 +77,7 @@ def scale(
     _follow(client, found, answer, detach)
 
 
-@click.command("dispatch")
+@cli_command("dispatch")
 @click.argument("identifier")
 @click.argument("payload_path", required=False)
 @option("meta", multiple=True, help="Meta of the dispatched job, KEY=VALUE; may be repeated.")
@@ -109,7 +110,7 @@ def dispatch(
     _follow(client, found, answer, detach)
 
 
-@click.command("eval")
+@cli_command("eval")
 @click.argument("identifier")
 @option("force-reschedule", is_flag=True, help="Replace failed allocations now.")
 @detach_option
@@ -124,7 +125,7 @@ def evaluate(client: ApiClient, identifier: str, force_reschedule: bool, detach:
     _follow(client, found, answer, detach)
 
 
-@click.group("periodic")
+@cli_group("periodic")
 def periodic() -> None:
     """Periodic jobs."""
 
@@ -142,7 +143,7 @@ def force(client: ApiClient, identifier: str, detach: bool) -> None:
     _follow(client, found, answer, detach)
 
 
-@click.command("promote")
+@cli_command("promote")
 @click.argument("identifier")
 @option("group", multiple=True, help="Promote only this group; may be repeated.")
 @connected

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.command import cli_command
 from orchgit.cli.commands.eval import show_failures
 from orchgit.cli.job_files.job_files import JobFileOptions, read_job, submission_of, with_namespace
 from orchgit.cli.options import (
@@ -100,7 +101,7 @@ class RunOptions:
     )
 
 
-@click.command("run")
+@cli_command("run")
 @click.argument("path")
 @options_of(JobFileOptions, "file")
 @options_of(RunOptions)
@@ -130,7 +131,7 @@ def run(
         raise SystemExit(monitor_evaluation(client, answer["EvalID"], namespace))
 
 
-@click.command("plan")
+@cli_command("plan")
 @click.argument("path")
 @options_of(JobFileOptions, "file")
 @option("diff", type=bool, default=True, help="Show what changes in the job.")
@@ -160,7 +161,7 @@ def plan(client: ApiClient, path: str, file: JobFileOptions, diff: bool, verbose
     raise SystemExit(PLAN_CHANGES if changes_anything(answer.get("Annotations")) else 0)
 
 
-@click.command("validate")
+@cli_command("validate")
 @click.argument("path")
 @options_of(JobFileOptions, "file")
 @connected
@@ -189,7 +190,7 @@ def validate(client: ApiClient, path: str, file: JobFileOptions) -> None:
     click.echo("Job validation successful")
 
 
-@click.command("init")
+@cli_command("init")
 @click.argument("path", default="example.nomad.hcl")
 @option("short", is_flag=True, help="Without comments.")
 def init(path: str, short: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from orchgit.cli.command import cli_command
 from orchgit.cli.job_files.job_files import var_file_contents
 from orchgit.cli.job_files.paths import SUFFIXES, found_files
 from orchgit.cli.options import named_values, option
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from orchgit.cli.job_files.linting import Finding
 
 
-@click.command("lint")
+@cli_command("lint")
 @click.argument("paths", nargs=-1, required=True)
 @option("var", multiple=True, help="Variable, NAME=VALUE; may be repeated.")
 @option("var-file", multiple=True, help="File of variables; may be repeated.")

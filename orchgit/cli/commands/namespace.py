@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from orchgit.cli.client.http_client import ApiClient, quoted
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import plain, table
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@click.group("namespace")
+@cli_group("namespace")
 def namespace() -> None:
     """Manage namespaces."""
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_group
 from orchgit.cli.commands.alloc import show_table as show_allocations
 from orchgit.cli.options import (
     connected,
@@ -28,7 +29,7 @@ own_node_option = option(
 )
 
 
-@click.group("node")
+@cli_group("node")
 def node() -> None:
     """Look into nodes, drain them, make them eligible."""
 

@@ -8,6 +8,7 @@ import sys
 import click
 
 from orchgit.cli.client.http_client import ApiClient, quoted
+from orchgit.cli.command import cli_group
 from orchgit.cli.commands.operator_autopilot import autopilot
 from orchgit.cli.commands.operator_raft import raft
 from orchgit.cli.commands.operator_snapshot import snapshot
@@ -16,7 +17,7 @@ from orchgit.cli.printing.output import ago, pairs, table
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@click.group("operator")
+@cli_group("operator")
 def operator() -> None:
     """The cluster as a whole: backup, scheduler configuration, metrics, root keys."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import pairs, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -16,7 +17,7 @@ _COLUMNS = (
 )
 
 
-@click.group("autopilot")
+@cli_group("autopilot")
 def autopilot() -> None:
     """New servers get a vote, dead ones are taken out."""
 

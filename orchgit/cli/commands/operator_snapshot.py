@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, option, yes_option
 from orchgit.cli.printing.output import heading, pairs, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -33,7 +34,7 @@ _OWN_TABLES = ("meta", "table_indexes", "restore_chunks", "alloc_shared")
 """They hold nothing that a user would look for."""
 
 
-@click.group("snapshot")
+@cli_group("snapshot")
 def snapshot() -> None:
     """Back the cluster's state up, and restore it.
 

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_group
 from orchgit.cli.commands.going_back import revert
 from orchgit.cli.options import (
     connected,
@@ -35,7 +36,7 @@ from orchgit.durations import parse_length_ns
 _CAUSES = {cause: f" ({cause})" for cause in ("drift", "retry", "release")}
 
 
-@click.group("rollout")
+@cli_group("rollout")
 def rollout() -> None:
     """Rollouts: commits that were applied, and the health of their jobs."""
 

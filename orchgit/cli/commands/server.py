@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import heading, pairs, plain, styled, table
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@click.group("server")
+@cli_group("server")
 def server() -> None:
     """The servers of this cluster."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from orchgit.cli.client.http_client import ApiError
+from orchgit.cli.command import cli_command
 from orchgit.cli.commands.fmt import Formatted, diff_lines, replace_file
 from orchgit.cli.job_files.paths import SUFFIXES, found_files, said_with_path
 from orchgit.cli.options import option
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 _SUFFIXES = (*SUFFIXES, ".nomad.json", ".hcl.json", ".vars", ".tfvars")
 
 
-@click.command("set-image")
+@cli_command("set-image")
 @click.argument("arguments", nargs=-1, required=True, metavar="PATH... [TARGET=]IMAGE...")
 @option("check", is_flag=True, help="Change nothing; exit 1 if a file would change.")
 @option("diff", is_flag=True, help="Show what changes.")

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_command, cli_group
 from orchgit.cli.commands.going_back import rollback
 from orchgit.cli.commands.source_drift import show_drift
 from orchgit.cli.commands.source_held import retry, show_held
@@ -31,7 +32,7 @@ _GOOD_RESULTS = frozenset(("applied", "waiting", "unchanged"))
 _NOT_COPIED = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
 
 
-@click.group("source")
+@cli_group("source")
 def source() -> None:
     """Git repositories that the cluster follows."""
 
@@ -296,7 +297,7 @@ def release(client: ApiClient, job: str, undo: bool) -> None:
 _reason_option = option("reason", default="", help="Why, for others to read in its status.")
 
 
-@click.command("pause")
+@cli_command("pause")
 @click.argument("name")
 @_reason_option
 @option("for", dest="pause_length", help="Resume by itself after this time, 2h for example.")
@@ -321,7 +322,7 @@ def pause(
     )
 
 
-@click.command("resume")
+@cli_command("resume")
 @click.argument("name")
 @_reason_option
 @formatted

@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_command
 from orchgit.cli.options import connected, detach_option, option
 from orchgit.cli.printing.output import ago, heading, plain, short, table
 from orchgit.cli.user_name import user_name
 
 
-@click.command("retry")
+@cli_command("retry")
 @click.argument("name")
 @option("job", multiple=True, help="A job whose held version to apply, by its id; repeatable.")
 @option("all", dest="every", is_flag=True, help="Apply every version that the source holds.")

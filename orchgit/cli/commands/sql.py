@@ -9,12 +9,13 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_command
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import plain, table
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@click.command("sql")
+@cli_command("sql")
 @click.argument("query", required=False)
 @option("schema", is_flag=True, help="List the tables and columns that a question may name.")
 @option("csv", dest="as_csv", is_flag=True, help="Print the answer as CSV, with a header.")

@@ -7,12 +7,13 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_command
 from orchgit.cli.commands import alloc, deployment, eval, job, node
 from orchgit.cli.options import connected, formatted, verbose_option
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@click.command("status")
+@cli_command("status")
 @click.argument("identifier", required=False)
 @verbose_option
 @formatted

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected
 
 
-@click.group("system")
+@cli_group("system")
 def system() -> None:
     """Garbage collection."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import formatted, option, option_field, options_of
 from orchgit.cli.printing.output import pairs
 from orchgit.cli.printing.output_format import OutputFormat
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 DOMAIN = "orchgit"
 
 
-@click.group("tls")
+@cli_group("tls")
 def tls() -> None:
     """Certificates, with which servers and agents know each other.
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import ago, pairs, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -22,7 +23,7 @@ CONFLICT = 409
 RENEWALS_PER_TTL = 3
 
 
-@click.group("var")
+@cli_group("var")
 def var() -> None:
     """Variables: secrets and settings for jobs and people."""
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, option, verbose_option, yes_option
 from orchgit.cli.printing.commit_text import commit_line
 from orchgit.cli.printing.output import plain, short, styled, table
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@click.group("volume")
+@cli_group("volume")
 def volume() -> None:
     """Host volumes and the claims on them."""
 

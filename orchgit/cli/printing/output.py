@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import textwrap
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import click
-from rich.cells import cell_len
-from rich.console import Console
-from rich.text import Text
 
+from orchgit.cli.printing.markup import (
+    Span,
+    coloured,
+    cut,
+    escaped,
+    spans,
+    text_of,
+    wants_colours,
+    width,
+)
 from orchgit.cli.printing.table_widths import WRAPS, fitted
 from orchgit.cli.printing.terminal import raw_stream
 from orchgit.printable import printable
@@ -45,16 +51,26 @@ STYLES = {
 }
 
 
-class PrintableConsole(Console):
-    """Prints markup whose text may come from outside."""
+class Console:
+    """Prints markup whose text may come from outside: nothing in it steers the terminal."""
 
-    def render_str(self, text: str, **options: Any) -> Text:
-        return super().render_str(printable(text), **options)
+    def __init__(self, stderr: bool = False) -> None:
+        self._stream = raw_stream(sys.stderr if stderr else sys.stdout)
+        context = click.get_current_context(silent=True)
+        asked = context.color if context else None
+        self._colours = wants_colours(self._stream, asked, dict(os.environ))
+
+    def print(self, markup: str) -> None:
+        self.write(spans(printable(markup)))
+
+    def write(self, pieces: list[Span]) -> None:
+        """Prints one line of pieces, which hold printable text."""
+        text = coloured(pieces) if self._colours else text_of(pieces)
+        self._stream.write(text + "\n")
 
 
 def console(stderr: bool = False) -> Console:
-    stream = raw_stream(sys.stderr if stderr else sys.stdout)
-    return PrintableConsole(file=stream, highlight=False, soft_wrap=True)
+    return Console(stderr)
 
 
 def short(identifier: str, verbose: bool = False) -> str:
@@ -68,7 +84,7 @@ def styled(status: str) -> str:
 
 def plain(text: object) -> str:
     """Returns text that is not taken for markup."""
-    return str(text).replace("[", "\\[")
+    return escaped(str(text))
 
 
 def heading(text: str) -> None:
@@ -88,46 +104,48 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str =
 
     On a terminal, columns that say why are wrapped, and other free text is cut.
     """
-    out = console()
-    cells = [[out.render_str(str(cell)) for cell in row] for row in rows]
+    cells = [[spans(printable(str(cell))) for cell in row] for row in rows]
     if not cells:
         if empty:
             click.echo(empty)
         return
-    header = [Text(column, style="bold") for column in columns]
-    listed = [header, *cells]
-    natural = [max(cell_len(row[at].plain) for row in listed) for at in range(len(columns))]
-    room = out.width if sys.stdout.isatty() else None
+    out = console()
+    listed = [[[(column, "1")] for column in columns], *cells]
+    natural = [max(width(text_of(row[at])) for row in listed) for at in range(len(columns))]
+    room = _terminal_width() if sys.stdout.isatty() else None
     widths, gap = fitted(columns, natural, room)
     for row in listed:
         parts = [
-            # a word that is longer than a wrapped column stays whole
-            [
-                Text(line)
-                for line in textwrap.wrap(
-                    cell.plain, width, break_long_words=False, break_on_hyphens=False
-                )
-                or [""]
-            ]
-            if name in WRAPS and room
-            else [cell]
-            for name, cell, width in zip(columns, row, widths, strict=True)
+            _wrapped(cell, size) if name in WRAPS and room else [cut(cell, size)]
+            for name, cell, size in zip(columns, row, widths, strict=True)
         ]
         for at in range(max(map(len, parts))):
-            line = Text(" " * gap).join(
-                _padded(part[at] if at < len(part) else Text(), name, width)
-                for name, part, width in zip(columns, parts, widths, strict=True)
-            )
-            line.rstrip()
-            out.print(line, overflow="ignore", crop=False)
+            line: list[Span] = []
+            filled = 0
+            for part, size in zip(parts, widths, strict=True):
+                cell = part[at] if at < len(part) else []
+                if cell:
+                    line += [(" " * filled, ""), *cell]
+                    filled = 0
+                filled += max(0, size - width(text_of(cell))) + gap
+            out.write(line)
 
 
-def _padded(cell: Text, column: str, width: int) -> Text:
-    """Returns the cell as wide as its column, or wider if a word of a wrapped column is."""
-    if column not in WRAPS:
-        cell.truncate(width, overflow="ellipsis")
-    cell.pad_right(max(0, width - cell_len(cell.plain)))
-    return cell
+def _wrapped(cell: list[Span], room: int) -> list[list[Span]]:
+    """Returns the lines of a cell; a word that is longer than the column stays whole."""
+    import textwrap
+
+    lines = textwrap.wrap(text_of(cell), room, break_long_words=False, break_on_hyphens=False)
+    return [[(line, "")] for line in lines or [""]]
+
+
+def _terminal_width() -> int:
+    if os.environ.get("COLUMNS", "").isdigit():
+        return int(os.environ["COLUMNS"])
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns
+    except OSError:
+        return 80
 
 
 def ago(unix_ns: int | None) -> str:

@@ -2,24 +2,55 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import httpx
 import pytest
 
+from orchgit.cli.client.exchange import (
+    BrokenError,
+    ClientRequest,
+    NoAnswerError,
+    NotConnectedError,
+    ServerAnswer,
+    Url,
+)
 from orchgit.cli.client.first_server import FIRST_BYTE_S, FirstServer
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
+from orchgit.errors import InvalidInputError
 
 PROBE = "/v1/status/leader"
 
 
-class Doors(httpx.BaseTransport):
+@dataclass
+class Told:
+    """An answer with a JSON body."""
+
+    body: dict[str, str]
+    status: int = 200
+    reason: str = "OK"
+
+    def header(self, name: str) -> str:
+        return ""
+
+    def read(self) -> bytes:
+        return json.dumps(self.body).encode()
+
+    def pieces(self) -> Iterator[bytes]:
+        yield self.read()
+
+    def close(self) -> None:
+        return
+
+
+class Doors:
     """Hosts in `shut` refuse to connect, those in `rude` break off after they were asked, those in
     `silent` accept and never answer."""
 
@@ -28,18 +59,21 @@ class Doors(httpx.BaseTransport):
         self.silent = hosts.get("silent", set())
         self.asked: list[str] = []
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        if request.url.host in self.shut:
-            raise httpx.ConnectError("refused", request=request)
-        is_probe = request.url.path.endswith(PROBE)
+    def send(self, url: Url, request: ClientRequest) -> ServerAnswer:
+        if url.host in self.shut:
+            raise NotConnectedError("refused")
+        is_probe = request.path.endswith(PROBE)
         if not is_probe:
-            self.asked.append(str(request.url))
-        if request.url.host in self.silent:
-            assert request.extensions["timeout"]["read"] <= FIRST_BYTE_S
-            raise httpx.ReadTimeout("silent", request=request)
-        if request.url.host in self.rude and not is_probe:
-            raise httpx.ReadError("reset", request=request)
-        return httpx.Response(200, json={"host": request.headers["host"]})
+            self.asked.append(f"{url}{request.path}")
+        if url.host in self.silent:
+            assert request.read_timeout_s <= FIRST_BYTE_S
+            raise NoAnswerError("silent")
+        if url.host in self.rude and not is_probe:
+            raise BrokenError("reset")
+        return Told({"host": url.netloc})
+
+    def close(self) -> None:
+        return
 
 
 class Time:
@@ -50,64 +84,67 @@ class Time:
         return self.now_s
 
 
-def client(doors: Doors, time_: Time | None = None) -> tuple[httpx.Client, FirstServer]:
+def three(doors: Doors, time_: Time | None = None) -> FirstServer:
     addresses = ["http://a:1", "http://b:2/base", "http://c:3"]
-    servers = FirstServer(addresses, doors, monotonic_s=time_ or Time())
-    return httpx.Client(base_url="http://server", transport=servers), servers
+    return FirstServer(addresses, doors, monotonic_s=time_ or Time())
+
+
+def asked(servers: FirstServer, method: str, path: str = "/v1/jobs") -> Any:
+    return json.loads(servers.send(ClientRequest(method, path)).read())
 
 
 def test_first_that_is_there_is_used_and_stays_in_use() -> None:
     doors = Doors(shut={"a"})
-    http, servers = client(doors)
-    assert http.put("/v1/jobs?x=1", content=b"{}").json() == {"host": "b:2"}
+    servers = three(doors)
+    assert asked(servers, "PUT", "/v1/jobs?x=1") == {"host": "b:2"}
     doors.shut = set()
-    http.get("/v1/jobs")
+    asked(servers, "GET")
     assert doors.asked == ["http://b:2/base/v1/jobs?x=1", "http://b:2/base/v1/jobs"]
     assert servers.address == "http://b:2/base"
 
 
 def test_server_that_accepts_and_says_nothing_is_passed_over_unseen() -> None:
     doors = Doors(silent={"a"})
-    http, _ = client(doors)
-    assert http.put("/v1/jobs", content=b"{}").json() == {"host": "b:2"}
+    assert asked(three(doors), "PUT") == {"host": "b:2"}
     assert doors.asked == ["http://b:2/base/v1/jobs"]
 
 
 def test_server_that_falls_silent_between_two_writes_is_passed_over() -> None:
     doors, time_ = Doors(), Time()
-    http, _ = client(doors, time_)
-    http.put("/v1/jobs", content=b"{}")
+    servers = three(doors, time_)
+    asked(servers, "PUT")
     doors.silent = {"a"}
     time_.now_s = 60.0
-    assert http.put("/v1/jobs", content=b"{}").json() == {"host": "b:2"}
+    assert asked(servers, "PUT") == {"host": "b:2"}
 
 
 def test_write_that_was_sent_is_not_sent_to_another() -> None:
     doors = Doors(rude={"a"})
-    http, _ = client(doors)
-    with pytest.raises(httpx.ReadError):
-        http.put("/v1/jobs", content=b"{}")
+    with pytest.raises(BrokenError):
+        asked(three(doors), "PUT")
     assert doors.asked == ["http://a:1/v1/jobs"]
 
 
 def test_read_that_was_not_answered_is_sent_to_another() -> None:
-    doors = Doors(rude={"a"})
-    http, _ = client(doors)
-    assert http.get("/v1/jobs").json() == {"host": "b:2"}
+    assert asked(three(Doors(rude={"a"})), "GET") == {"host": "b:2"}
 
 
 def test_without_any_the_last_refusal_is_the_answer() -> None:
-    http, _ = client(Doors(shut={"a", "b", "c"}))
-    with pytest.raises(httpx.ConnectError):
-        http.get("/v1/jobs")
+    with pytest.raises(NotConnectedError):
+        asked(three(Doors(shut={"a", "b", "c"})), "GET")
 
 
 def test_one_server_alone_is_not_asked_twice() -> None:
     doors = Doors(rude={"a"})
-    http = httpx.Client(base_url="http://server", transport=FirstServer(["a:1"], doors))
-    with pytest.raises(httpx.ReadError):
-        http.get("/v1/jobs")
+    with pytest.raises(BrokenError):
+        asked(FirstServer(["a:1"], doors), "GET")
     assert doors.asked == ["http://a:1/v1/jobs"]
+
+
+@pytest.mark.parametrize("text", ["http://a:99999", "ftp://a", "", "http://", "a:b"])
+def test_address_that_cannot_be_read_is_named(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="cannot use the address"):
+        FirstServer([text])
 
 
 @contextmanager
@@ -140,17 +177,19 @@ def answering() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_real_server_that_is_frozen_is_passed_over() -> None:
-    with frozen() as stopped, answering() as (address, asked):
+    with frozen() as stopped, answering() as (address, heard):
         servers = FirstServer([stopped, address], first_byte_s=0.2)
-        with httpx.Client(base_url="http://server", transport=servers) as http:
-            assert http.get("/v1/jobs", timeout=20.0).json() == []
+        answer = servers.send(ClientRequest("GET", "/v1/jobs", read_timeout_s=20.0))
+        assert answer.read() == b"[]"
+        answer.close()
+        servers.close()
         assert servers.address == address
-    assert asked == [PROBE, "/v1/jobs"]
+    assert heard == [PROBE, "/v1/jobs"]
 
 
 @pytest.mark.parametrize(("writes", "words"), [(True, "is not known"), (False, "ORCHGIT_ADDR")])
 def test_server_that_took_too_long_is_named_with_the_way_out(writes: bool, words: str) -> None:
-    error = httpx.ReadTimeout("timed out")
+    error = NoAnswerError("timed out")
     said = why_unreachable(error, "http://a:1", "http://a:1", TlsClient(), writes)
     assert said.startswith("cannot get an answer from the server at http://a:1")
     assert words in said

@@ -1,0 +1,222 @@
+"""HTTP/1.1 requests over connections that are kept open: what the command line needs of HTTP.
+
+The standard library does it: a command has to start fast, and httpx takes longer to import than
+most commands run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+from urllib.parse import SplitResult, urlsplit
+
+from orchgit.errors import InvalidInputError
+
+_PIECE_BYTES = 64 * 1024
+_PORTS = {"http": 80, "https": 443}
+
+
+class ExchangeError(Exception):
+    """No answer, or no whole one."""
+
+
+class NotConnectedError(ExchangeError):
+    """The server was not reached: it has not seen the request."""
+
+
+class NoAnswerError(ExchangeError):
+    """The server saw the request, perhaps, and said nothing within the time."""
+
+
+class BrokenError(ExchangeError):
+    """The connection broke after the request was, perhaps, sent; or the answer is not HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """A server's address."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str = ""
+    """What every path is below; without a slash at the end."""
+
+    @classmethod
+    def parse(cls, text: str) -> Url:
+        """Reads `http://host:port/base` or `host:port`; raises InvalidInputError."""
+        parts: SplitResult | None = None
+        port: int | None = None
+        try:
+            parts = urlsplit(text if "://" in text else f"http://{text}")
+            port = parts.port
+        except ValueError:
+            parts = None
+        if parts is None or parts.scheme not in _PORTS or not parts.hostname:
+            raise InvalidInputError(
+                f"cannot use the address {text!r}: write it like http://127.0.0.1:4646"
+            )
+        path = parts.path.rstrip("/")
+        return cls(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path)
+
+    @property
+    def netloc(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.netloc}{self.path}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClientRequest:
+    method: str
+    path: str
+    """With the query."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | Iterator[bytes] | None = None
+    read_timeout_s: float = 60.0
+    connect_timeout_s: float = 10.0
+
+
+class ServerAnswer(Protocol):
+    """An answer whose body may not have been read yet. `close` has to be called."""
+
+    status: int
+    reason: str
+
+    def header(self, name: str) -> str: ...
+
+    def read(self) -> bytes: ...
+
+    def pieces(self) -> Iterator[bytes]: ...
+
+    def close(self) -> None: ...
+
+
+class RequestSender(Protocol):
+    def send(self, url: Url, request: ClientRequest) -> ServerAnswer: ...
+
+    def close(self) -> None: ...
+
+
+class ConnectionAnswer:
+    """An answer that a connection is reading."""
+
+    def __init__(
+        self, response: http.client.HTTPResponse, connection: http.client.HTTPConnection, pool: Pool
+    ) -> None:
+        self.status = response.status
+        self.reason = response.reason
+        self._response = response
+        self._connection = connection
+        self._pool = pool
+
+    def header(self, name: str) -> str:
+        """Returns the header, or ""."""
+        return self._response.headers.get(name) or ""
+
+    def read(self) -> bytes:
+        with _translated():
+            return self._response.read()
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yields the body as it comes."""
+        while True:
+            with _translated():
+                data = self._response.read1(_PIECE_BYTES)
+            if not data:
+                return
+            yield data
+
+    def close(self) -> None:
+        if self._response.isclosed() and not self._response.will_close:
+            self._pool.give_back(self._connection)
+        else:
+            self._connection.close()
+
+
+class Pool:
+    """Sends requests over connections that are kept open. Threads may share it."""
+
+    def __init__(self, context: ssl.SSLContext | None, server_name: str = "") -> None:
+        """`context`: the settings of https://; `server_name`: what certificates have to name."""
+        self._context = context
+        self._server_name = server_name
+        self._idle: list[http.client.HTTPConnection] = []
+        self._lock = threading.Lock()
+
+    def send(self, url: Url, request: ClientRequest) -> ServerAnswer:
+        """Raises ExchangeError."""
+        connection = self._connected(url, request.connect_timeout_s)
+        try:
+            with _translated():
+                connection.sock.settimeout(request.read_timeout_s)
+                headers = {"Host": url.netloc, "Accept": "*/*", **request.headers}
+                # A server that refuses a long body may answer before it has read all of it.
+                with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                    connection.request(
+                        request.method, url.path + request.path, body=request.body, headers=headers
+                    )
+                return ConnectionAnswer(connection.getresponse(), connection, self)
+        except BaseException:
+            connection.close()
+            raise
+
+    def give_back(self, connection: http.client.HTTPConnection) -> None:
+        with self._lock:
+            self._idle.append(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for each in idle:
+            each.close()
+
+    def _connected(self, url: Url, timeout_s: float) -> http.client.HTTPConnection:
+        with self._lock:
+            same = [each for each in self._idle if (each.host, each.port) == (url.host, url.port)]
+            if same:
+                self._idle.remove(same[-1])
+        for each in same[-1:]:
+            # A connection that has something to read was closed by the server.
+            if each.sock is not None and not select.select([each.sock], [], [], 0)[0]:
+                return each
+            each.close()
+        connection = http.client.HTTPConnection(url.host, url.port, timeout=timeout_s)
+        try:
+            raw = socket.create_connection((url.host, url.port), timeout_s)
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if url.scheme == "https" and self._context is not None:
+                raw = self._context.wrap_socket(raw, server_hostname=self._server_name or url.host)
+        except TimeoutError as error:
+            raise NotConnectedError(f"no connection within {timeout_s:g} s") from error
+        except (OSError, UnicodeError) as error:
+            raise NotConnectedError(str(error)) from error
+        connection.sock = raw
+        return connection
+
+
+class _translated:
+    """Turns what sockets and http.client raise into ExchangeError."""
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TimeoutError):
+            raise NoAnswerError("timed out") from error
+        if isinstance(error, http.client.RemoteDisconnected | ConnectionError):
+            raise BrokenError(f"the server broke off: {error}") from error
+        if isinstance(error, OSError):
+            raise BrokenError(str(error)) from error
+        if isinstance(error, http.client.HTTPException | ValueError):
+            said = str(error) or type(error).__name__
+            raise BrokenError(f"the answer is not HTTP ({said})") from error

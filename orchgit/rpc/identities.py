@@ -1,0 +1,20 @@
+"""Signs the identities of tasks for the agents that run these tasks."""
+
+from __future__ import annotations
+
+from orchgit.services.secrets.identities import IdentityUseCases
+from orchgit.wire import methods
+from orchgit.wire.messages import SignIdentitiesReply, SignIdentitiesRequest
+from orchgit.wire.serve import GrpcServer
+
+
+class IdentityServicer:
+    def __init__(self, identities: IdentityUseCases) -> None:
+        self._identities = identities
+
+    def register(self, server: GrpcServer) -> None:
+        server.add_unary(methods.SIGN_IDENTITIES, self.sign)
+
+    async def sign(self, request: SignIdentitiesRequest) -> SignIdentitiesReply:
+        signed = await self._identities.sign(request.node_id, request.secret_id, request.wanted)
+        return SignIdentitiesReply(signed)
