@@ -33,6 +33,7 @@ from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.serve import RpcServer, RpcSettings
 from orchgit.server.config import ServerConfig
+from orchgit.server.http.kept_requests import KeptRequests
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.leader_duties import LeaderDuties
 from orchgit.server.membership.addresses import advertised
@@ -136,14 +137,16 @@ class Server:
         )
         self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
+        leadership = ServerLeadership(self.state)
         self.front = Consistency(
             self._app.serve,
-            ServerLeadership(self.state),
+            leadership,
             self._app.knows_node,
             self._forwarder.forward,
             clock,
         )
-        self.http = HttpServer(self.front, config.http_bind, config.http_access)
+        kept = KeptRequests(lambda: leadership.is_leader and leadership.leads_for_certain)
+        self.http = HttpServer(self.front, config.http_bind, config.http_access, kept)
         self._leader_duties = LeaderDuties(
             config, self.services, self.gitops, self._end_streams, clock
         )

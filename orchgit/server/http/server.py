@@ -19,6 +19,7 @@ from orchgit.host_port import split_host_port
 from orchgit.server.http.access import HttpAccess, check_exposure
 from orchgit.server.http.browser_guard import BrowserGuard
 from orchgit.server.http.clients import HttpClients
+from orchgit.server.http.kept_requests import KeptRequests
 from orchgit.server.http.protocol import HttpProtocol, SocketProtocol
 from orchgit.server.http.tls_listener import TlsListener
 from orchgit.wire.https import HttpTls, option_for, serving_context, why_not_for
@@ -42,10 +43,17 @@ _NO_BROKEN_ANSWERS = _NoBrokenAnswers()
 
 
 class HttpServer:
-    """Serves one app; `address` is known after `bind`."""
+    """Serves one app; `address` is known after `bind`. `kept` answers what was asked before."""
 
-    def __init__(self, app: ASGIApp, bind: str, access: HttpAccess | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        bind: str,
+        access: HttpAccess | None = None,
+        kept: KeptRequests | None = None,
+    ) -> None:
         self._access = access or HttpAccess()
+        self._kept = kept
         self._app = BrowserGuard(app, self._access.names)
         self._bind = bind
         self._clients = HttpClients(self._access.limits.http_max_conns_per_client)
@@ -87,7 +95,7 @@ class HttpServer:
         config = uvicorn.Config(
             self._app,
             interface="asgi3",
-            http=cast(Any, partial(HttpProtocol, clients=self._clients)),
+            http=cast(Any, partial(HttpProtocol, clients=self._clients, kept=self._kept)),
             ws=cast(Any, partial(SocketProtocol, clients=self._clients)),
             log_config=None,
             access_log=False,
@@ -130,6 +138,7 @@ class HttpServer:
         make_protocol = partial(
             HttpProtocol,
             clients=self._clients,
+            kept=self._kept,
             config=server.config,
             server_state=server.server_state,
             app_state=server.lifespan.state,
