@@ -105,7 +105,7 @@ async def _answer_kept(
         if (remaining_s := deadline_s - clock.monotonic_s()) <= 0:
             break
         await store.watch.wait(tables, min_index, remaining_s)
-    replacements = store.watch.replacements
+    before = call.api.kept_answers.before()
 
     def answer() -> KeptAnswer:
         with store.snapshot() as snapshot:
@@ -113,7 +113,7 @@ async def _answer_kept(
             table_index = snapshot.table_indexes.newest(*depends_on)
         value, headers = value if isinstance(value, tuple) else (value, {})
         body = call.encode(value)
-        return KeptAnswer(depends_on, table_index, replacements, index, body, headers)
+        return KeptAnswer(depends_on, table_index, before, index, body, headers)
 
     key = call.read_key
     return call.answer_kept(
@@ -193,13 +193,13 @@ async def _kept_object(
         if found is not None:
             index = found.index
         else:
-            replacements = store.watch.replacements
+            before = kept_answers.before()
             with store.snapshot() as snapshot:
                 value, index = read(snapshot)
                 seen, table_index = snapshot.index, snapshot.table_indexes.newest(*depends_on)
             if value is not None:
                 body = call.encode(shown(value))
-                found = KeptAnswer(depends_on, table_index, replacements, index, body)
+                found = KeptAnswer(depends_on, table_index, before, index, body)
                 kept_answers.keep(read_key, found)
         remaining_s = deadline_s - clock.monotonic_s()
         if not min_index or index > min_index or remaining_s <= 0:

@@ -14,6 +14,8 @@ MAX_ANSWER_BYTES = 16 << 20
 """A larger answer is not kept."""
 
 
+_ACCESS_TABLES = ("acl_policies", "acl_roles", "acl_tokens")
+"""What callers may see depends on these."""
 KEEP = "orchgit.keep"
 """The key of a request's scope for the listener's `Keep`, where it can answer equal requests
 itself."""
@@ -57,13 +59,21 @@ class StorePort(Protocol):
     def visible_index(self) -> int: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What held before an answer was read: which replacement of the state, which access rules."""
+
+    replacements: int
+    access_index: int
+
+
 @dataclass(slots=True)
 class KeptAnswer:
     """A body as it is sent, with the tables that it was read from and their newest index then."""
 
     tables: Sequence[str]
     table_index: int
-    replacements: int
+    before: Before
     index: int
     """What X-Nomad-Index says."""
     body: bytes
@@ -108,9 +118,13 @@ class KeptAnswers:
         watch = store.watch
         return (
             store.visible_index == watch.applied_index
-            and answer.replacements == watch.replacements
             and answer.table_index == watch.index(answer.tables)
+            and answer.before == self.before()
         )
+
+    def before(self) -> Before:
+        watch = self._store().watch
+        return Before(watch.replacements, watch.index(_ACCESS_TABLES))
 
     def find(self, key: Hashable) -> KeptAnswer | None:
         """Returns the answer under `key` if it is what would be read now."""
