@@ -45,6 +45,7 @@ async def blocking_read(call: ApiCall, tables: Sequence[str], read: Read[T]) -> 
         if not min_index or index > min_index or remaining_s <= 0:
             return value, max(index, 1)
         await store.watch.wait(tables, max(seen, min_index), remaining_s)
+        call.refresh_access()
 
 
 def wait_parameters(call: ApiCall) -> tuple[int, float]:
@@ -105,6 +106,7 @@ async def _answer_kept(
         if (remaining_s := deadline_s - clock.monotonic_s()) <= 0:
             break
         await store.watch.wait(tables, min_index, remaining_s)
+        call.refresh_access()
     before = call.api.kept_answers.before()
 
     def answer() -> KeptAnswer:
@@ -138,6 +140,7 @@ async def _moved_snapshot(call: ApiCall, tables: Sequence[str]) -> Snapshot:
         seen = snapshot.index
         snapshot.close()
         await store.watch.wait(tables, max(seen, min_index), remaining_s)
+        call.refresh_access()
 
 
 async def answer_object(
@@ -205,3 +208,4 @@ async def _kept_object(
         if not min_index or index > min_index or remaining_s <= 0:
             return found, max(index, 1)
         await store.watch.wait(targets, max(seen, min_index), remaining_s)
+        call.refresh_access()
