@@ -115,7 +115,7 @@ class HttpListings:
 
 
 def _new_client(remote: Remote) -> httpx.AsyncClient:
-    import httpx  # noqa: PLC0415 - 0.1 s, and only where remotes are polled by HTTP
+    import httpx
 
     if remote.url.protocol != "https":
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

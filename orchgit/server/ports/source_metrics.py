@@ -34,9 +34,9 @@ def source_metrics(
             labels = {"source": name, "status": ended}
             yield Gauge("orchgit.gitops.source.rollouts", float(count), labels)
     for name in shown:
-        for status in sorted(WAITING_ROLLOUT_STATUSES):
-            labels = {"source": name, "status": status}
-            count = counts.get((name, status), 0)
+        for waits in sorted(WAITING_ROLLOUT_STATUSES):
+            labels = {"source": name, "status": waits}
+            count = counts.get((name, waits), 0)
             yield Gauge("orchgit.gitops.source.waiting_rollouts", float(count), labels)
     for name, report in shown.items():
         yield from _of_source(report, now_ns)
