@@ -21,6 +21,7 @@ from orchgit.api.kept_answers import KeptAnswer
 from orchgit.api.placing import is_safe
 from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError, TooLargeError
+from orchgit.model.author import Author
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 from orchgit.services.identifiers import uuid_prefix
@@ -65,6 +66,12 @@ class ApiCall:
     def rights(self) -> Rights:
         return self.access.caller.rights
 
+    @property
+    def author(self) -> Author | None:
+        """Whose token the request bears; None while access control is off."""
+        identity = self.access.caller.identity
+        return None if identity is None else Author(identity.accessor_id, identity.name)
+
     def visible(self) -> Callable[[str], bool] | None:
         """Returns which namespaces may be in the answer; None: all of them."""
         return None if self.rights.is_management else self.access.sees
@@ -73,6 +80,8 @@ class ApiCall:
         """Sets how it is decided about this request, and decides. Raises AccessRefusedError."""
         self._decide_access = decide
         self.access = decide()
+        if self.writes is not None:
+            self.writes.author = self.author
 
     def refresh_access(self) -> None:
         """Decides again after a wait: meanwhile the token may have lost its rights. Raises
@@ -90,7 +99,9 @@ class ApiCall:
     def services(self) -> Services:
         """The use cases; their commands are noted in `writes`."""
         services = self.api.services
-        return services if is_safe(self.request.method) else services.noting(self.writes)
+        if is_safe(self.request.method):
+            return services
+        return services.noting(self.writes or RequestWrites(author=self.author))
 
     @property
     def context(self) -> UseCaseContext:
