@@ -16,6 +16,7 @@ from orchgit.api.dispatch import Dispatch
 from orchgit.api.errors import VARY
 from orchgit.api.request_metrics import RequestMetrics
 from orchgit.api.routes import (
+    acl,
     agent,
     allocations,
     deployments,
@@ -75,6 +76,7 @@ TABLES: tuple[Sequence[Endpoint], ...] = (
     keyring.ENDPOINTS,
     volumes.ENDPOINTS,
     namespaces.ENDPOINTS,
+    acl.ENDPOINTS,
     disabled.ENDPOINTS,
 )
 

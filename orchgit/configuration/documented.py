@@ -598,7 +598,6 @@ CONFIGURATION = ConfigBlock(
                 ),
             },
             strict=True,
-            no_effect="no audit log is kept yet",
         ),
         "autopilot": ConfigBlock(
             {

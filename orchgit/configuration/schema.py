@@ -115,6 +115,32 @@ class LimitsSection(Section):
     rpc_max_conns_per_client: int = 100
 
 
+class AuditSinkSection(Section):
+    type: str = "file"
+    format: str = "json"
+    path: str = ""
+    delivery_guarantee: str = "enforced"
+    rotate_bytes: int = 0
+    rotate_duration: str = "24h"
+    rotate_max_files: int = 0
+    mode: str = "0600"
+
+
+class AuditFilterSection(Section):
+    """Requests that are not recorded."""
+
+    type: str = "HTTPEvent"
+    endpoints: list[str] = []
+    stages: list[str] = []
+    operations: list[str] = []
+
+
+class AuditSection(Section):
+    enabled: bool = False
+    sink: dict[str, AuditSinkSection] = {}
+    filter: dict[str, AuditFilterSection] = {}
+
+
 class CredentialSection(Section):
     origin: str
     username: str = ""
@@ -252,4 +278,5 @@ class FileConfig(Section):
     acl: AclSection = msgspec.field(default_factory=AclSection)
     insecure_http: bool = False
     http_allowed_hosts: list[str] = []
+    audit: AuditSection = msgspec.field(default_factory=AuditSection)
     gitops: GitopsSection = msgspec.field(default_factory=GitopsSection)

@@ -10,6 +10,14 @@ from __future__ import annotations
 
 import msgspec
 
+from orchgit.model.acl import (
+    AclAuthMethod,
+    AclBindingRule,
+    AclPolicy,
+    AclRole,
+    AclToken,
+    OneTimeToken,
+)
 from orchgit.model.allocation import DesiredTransition, NetworkStatus, TaskState
 from orchgit.model.base import Model
 from orchgit.model.deployment import DeploymentStatusUpdate
@@ -599,6 +607,90 @@ class AbortRestore(Entry, tag="abort-restore", kw_only=True):
     restore_id: str
 
 
+class BootstrapAcl(Entry, tag="bootstrap-acl", kw_only=True):
+    """The first management token. A later one needs `reset_index`, the index of the last."""
+
+    token: AclToken
+    reset_index: int = 0
+
+
+class CreateAclToken(Entry, tag="create-acl-token", kw_only=True):
+    token: AclToken
+
+
+class ChangeAclToken(Entry, tag="change-acl-token", kw_only=True):
+    """Stores name, type, policies and roles of a known token; the rest of the token stays."""
+
+    token: AclToken
+
+
+class DeleteAclTokens(Entry, tag="delete-acl-tokens", kw_only=True):
+    """Deletes none where one is unknown, unless `missing_ok`."""
+
+    accessor_ids: list[str]
+    missing_ok: bool = False
+
+
+class PutAclPolicies(Entry, tag="put-acl-policies", kw_only=True):
+    policies: list[AclPolicy]
+
+
+class DeleteAclPolicies(Entry, tag="delete-acl-policies", kw_only=True):
+    """Unknown names are passed over."""
+
+    names: list[str]
+
+
+class PutAclRole(Entry, tag="put-acl-role", kw_only=True):
+    role: AclRole
+
+
+class DeleteAclRoles(Entry, tag="delete-acl-roles", kw_only=True):
+    role_ids: list[str]
+
+
+class PutAclAuthMethod(Entry, tag="put-acl-auth-method", kw_only=True):
+    """`expected_modify_index` is that of the method whose unset fields were taken over; 0: new."""
+
+    method: AclAuthMethod
+    expected_modify_index: int
+
+
+class DeleteAclAuthMethods(Entry, tag="delete-acl-auth-methods", kw_only=True):
+    """Unknown names are passed over; binding rules of deleted methods stay."""
+
+    names: list[str]
+
+
+class PutAclBindingRule(Entry, tag="put-acl-binding-rule", kw_only=True):
+    rule: AclBindingRule
+
+
+class DeleteAclBindingRules(Entry, tag="delete-acl-binding-rules", kw_only=True):
+    rule_ids: list[str]
+
+
+class PutOneTimeToken(Entry, tag="put-one-time-token", kw_only=True):
+    token: OneTimeToken
+
+
+class UseOneTimeToken(Entry, tag="use-one-time-token", kw_only=True):
+    """Deletes it, and answers with the token for which it stands."""
+
+    secret_hash: str
+
+
+class DeleteOneTimeTokens(Entry, tag="delete-one-time-tokens", kw_only=True):
+    secret_hashes: list[str]
+
+
+class ResealAclSecrets(Entry, tag="reseal-acl-secrets", kw_only=True):
+    """The same secrets under another root key; nothing of what has changed since it was read."""
+
+    tokens: list[AclToken]
+    methods: list[AclAuthMethod]
+
+
 Command = (
     Noop
     | SetClusterId
@@ -668,6 +760,22 @@ Command = (
     | AddRestoreChunk
     | CommitRestore
     | AbortRestore
+    | BootstrapAcl
+    | CreateAclToken
+    | ChangeAclToken
+    | DeleteAclTokens
+    | PutAclPolicies
+    | DeleteAclPolicies
+    | PutAclRole
+    | DeleteAclRoles
+    | PutAclAuthMethod
+    | DeleteAclAuthMethods
+    | PutAclBindingRule
+    | DeleteAclBindingRules
+    | PutOneTimeToken
+    | UseOneTimeToken
+    | DeleteOneTimeTokens
+    | ResealAclSecrets
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -15,6 +15,14 @@ from typing import Self
 
 import msgspec
 
+from orchgit.model.acl import (
+    AclAuthMethod,
+    AclBindingRule,
+    AclPolicy,
+    AclRole,
+    AclToken,
+    SealedSecret,
+)
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.drift import JobDrift
@@ -29,8 +37,17 @@ from orchgit.state.snapshot import Snapshot
 
 _MAX_WAITING_BATCHES = 1024
 _FILTER_KEYS = ("job_id", "deployment_id", "eval_id", "node_id", "source", "parent_id")
+_KEYS = {Source: "name", AclPolicy: "name", AclAuthMethod: "name", AclToken: "accessor_id"}
+"""What names an object that has no `id`."""
+_ACL_FILTER_KEYS: dict[type, tuple[str, ...]] = {
+    AclRole: ("name",),
+    AclBindingRule: ("auth_method",),
+}
 
-Topical = Job | Evaluation | Allocation | Deployment | Node | Source | Rollout | JobDrift
+AclObject = AclToken | AclPolicy | AclRole | AclAuthMethod | AclBindingRule
+Topical = (
+    Job | Evaluation | Allocation | Deployment | Node | Source | Rollout | JobDrift | AclObject
+)
 
 
 @dataclass(slots=True)
@@ -146,14 +163,21 @@ def _events(note: Note, snapshot: Snapshot) -> list[Event]:
 def event_of(type_: str, index: int, subject: Topical) -> Event:
     """An event about one object, with the object as its payload (and no secret in it)."""
     topic = type(subject).__name__
+    if isinstance(subject, AclObject):
+        topic = f"ACL{topic.removeprefix('Acl')}"
     if isinstance(subject, Node):
         subject = msgspec.structs.replace(subject, secret_id="")
+    elif isinstance(subject, AclToken):
+        subject = msgspec.structs.replace(subject, secret_hash="", secret=SealedSecret())
+    elif isinstance(subject, AclAuthMethod):
+        subject = msgspec.structs.replace(subject, secrets=None)
+    names = _ACL_FILTER_KEYS.get(type(subject), _FILTER_KEYS)
     return Event(
         topic=topic,
         type=type_,
-        key=subject.name if isinstance(subject, Source) else subject.id,
+        key=getattr(subject, _KEYS.get(type(subject), "id")),
         namespace=getattr(subject, "namespace", ""),
-        filter_keys=[key for name in _FILTER_KEYS if (key := getattr(subject, name, ""))],
+        filter_keys=[key for name in names if (key := getattr(subject, name, ""))],
         index=index,
         payload={topic: subject},
     )

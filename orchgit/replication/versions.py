@@ -23,7 +23,7 @@ from orchgit.replication.commands import Entry
 
 T = TypeVar("T", bound=Model)
 
-COMMAND_VERSION = 4
+COMMAND_VERSION = 5
 """What this program understands: every version up to this one."""
 
 FIRST_VERSION = 1
@@ -105,6 +105,24 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.ChangeJob,
         commands.StopJob,
         commands.RecordDrift,
+    ),
+    5: (
+        commands.BootstrapAcl,
+        commands.CreateAclToken,
+        commands.ChangeAclToken,
+        commands.DeleteAclTokens,
+        commands.PutAclPolicies,
+        commands.DeleteAclPolicies,
+        commands.PutAclRole,
+        commands.DeleteAclRoles,
+        commands.PutAclAuthMethod,
+        commands.DeleteAclAuthMethods,
+        commands.PutAclBindingRule,
+        commands.DeleteAclBindingRules,
+        commands.PutOneTimeToken,
+        commands.UseOneTimeToken,
+        commands.DeleteOneTimeTokens,
+        commands.ResealAclSecrets,
     ),
 }
 

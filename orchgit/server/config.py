@@ -14,9 +14,11 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.host_port import is_host_port
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source
+from orchgit.server.audit.settings import AuditSettings
 from orchgit.server.http.access import HttpAccess, access_of
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
+from orchgit.services.acl.settings import AclSettings
 from orchgit.services.jobs.admission import JOB_MAX_COUNT
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
@@ -48,6 +50,7 @@ class ServerConfig:
     """Most allocations of one job; 0 is no limit."""
     enabled_schedulers: tuple[str, ...] = SCHEDULER_TYPES
     control: ControlConfig = field(default_factory=ControlConfig)
+    acl: AclSettings = field(default_factory=AclSettings)
     scheduler_config: SchedulerConfig | None = None
     """Stored when this server first leads and none is; later changes over the API stay."""
     gitops: GitopsConfig = field(default_factory=GitopsConfig)
@@ -75,6 +78,8 @@ class ServerConfig:
     limits: Limits = field(default_factory=Limits)
     configured: Mapping[str, Any] = field(default_factory=dict)
     """What the configuration files say, as `/v1/agent/self` shows it."""
+    audit: AuditSettings | None = None
+    """None: no request is recorded."""
     stop_timeout_s: float = 4.0
 
     def __post_init__(self) -> None:

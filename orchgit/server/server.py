@@ -32,6 +32,7 @@ from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.serve import RpcServer, RpcSettings
+from orchgit.server.audit.audit_log import audit_log
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.leader_duties import LeaderDuties
@@ -48,6 +49,7 @@ from orchgit.server.ports.membership import MembershipOperations
 from orchgit.server.ports.metrics import server_metrics
 from orchgit.server.ports.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
+from orchgit.services.acl.settings import RESET_FILE
 from orchgit.services.cluster.membership import add_server, remove_server
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.cluster.snapshots import remove_leftovers
@@ -101,7 +103,10 @@ class Server:
         self.control = Control(self.state, clock, ids, control)
         context = UseCaseContext(self.state, clock, ids, config.job_max_count)
         keyring = Keyring(context, key)
-        self.services = Services(context, keyring, self.control.collect_garbage, config.oidc_issuer)
+        acl = replace(config.acl, reset_file=config.server_dir / RESET_FILE)
+        self.services = Services(
+            context, keyring, self.control.collect_garbage, config.oidc_issuer, acl
+        )
         self.dry_run = DryRun(self.services.context)
         self.rpc: RpcServer | None = None
         self._clock, self._ids = clock, ids
@@ -143,7 +148,12 @@ class Server:
             self._forwarder.forward,
             clock,
         )
-        self.http = HttpServer(self.front, config.http_bind, config.http_access)
+        self.http = HttpServer(
+            self.front,
+            config.http_bind,
+            config.http_access,
+            audit_log(config.audit, config.data_dir, clock, ids),
+        )
         self._leader_duties = LeaderDuties(
             config, self.services, self.gitops, self._end_streams, clock
         )

@@ -7,6 +7,7 @@ import uuid
 
 _HEX = re.compile(r"[0-9a-f]*")
 _GROUPS = (8, 4, 4, 4, 12)
+_UUID = re.compile("-".join(f"[0-9a-fA-F]{{{size}}}" for size in _GROUPS))
 
 
 def uuid_prefix(text: str) -> str:
@@ -32,3 +33,8 @@ def stable_uuid(*parts: str) -> str:
 
 def scaling_policy_id(namespace: str, job_id: str, group: str) -> str:
     return stable_uuid("scaling", namespace, job_id, group)
+
+
+def is_uuid(text: str) -> bool:
+    """Returns whether the text is a UUID as Nomad writes it: five groups of hexadecimal digits."""
+    return _UUID.fullmatch(text) is not None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from orchgit.model.node import Node
 from orchgit.replication.commands import AllocClientUpdate
 from orchgit.replication.proposal import RequestWrites
+from orchgit.services.acl.context import AclContext
+from orchgit.services.acl.settings import AclSettings
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
 from orchgit.services.nodes.registration import NodeUpdateResult, register_node, update_node_status
@@ -50,6 +52,7 @@ class Services:
     collect_garbage: Callable[[], Awaitable[None]] = _nothing_to_collect
     oidc_issuer: str = ""
     """The address at which others find the keys that verify identities; "" is none."""
+    acl_settings: AclSettings = field(default_factory=AclSettings)
 
     def noting(self, writes: RequestWrites | None) -> Services:
         """Returns the same services for one request: its commands are noted in `writes`."""
@@ -58,6 +61,10 @@ class Services:
     @property
     def nodes(self) -> NodeUseCases:
         return NodeUseCases(self.context)
+
+    @property
+    def acl(self) -> AclContext:
+        return AclContext(self.context, self.keyring, self.acl_settings)
 
     @property
     def identities(self) -> IdentityUseCases:

@@ -208,9 +208,60 @@ CREATE TABLE held_versions (
 CREATE INDEX held_versions_by_source ON held_versions (source);
 """
 
+_ACL_TOKENS = """
+CREATE TABLE acl_tokens (
+    accessor_id TEXT PRIMARY KEY, secret_hash TEXT NOT NULL, key_id TEXT NOT NULL,
+    expiration_time_ns INTEGER NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE UNIQUE INDEX acl_tokens_by_secret ON acl_tokens (secret_hash);
+CREATE INDEX acl_tokens_by_key ON acl_tokens (key_id);
+CREATE INDEX acl_tokens_expiring ON acl_tokens (expiration_time_ns) WHERE expiration_time_ns > 0;
+"""
+
+_ACL_BOOTSTRAP = """
+-- One row once a cluster is bootstrapped: the index of the last bootstrap. A restored snapshot
+-- brings it with its tokens, so that nobody can bootstrap beside them.
+CREATE TABLE acl_bootstrap (id INTEGER PRIMARY KEY, bootstrap_index INTEGER NOT NULL);
+"""
+
+_ACL_ONE_TIME_TOKENS = """
+CREATE TABLE acl_one_time_tokens (
+    secret_hash TEXT PRIMARY KEY, accessor_id TEXT NOT NULL, expires_at_ns INTEGER NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX acl_one_time_tokens_expiring ON acl_one_time_tokens (expires_at_ns);
+"""
+
+_ACL_POLICIES = """
+CREATE TABLE acl_policies (
+    name TEXT PRIMARY KEY,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+"""
+
+_ACL_ROLES = """
+CREATE TABLE acl_roles (
+    id TEXT PRIMARY KEY, name TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE UNIQUE INDEX acl_roles_by_name ON acl_roles (name);
+"""
+
+_ACL_AUTH_METHODS = """
+CREATE TABLE acl_auth_methods (
+    name TEXT PRIMARY KEY, key_id TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+"""
+
+_ACL_BINDING_RULES = """
+CREATE TABLE acl_binding_rules (
+    id TEXT PRIMARY KEY, auth_method TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX acl_binding_rules_by_method ON acl_binding_rules (auth_method);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
     *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS, _HELD_VERSIONS, _REPOSITORIES),
+    *(_ACL_TOKENS, _ACL_BOOTSTRAP, _ACL_ONE_TIME_TOKENS, _ACL_POLICIES, _ACL_ROLES),
+    *(_ACL_AUTH_METHODS, _ACL_BINDING_RULES),
 )
 
 TABLES = (
@@ -236,5 +287,12 @@ TABLES = (
     "root_keys",
     "servers",
     "autopilot_config",
+    "acl_tokens",
+    "acl_bootstrap",
+    "acl_one_time_tokens",
+    "acl_policies",
+    "acl_roles",
+    "acl_auth_methods",
+    "acl_binding_rules",
 )
 """Names that readers may ask the index of, and wait for."""

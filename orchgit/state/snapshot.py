@@ -7,6 +7,13 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
+from orchgit.state.tables.acl_auth_methods import AclAuthMethodReads
+from orchgit.state.tables.acl_binding_rules import AclBindingRuleReads
+from orchgit.state.tables.acl_bootstrap import AclBootstrapReads
+from orchgit.state.tables.acl_one_time_tokens import OneTimeTokenReads
+from orchgit.state.tables.acl_policies import AclPolicyReads
+from orchgit.state.tables.acl_roles import AclRoleReads
+from orchgit.state.tables.acl_tokens import AclTokenReads
 from orchgit.state.tables.allocations import AllocationReads
 from orchgit.state.tables.applied_jobs import AppliedJobReads
 from orchgit.state.tables.autopilot_config import AutopilotConfigReads
@@ -41,6 +48,13 @@ class StateReads:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
+        self.acl_auth_methods = AclAuthMethodReads(connection)
+        self.acl_binding_rules = AclBindingRuleReads(connection)
+        self.acl_bootstrap = AclBootstrapReads(connection)
+        self.acl_one_time_tokens = OneTimeTokenReads(connection)
+        self.acl_policies = AclPolicyReads(connection)
+        self.acl_roles = AclRoleReads(connection)
+        self.acl_tokens = AclTokenReads(connection)
         self.allocations = AllocationReads(connection)
         self.applied_jobs = AppliedJobReads(connection)
         self.autopilot_config = AutopilotConfigReads(connection)

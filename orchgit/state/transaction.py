@@ -10,6 +10,13 @@ from typing import Self
 from orchgit.state.changes import Changes
 from orchgit.state.entry import EntryContext
 from orchgit.state.job_status_updates import JobStatusUpdates
+from orchgit.state.tables.acl_auth_methods import AclAuthMethodWrites
+from orchgit.state.tables.acl_binding_rules import AclBindingRuleWrites
+from orchgit.state.tables.acl_bootstrap import AclBootstrapWrites
+from orchgit.state.tables.acl_one_time_tokens import OneTimeTokenWrites
+from orchgit.state.tables.acl_policies import AclPolicyWrites
+from orchgit.state.tables.acl_roles import AclRoleWrites
+from orchgit.state.tables.acl_tokens import AclTokenWrites
 from orchgit.state.tables.allocations import AllocationWrites
 from orchgit.state.tables.applied_jobs import AppliedJobWrites
 from orchgit.state.tables.autopilot_config import AutopilotConfigWrites
@@ -67,6 +74,13 @@ class WriteTxn:
         self._attached: list[str] = []
         self.offset = 0
         """Index of the state minus index of the log; a restored snapshot moves it."""
+        self.acl_auth_methods = AclAuthMethodWrites(entry)
+        self.acl_binding_rules = AclBindingRuleWrites(entry)
+        self.acl_bootstrap = AclBootstrapWrites(entry)
+        self.acl_one_time_tokens = OneTimeTokenWrites(entry)
+        self.acl_policies = AclPolicyWrites(entry)
+        self.acl_roles = AclRoleWrites(entry)
+        self.acl_tokens = AclTokenWrites(entry)
         self.applied_jobs = AppliedJobWrites(entry)
         self.autopilot_config = AutopilotConfigWrites(entry)
         self.deployments = DeploymentWrites(entry)

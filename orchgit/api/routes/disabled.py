@@ -4,35 +4,17 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
-from orchgit.api.blocking import answer_list
 from orchgit.api.call import ApiCall
-from orchgit.api.errors import text_response
+from orchgit.api.errors import VARY, text_response
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError
-
-ANONYMOUS = {
-    "AccessorID": "acls-disabled",
-    "Name": "ACLs disabled",
-    "Type": "management",
-    "Policies": None,
-    "Roles": None,
-    "Global": False,
-    "Hash": None,
-    "CreateTime": nomad_json.ZERO_TIME,
-    "ExpirationTime": None,
-    "ExpirationTTL": "",
-    "CreateIndex": 0,
-    "ModifyIndex": 0,
-}
 
 
 async def acl(call: ApiCall) -> Response:
+    """Answers paths below `/v1/acl` that do not exist."""
+    if call.services.acl_settings.enabled:
+        return Response(status_code=404, headers=VARY)
     raise InvalidInputError("ACL support disabled")
-
-
-async def own_token(call: ApiCall) -> Response:
-    return await answer_list(call, ("namespaces",), lambda snapshot: ANONYMOUS)
 
 
 async def enterprise(call: ApiCall) -> Response:
@@ -49,7 +31,6 @@ _ENTERPRISE = (
     "/v1/sentinel/policy/{name}",
 )
 ENDPOINTS = [
-    endpoint("/v1/acl/token/self", get=own_token),
     endpoint("/v1/acl/{rest:path}", get=acl, put=acl, delete=acl),
     *(endpoint(path, get=enterprise, put=enterprise, delete=enterprise) for path in _ENTERPRISE),
 ]

@@ -7,6 +7,8 @@ from typing import Any
 
 from orchgit.replication import commands
 from orchgit.replication.apply import (
+    acl,
+    acl_logins,
     allocations,
     deployments,
     drift,
@@ -101,4 +103,20 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.AddRestoreChunk: restoring.add_restore_chunk,
     commands.CommitRestore: restoring.commit_restore,
     commands.AbortRestore: restoring.abort_restore,
+    commands.BootstrapAcl: acl.bootstrap_acl,
+    commands.CreateAclToken: acl.create_acl_token,
+    commands.ChangeAclToken: acl.change_acl_token,
+    commands.DeleteAclTokens: acl.delete_acl_tokens,
+    commands.PutAclPolicies: acl.put_acl_policies,
+    commands.DeleteAclPolicies: acl.delete_acl_policies,
+    commands.PutAclRole: acl.put_acl_role,
+    commands.DeleteAclRoles: acl.delete_acl_roles,
+    commands.PutAclAuthMethod: acl_logins.put_acl_auth_method,
+    commands.DeleteAclAuthMethods: acl_logins.delete_acl_auth_methods,
+    commands.PutAclBindingRule: acl_logins.put_acl_binding_rule,
+    commands.DeleteAclBindingRules: acl_logins.delete_acl_binding_rules,
+    commands.PutOneTimeToken: acl_logins.put_one_time_token,
+    commands.UseOneTimeToken: acl_logins.use_one_time_token,
+    commands.DeleteOneTimeTokens: acl_logins.delete_one_time_tokens,
+    commands.ResealAclSecrets: acl.reseal_acl_secrets,
 }

@@ -40,4 +40,9 @@ def delete_root_key(txn: WriteTxn, command: DeleteRootKey, effects: Effects) -> 
         raise ConflictError(
             f"cannot delete root key {key.key_id!r}: it seals variables; rotate with -full first"
         )
+    if txn.acl_tokens.any_sealed_by(key.key_id) or txn.acl_auth_methods.any_sealed_by(key.key_id):
+        raise ConflictError(
+            f"cannot delete root key {key.key_id!r}: it seals secrets of tokens or auth methods; "
+            "rotate with -full first"
+        )
     txn.root_keys.delete(key.key_id)

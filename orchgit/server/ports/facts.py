@@ -122,7 +122,7 @@ class Facts:
             "Addresses": {
                 name: split_host_port(address)[0] for name, address in advertised.items()
             },
-            "ACL": {"Enabled": False},
+            "ACL": {"Enabled": config.acl.enabled},
             "TLSConfig": {
                 "EnableHTTP": config.http_tls is not None,
                 "EnableRPC": config.tls is not None,

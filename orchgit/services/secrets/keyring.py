@@ -6,10 +6,17 @@ import asyncio
 from dataclasses import dataclass
 
 import msgspec
+from msgspec.structs import replace
 
 from orchgit.errors import UnavailableError
+from orchgit.model.acl import SealedSecret
 from orchgit.model.variable import RootKey, StoredVariable
-from orchgit.replication.commands import DeleteRootKey, PutRootKey, ResealVariables
+from orchgit.replication.commands import (
+    DeleteRootKey,
+    PutRootKey,
+    ResealAclSecrets,
+    ResealVariables,
+)
 from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.sealing import (
     KeyMaterial,
@@ -60,7 +67,8 @@ class Keyring:
         async with self._making:
             key = await self._make(context, only_first=False)
         if full:
-            await self._reseal_all(context, key)
+            await self._reseal_variables(context, key)
+            await self._reseal_acl(context, key)
         return key
 
     async def delete(self, context: UseCaseContext, key_id: str) -> int:
@@ -86,16 +94,13 @@ class Keyring:
 
     def unseal(self, variable: StoredVariable) -> bytes:
         """Returns the items of a variable, as they were before `seal`."""
-        if variable.key_id not in self._open:
-            with self._context.snapshot() as snapshot:
-                key = snapshot.root_keys.get(variable.key_id)
-            if key is None:
-                raise UnavailableError(
-                    f"cannot open variable {variable.path!r}: its root key was deleted meanwhile; "
-                    "read it again"
-                )
-            self._opened(key)
-        return self._open[variable.key_id].sealer.unseal(variable.key, variable.sealed)
+        named = f"variable {variable.path!r}"
+        return self._key(variable.key_id, named).sealer.unseal(variable.key, variable.sealed)
+
+    def unseal_secret(self, owner: str, secret: SealedSecret) -> bytes:
+        """Returns the secret of `owner`, as it was before `seal`."""
+        opened = self._key(secret.key_id, f"the secret of {owner!r}")
+        return opened.sealer.unseal(owner, secret.sealed)
 
     # -- inside --------------------------------------------------------------------------------
 
@@ -114,6 +119,19 @@ class Keyring:
         assert isinstance(stored, RootKey)
         return stored
 
+    def _key(self, key_id: str, named: str) -> _OpenKey:
+        """Returns the root key, opened; `named` is what it seals."""
+        found = self._open.get(key_id)
+        if found is not None:
+            return found
+        with self._context.snapshot() as snapshot:
+            key = snapshot.root_keys.get(key_id)
+        if key is None:
+            raise UnavailableError(
+                f"cannot open {named}: its root key was deleted meanwhile; read it again"
+            )
+        return self._opened(key)
+
     def _opened(self, key: RootKey) -> _OpenKey:
         found = self._open.get(key.key_id)
         if found is None:
@@ -129,7 +147,32 @@ class Keyring:
             self._open[key.key_id] = found
         return found
 
-    async def _reseal_all(self, context: UseCaseContext, key: RootKey) -> None:
+    async def _reseal_acl(self, context: UseCaseContext, key: RootKey) -> None:
+        while True:
+            with context.snapshot() as snapshot:
+                tokens = snapshot.acl_tokens.not_sealed_by(key.key_id, _RESEALED_PER_ENTRY)
+                methods = snapshot.acl_auth_methods.not_sealed_by(key.key_id, _RESEALED_PER_ENTRY)
+            if not tokens and not methods:
+                return
+            command = ResealAclSecrets(
+                now_ns=context.now_ns(),
+                tokens=[
+                    replace(each, secret=self._resealed(key, each.sealed_for, each.secret))
+                    for each in tokens
+                ],
+                methods=[
+                    replace(each, secrets=self._resealed(key, each.sealed_for, each.secrets))
+                    for each in methods
+                    if each.secrets is not None
+                ],
+            )
+            await context.propose(command)
+
+    def _resealed(self, key: RootKey, owner: str, secret: SealedSecret) -> SealedSecret:
+        sealed = self.seal(key, owner, self.unseal_secret(owner, secret))
+        return SealedSecret(key_id=key.key_id, sealed=sealed)
+
+    async def _reseal_variables(self, context: UseCaseContext, key: RootKey) -> None:
         """Seals a few variables per entry; an entry changes only those that did not change since
         they were read."""
         while True:
@@ -138,7 +181,7 @@ class Keyring:
             if not old:
                 return
             resealed = [
-                msgspec.structs.replace(
+                replace(
                     each,
                     key_id=key.key_id,
                     sealed=self.seal(key, each.key, self.unseal(each)),

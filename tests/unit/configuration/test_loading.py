@@ -18,6 +18,7 @@ from orchgit.configuration.loading import load
 from orchgit.configuration.merging import merge
 from orchgit.configuration.validation import validate
 from orchgit.errors import InvalidInputError
+from orchgit.services.acl.settings import AclSettings
 from tests.scenarios.run_agent_config import main
 
 GOLDEN = Path(__file__).parents[2] / "golden/api/agent-config"
@@ -178,3 +179,19 @@ def test_command_exits_with_the_verdict_and_tells_mistakes_on_standard_error(
         1,
         "Must specify at least one config file or directory\n",
     )
+
+
+def test_settings_of_access_control_are_read(tmp_path: Path) -> None:
+    [path] = written(
+        tmp_path,
+        a='acl {\n enabled = true\n token_min_expiration_ttl = "1s"\n'
+        ' token_max_expiration_ttl = "2h"\n token_ttl = "1h"\n}\n',
+    )
+    found = read_config(path)
+    assert found.server["acl"] == AclSettings(
+        enabled=True,
+        token_min_expiration_ttl_ns=10**9,
+        token_max_expiration_ttl_ns=7200 * 10**9,
+    )
+    assert "acl.token_ttl" in found.warnings[-1]
+    assert read_config().server["acl"] == AclSettings()

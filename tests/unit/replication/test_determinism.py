@@ -19,6 +19,17 @@ from hypothesis import strategies as st
 
 import orchgit.replication.apply as apply_package
 import orchgit.state.tables as tables_package
+from orchgit.model.acl import (
+    AclAuthMethod,
+    AclBindingRule,
+    AclPolicy,
+    AclRole,
+    AclToken,
+    OneTimeToken,
+    PolicyLink,
+    RoleLink,
+    SealedSecret,
+)
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.drift import JobDrift
@@ -46,15 +57,24 @@ from orchgit.replication.commands import (
     ApplyRollout,
     ApplyStage,
     BeginRestore,
+    BootstrapAcl,
+    ChangeAclToken,
     ChangeJob,
     Command,
     CommitRestore,
+    CreateAclToken,
+    DeleteAclAuthMethods,
+    DeleteAclBindingRules,
+    DeleteAclPolicies,
+    DeleteAclRoles,
+    DeleteAclTokens,
     DeleteDeployments,
     DeleteEvaluations,
     DeleteHostVolume,
     DeleteNamespaces,
     DeleteNodePools,
     DeleteNodes,
+    DeleteOneTimeTokens,
     DeleteRollouts,
     DeleteRootKey,
     DeleteServer,
@@ -70,6 +90,11 @@ from orchgit.replication.commands import (
     MoveRefs,
     Noop,
     PromoteDeployment,
+    PutAclAuthMethod,
+    PutAclBindingRule,
+    PutAclPolicies,
+    PutAclRole,
+    PutOneTimeToken,
     PutRootKey,
     PutServer,
     PutSource,
@@ -84,6 +109,7 @@ from orchgit.replication.commands import (
     ReleaseVariableLock,
     RemoveSource,
     RenewVariableLock,
+    ResealAclSecrets,
     ResealVariables,
     ResumeDeployment,
     SetAutopilotConfig,
@@ -112,6 +138,7 @@ from orchgit.replication.commands import (
     UpsertNodePools,
     UpsertSource,
     UpsertVariable,
+    UseOneTimeToken,
     encode,
 )
 from orchgit.replication.events import Effects
@@ -302,6 +329,22 @@ servers = st.builds(
 source_names = st.sampled_from(["demo", "other"])
 named = st.sampled_from(["one", "two"])
 restore_ids = st.sampled_from(["x", "y"])
+acl_tokens = st.builds(
+    lambda accessor, secret, roles, type_: AclToken(
+        accessor,
+        secret_hash=secret,
+        secret=SealedSecret("k", b"s"),
+        type=type_,
+        roles=[RoleLink(id_, "n") for id_ in roles],
+    ),
+    named,
+    st.sampled_from(["s0", "s1", "s2"]),
+    st.lists(named, max_size=2),
+    st.sampled_from(["client", "management"]),
+)
+auth_methods = st.builds(
+    lambda name, default: AclAuthMethod(name, "JWT", default=default), named, st.booleans()
+)
 GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
     PutServer: st.builds(lambda server: PutServer(server=server), servers),
     DeleteServer: st.builds(lambda server: DeleteServer(address=server.address), servers),
@@ -656,6 +699,47 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         sha256=st.just(hashlib.sha256(b"").hexdigest()),
     ),
     AbortRestore: st.builds(AbortRestore, restore_id=restore_ids),
+    BootstrapAcl: st.builds(BootstrapAcl, token=acl_tokens, reset_index=st.sampled_from([0, 5])),
+    CreateAclToken: st.builds(CreateAclToken, token=acl_tokens),
+    ChangeAclToken: st.builds(ChangeAclToken, token=acl_tokens),
+    DeleteAclTokens: st.builds(
+        DeleteAclTokens, accessor_ids=st.lists(named, max_size=2), missing_ok=st.booleans()
+    ),
+    PutAclPolicies: st.builds(
+        lambda name, rules: PutAclPolicies(policies=[AclPolicy(name, rules=rules)]), named, named
+    ),
+    DeleteAclPolicies: st.builds(DeleteAclPolicies, names=st.lists(named, max_size=2)),
+    PutAclRole: st.builds(
+        lambda id_, name: PutAclRole(role=AclRole(id_, name, policies=[PolicyLink(name)])),
+        named,
+        named,
+    ),
+    DeleteAclRoles: st.builds(DeleteAclRoles, role_ids=st.lists(named, max_size=2)),
+    PutAclAuthMethod: st.builds(
+        PutAclAuthMethod, method=auth_methods, expected_modify_index=st.sampled_from([0, 0, 5])
+    ),
+    DeleteAclAuthMethods: st.builds(DeleteAclAuthMethods, names=st.lists(named, max_size=2)),
+    PutAclBindingRule: st.builds(
+        lambda id_, method: PutAclBindingRule(rule=AclBindingRule(id_, auth_method=method)),
+        named,
+        named,
+    ),
+    DeleteAclBindingRules: st.builds(DeleteAclBindingRules, rule_ids=st.lists(named, max_size=2)),
+    PutOneTimeToken: st.builds(
+        lambda secret, accessor, expires_s: PutOneTimeToken(
+            token=OneTimeToken(secret, accessor, NOW_NS + expires_s * 1_000_000_000)
+        ),
+        named,
+        named,
+        st.integers(0, 60),
+    ),
+    UseOneTimeToken: st.builds(UseOneTimeToken, secret_hash=named),
+    DeleteOneTimeTokens: st.builds(DeleteOneTimeTokens, secret_hashes=st.lists(named, max_size=2)),
+    ResealAclSecrets: st.builds(
+        ResealAclSecrets,
+        tokens=st.lists(acl_tokens, max_size=2),
+        methods=st.lists(auth_methods, max_size=2),
+    ),
 }
 COMMANDS: st.SearchStrategy[Command] = st.one_of(*GENERATED.values())
 OFTEN: st.SearchStrategy[Command] = st.one_of(

@@ -1,0 +1,132 @@
+"""Request bodies of access control, read as Go reads them: its error texts are part of the API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from orchgit.errors import InvalidInputError
+
+Check = Callable[[Any, str], Any]
+"""Reads a value at a place (`ACLRole.Policies`). Raises InvalidInputError."""
+
+
+class Fields:
+    """The fields of one Go struct: keys in any case, unknown keys passed over, null is unset."""
+
+    def __init__(self, go_type: str, fields: Mapping[str, Check]) -> None:
+        self.go_type = go_type
+        self._label = go_type.removeprefix("structs.").removeprefix("*structs.")
+        self._fields = {name.lower(): (name, check) for name, check in fields.items()}
+
+    def read(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns the fields that are set, by their names in Go."""
+        found = {}
+        for key, item in value.items():
+            known = self._fields.get(key.lower())
+            if known is not None and item is not None:
+                name, check = known
+                found[name] = check(item, f"{self._label}.{name}")
+        return found
+
+
+def decode_body(data: bytes, fields: Fields) -> dict[str, Any]:
+    """Reads a body that must be there."""
+    if not data:
+        raise InvalidInputError("Request body is empty")
+    value = decode(data)
+    if not isinstance(value, dict):
+        kind = _kind(value)
+        raise InvalidInputError(
+            f"json: cannot unmarshal {kind} into Go value of type {fields.go_type}"
+        )
+    return fields.read(value)
+
+
+def decode(data: bytes) -> Any:
+    """Reads JSON; raises InvalidInputError in Go's words."""
+    try:
+        return msgspec.json.decode(data)
+    except UnicodeDecodeError as error:
+        raise InvalidInputError("cannot read the request body: it is not UTF-8") from error
+    except msgspec.DecodeError as error:
+        raise InvalidInputError(_syntax_error(data, str(error))) from error
+
+
+def _syntax_error(data: bytes, text: str) -> str:
+    if "truncated" in text:
+        return "unexpected EOF"
+    place = _BYTE.search(text)
+    at = int(place[1]) if place else 0
+    character = data[at : at + 1].decode("latin-1") or " "
+    return f"invalid character {character!r} looking for beginning of value"
+
+
+_BYTE = re.compile(r"byte (\d+)")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, dict):
+        return "object"
+    return "array" if isinstance(value, list) else "number"
+
+
+def _refused(value: Any, place: str, go_type: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"json: cannot unmarshal {_kind(value)} into Go struct field {place} of type {go_type}"
+    )
+
+
+def text(value: Any, place: str) -> str:
+    if not isinstance(value, str):
+        raise _refused(value, place, "string")
+    return value
+
+
+def flag(value: Any, place: str) -> bool:
+    if not isinstance(value, bool):
+        raise _refused(value, place, "bool")
+    return value
+
+
+def texts(value: Any, place: str) -> list[str]:
+    if not isinstance(value, list):
+        raise _refused(value, place, "[]string")
+    return ["" if each is None else text(each, place) for each in value]
+
+
+def text_map(value: Any, place: str) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise _refused(value, place, "map[string]string")
+    return {key: "" if each is None else text(each, place) for key, each in value.items()}
+
+
+def anything(value: Any, place: str) -> Any:
+    return value
+
+
+def struct(fields: Fields) -> Check:
+    def check(value: Any, place: str) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _refused(value, place, fields.go_type)
+        return fields.read(value)
+
+    return check
+
+
+def structs(fields: Fields) -> Check:
+    one = struct(fields)
+
+    def check(value: Any, place: str) -> list[dict[str, Any]]:
+        if not isinstance(value, list):
+            raise _refused(value, place, f"[]*{fields.go_type}")
+        return [one(each, place) for each in value if each is not None]
+
+    return check

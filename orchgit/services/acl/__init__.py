@@ -1,0 +1,1 @@
+"""Access control objects: bootstrap, tokens, policies, roles, logins."""
