@@ -13,7 +13,6 @@ from orchgit.cli.options import option_field, options_of
 
 if TYPE_CHECKING:
     from agent.config import AgentConfig
-    from orchgit.configuration.audit import audit_settings
     from orchgit.configuration.file import Listen, ReadConfig
     from orchgit.server.config import ServerConfig
 
@@ -92,6 +91,7 @@ def agent(options: AgentOptions) -> None:
         run_event_loop,
         run_until_stopped,
     )
+    from orchgit.configuration.audit import audit_settings
     from orchgit.configuration.file import Listen, read_config
 
     given = read_config(*options.config)
