@@ -28,8 +28,7 @@ def job_token(job: Job) -> str:
 
 
 def _token(key: tuple[str, str]) -> str:
-    namespace, job_id = key
-    return f"{namespace}.{job_id}" if namespace != "default" else job_id
+    return ".".join(key)
 
 
 async def list_jobs(call: ApiCall) -> Response:
@@ -38,10 +37,13 @@ async def list_jobs(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         if page.per_page and page.matches is None:
-            keys, headers = page.apply(snapshot.jobs.keys(namespaces, prefix), _token)
+            keys, headers = page.apply(
+                snapshot.jobs.keys(namespaces, prefix), _token, namespaced=True
+            )
             jobs = [job for key in keys if (job := snapshot.jobs.get(*key)) is not None]
         else:
-            jobs, headers = page.apply(snapshot.jobs.all(namespaces, prefix), job_token)
+            found = snapshot.jobs.all(namespaces, prefix)
+            jobs, headers = page.apply(found, job_token, namespaced=True)
         stubs = [
             job_stub(job, snapshot.job_summaries.get(job.namespace, job.id), with_meta)
             for job in jobs
