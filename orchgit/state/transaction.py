@@ -40,6 +40,7 @@ from orchgit.state.tables.periodic_launches import PeriodicLaunchWrites
 from orchgit.state.tables.restore_chunks import RestoreChunks
 from orchgit.state.tables.rollouts import RolloutWrites
 from orchgit.state.tables.root_keys import RootKeyWrites
+from orchgit.state.tables.scaling_events import ScalingEventWrites
 from orchgit.state.tables.scheduler_config import SchedulerConfigWrites
 from orchgit.state.tables.servers import ServerWrites
 from orchgit.state.tables.source_jobs import SourceJobReads
@@ -48,6 +49,8 @@ from orchgit.state.tables.table_indexes import TableIndexWrites
 from orchgit.state.tables.variables import VariableWrites
 from orchgit.state.tables.volume_claims import VolumeClaimWrites
 from orchgit.state.writer_cache import WriterCache
+
+NO_INDEX = -1
 
 
 class MustStartOver(Exception):
@@ -77,6 +80,8 @@ class WriteTxn:
         self._author: Author | None = None
         self.offset = 0
         """Index of the state minus index of the log; a restored snapshot moves it."""
+        self.visible_index = NO_INDEX
+        """The newest index that readers may see: set before each commit."""
         self.acl_auth_methods = AclAuthMethodWrites(entry)
         self.acl_binding_rules = AclBindingRuleWrites(entry)
         self.acl_bootstrap = AclBootstrapWrites(entry)
@@ -102,6 +107,7 @@ class WriteTxn:
         self.restore_chunks = RestoreChunks(connection)
         self.rollouts = RolloutWrites(entry)
         self.root_keys = RootKeyWrites(entry)
+        self.scaling_events = ScalingEventWrites(entry)
         self.scheduler_config = SchedulerConfigWrites(entry)
         self.servers = ServerWrites(entry)
         self.source_jobs = SourceJobReads(connection)
@@ -203,6 +209,7 @@ class WriteTxn:
 
     def commit(self, applied_index: int) -> Changes:
         """End the transaction, the applied index in it; returns what its entries changed."""
+        self.visible_index = applied_index
         self.meta.set("applied_index", applied_index)
         self.table_indexes.put_all(self._committed.table_indexes())
         self.connection.execute("COMMIT")
