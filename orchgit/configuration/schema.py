@@ -8,7 +8,7 @@ import msgspec
 
 from orchgit.configuration.control import ControlSection, Section
 
-LABELLED = frozenset(("host_volume", "plugin", "credential", "source"))
+LABELLED = frozenset(("host_volume", "plugin", "credential", "source", "sink", "filter"))
 """Blocks with one label; the file's tree has a map by label for each."""
 
 
@@ -116,6 +116,32 @@ class LimitsSection(Section):
     https_handshake_timeout: str = "5s"
     rpc_handshake_timeout: str = "5s"
     rpc_max_conns_per_client: int = 100
+
+
+class AuditSinkSection(Section):
+    type: str = "file"
+    format: str = "json"
+    path: str = ""
+    delivery_guarantee: str = "enforced"
+    rotate_bytes: int = 0
+    rotate_duration: str = "24h"
+    rotate_max_files: int = 0
+    mode: str = "0600"
+
+
+class AuditFilterSection(Section):
+    """Requests that are not recorded."""
+
+    type: str = "HTTPEvent"
+    endpoints: list[str] = []
+    stages: list[str] = []
+    operations: list[str] = []
+
+
+class AuditSection(Section):
+    enabled: bool = False
+    sink: dict[str, AuditSinkSection] = {}
+    filter: dict[str, AuditFilterSection] = {}
 
 
 class CredentialSection(Section):
@@ -248,4 +274,5 @@ class FileConfig(Section):
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
     insecure_http: bool = False
     http_allowed_hosts: list[str] = []
+    audit: AuditSection = msgspec.field(default_factory=AuditSection)
     gitops: GitopsSection = msgspec.field(default_factory=GitopsSection)

@@ -10,6 +10,7 @@ import msgspec
 
 from agent.artifacts.plan import FetchLimits
 from agent.config import GarbageConfig, HostVolumeConfig, ReservedConfig
+from orchgit.configuration.audit import audit_settings
 from orchgit.configuration.control import control_config, scheduler_config
 from orchgit.configuration.gitops import (
     gitops_limits,
@@ -60,6 +61,7 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "rpc_advertise": file.advertise.rpc,
         "raft_advertise": file.advertise.serf,
         **http_settings(file),
+        "audit": audit_settings(file.audit),
         "gitops": GitopsConfig(
             credentials={
                 name: GitCredential(**msgspec.to_builtins(section))

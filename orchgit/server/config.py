@@ -13,6 +13,7 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.host_port import is_host_port
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source
+from orchgit.server.audit.settings import AuditSettings
 from orchgit.server.http.access import HttpAccess, access_of
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
@@ -74,6 +75,8 @@ class ServerConfig:
     http_allowed_hosts: tuple[str, ...] = ()
     """Names under which HTTP answers besides the server's own names."""
     limits: Limits = field(default_factory=Limits)
+    audit: AuditSettings | None = None
+    """None: no request is recorded."""
     stop_timeout_s: float = 4.0
 
     def __post_init__(self) -> None:

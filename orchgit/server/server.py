@@ -32,6 +32,7 @@ from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.serve import RpcServer, RpcSettings
+from orchgit.server.audit.audit_log import audit_log
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.leader_duties import LeaderDuties
@@ -147,7 +148,12 @@ class Server:
             self._forwarder.forward,
             clock,
         )
-        self.http = HttpServer(self.front, config.http_bind, config.http_access)
+        self.http = HttpServer(
+            self.front,
+            config.http_bind,
+            config.http_access,
+            audit_log(config.audit, config.data_dir, clock, ids),
+        )
         self._leader_duties = LeaderDuties(
             config, self.services, self.gitops, self._end_streams, clock
         )

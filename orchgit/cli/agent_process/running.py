@@ -15,8 +15,12 @@ from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
 from orchgit.cli.agent_process.reloading import Reloader
+from orchgit.clock import SystemClock
 from orchgit.collector import settle_collector
 from orchgit.errors import InvalidInputError
+from orchgit.ids import RandomIds
+from orchgit.server.audit.audit_log import audit_log
+from orchgit.server.audit.settings import AuditSettings
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.access import access_of
 from orchgit.server.http.server import HttpServer, check_certificate
@@ -52,12 +56,13 @@ async def run_until_stopped(
     on_started: Callable[[Running], Coroutine[Any, Any, None]],
     reloader: Reloader,
     client_http_advertise: str = "",
+    client_audit: AuditSettings | None = None,
 ) -> None:
     """Starts what is configured, calls `on_started`, stops at SIGINT or SIGTERM; tasks run on.
 
     SIGHUP is for the reloader. An agent beside a server talks to that server, and the server serves
     its client routes; an agent alone serves them itself at `client_http_bind`, and advertises
-    `client_http_advertise`.
+    `client_http_advertise`, with the audit log `client_audit`.
     """
     stopping = asyncio.Event()
     leaving = False
@@ -91,7 +96,9 @@ async def run_until_stopped(
             agent = _agent_beside(agent_config, server)
             await agent.start()
         elif agent_config:
-            agent, client_http = _agent_alone(agent_config, client_http_bind, client_http_advertise)
+            agent, client_http = _agent_alone(
+                agent_config, client_http_bind, client_http_advertise, client_audit
+            )
             await agent.start()
             await client_http.start()
         settle_collector()
@@ -109,14 +116,19 @@ async def run_until_stopped(
             await server.stop()
 
 
-def _agent_alone(config: AgentConfig, bind: str, advertise: str) -> tuple[Agent, HttpServer]:
+def _agent_alone(
+    config: AgentConfig, bind: str, advertise: str, audit: AuditSettings | None
+) -> tuple[Agent, HttpServer]:
     """Returns an agent and its own HTTP listener.
 
     The listener takes its port first: the node tells its address to the servers when it starts.
     """
     agent = Agent(config)
     http = HttpServer(
-        client_app(agent), bind, access_of(config, (config.node_name, bind, advertise))
+        client_app(agent),
+        bind,
+        access_of(config, (config.node_name, bind, advertise)),
+        audit_log(audit, config.data_dir, SystemClock(), RandomIds()),
     )
     http.bind()
     address = advertised("http", http.address, advertise)

@@ -13,6 +13,7 @@ from orchgit.cli.options import option_field, options_of
 
 if TYPE_CHECKING:
     from agent.config import AgentConfig
+    from orchgit.configuration.audit import audit_settings
     from orchgit.configuration.file import Listen, ReadConfig
     from orchgit.server.config import ServerConfig
 
@@ -121,7 +122,13 @@ def agent(options: AgentOptions) -> None:
 
     run_event_loop(
         run_until_stopped(
-            server_config, agent_config, listen.http, started, reloader, file.advertise.http
+            server_config,
+            agent_config,
+            listen.http,
+            started,
+            reloader,
+            file.advertise.http,
+            audit_settings(file.audit),
         )
     )
     click.echo("==> Stopped.")

@@ -242,7 +242,7 @@ class CommitApplier:
                 plan = await self._replan(read, plan, cache)
                 permit.check(plan_hash(plan), self._latest(permit))
                 continue
-            self._note_applied(read, plan.source, rollout, index, cache, plan.request.asked)
+            self._note_applied(read, first, rollout, index, cache, plan.request.asked)
             return rollout
         raise ConflictError(
             f"cannot apply commit {read.info.commit.id[:12]}: its jobs were changed by others "
@@ -279,41 +279,37 @@ class CommitApplier:
             deletions=deletions_of(due),
             records=RecordsChange(remember=due.run_once.remember),
         )
-        self._note_applied(read, plan.source, applied, index, cache, keys)
+        self._note_applied(read, due, applied, index, cache, keys)
         return applied
 
     def _note_applied(
         self,
         read: ReadCommit,
-        source: Source,
+        plan: CommitPlan,
         rollout: Rollout,
         index: int,
         cache: SourceCache,
         asked: Collection[JobKey] | None = None,
     ) -> None:
-        """Caches the commit's jobs as they were registered; those that wait still are not.
+        """Caches the commit's jobs as they are registered; those that wait still are not. `plan` is
+        what the entry at `index` carried out.
 
         With `asked` the entry was about these jobs only: of the others is known what was before.
         """
+        changed = {action.key for action in plan.actions.changes}
+        held_back = {each.key for each in plan.actions.held} | set(plan.actions.released)
         with self._context.snapshot() as snapshot:
-            indexes = snapshot.jobs.modify_indexes_of_source(rollout.source)
-        unapplied = unapplied_jobs(rollout)
-        jobs = {
-            key: job
-            for key, job in read.discovery.jobs.items()
-            if key not in unapplied and (asked is None or key in asked)
-        }
-        kept = {
-            key: each
-            for key, each in (cache.last_applied_for(source) or {}).items()
-            if asked is not None
-            and key not in asked
-            and read.discovery.jobs.get(key) is each.desired
-        }
+            marks = snapshot.jobs.marks(changed)
+        cache.last_applied = last_applied_jobs(
+            read.discovery.jobs,
+            before=cache.last_applied_for(plan.source) or {},
+            unchanged=plan.indexes if asked is None else {},
+            changed={key: marks[key][0] for key in marks if marks[key][0] <= index},
+            unknown=changed | held_back | unapplied_jobs(rollout) | set(asked or ()),
+        )
         cache.applied_commit = rollout.commit.id
-        settings = read.source or source
+        settings = read.source or plan.source
         cache.commit_jobs = CommitJobs(cache.applied_commit, settings, read.discovery.jobs)
-        cache.last_applied = kept | last_applied_jobs(jobs, indexes, index)
 
     async def _replan(self, read: ReadCommit, plan: CommitPlan, cache: SourceCache) -> CommitPlan:
         again = await self.plan(read, plan.source.name, cache, plan.request)

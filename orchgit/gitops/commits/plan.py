@@ -60,6 +60,7 @@ class CommitPlan:
     The jobs in `actions` have passed admission. A plan with `problems` must not be applied;
     `warnings` are for the commit's author. `request` is what the plan was asked for beyond the
     commit, and `holds` how the held versions change. `stages` says which changes wait for others.
+    `indexes` are the modify indexes of the source's registered jobs that the plan was made from.
     """
 
     source: Source
@@ -70,6 +71,7 @@ class CommitPlan:
     request: PlanRequest = NO_REQUEST
     holds: HoldChange = field(default_factory=HoldChange)
     stages: Stages = ONE_STAGE
+    indexes: Mapping[JobKey, int] = field(default_factory=dict)
 
     def only(self, keys: Collection[JobKey]) -> CommitPlan:
         """Returns the plan for these jobs alone: one stage of the commit."""
@@ -124,15 +126,28 @@ class LastApplied:
 
 
 def last_applied_jobs(
-    desired: Mapping[JobKey, DesiredJob], indexes: Mapping[JobKey, int], applied_index: int
+    desired: Mapping[JobKey, DesiredJob],
+    before: Mapping[JobKey, LastApplied],
+    unchanged: Mapping[JobKey, int],
+    changed: Mapping[JobKey, int],
+    unknown: Collection[JobKey],
 ) -> dict[JobKey, LastApplied]:
-    """Returns what to cache of a commit applied at `applied_index`. `indexes` are the jobs' modify
-    indexes, read after it: a job with a later one was changed by another writer already."""
-    return {
-        key: LastApplied(job, indexes[key])
-        for key, job in desired.items()
-        if indexes.get(key, applied_index + 1) <= applied_index
-    }
+    """Returns what to cache of a commit that was applied on top of `before`. Pure.
+
+    `changed` are the modify indexes with which the commit registered jobs, `unchanged` those at
+    which other jobs were found to be as wanted. Of a job in neither, what was known of the same
+    file still holds, unless the job is in `unknown`.
+    """
+    found: dict[JobKey, LastApplied] = {}
+    for key, job in desired.items():
+        known = before.get(key)
+        index = changed.get(key) if key in unknown else unchanged.get(key)
+        if known is not None and known.desired is job and key not in unknown:
+            same = index is None or known.job_modify_index == index
+            found[key] = known if same else LastApplied(job, index or 0)
+        elif index is not None:
+            found[key] = LastApplied(job, index)
+    return found
 
 
 def plan_commit(
@@ -242,6 +257,7 @@ def plan_commit(
         request=request,
         holds=holds,
         stages=stages,
+        indexes=indexes,
     )
 
 
@@ -256,7 +272,7 @@ def _held_versions(
     ]
     stored = {(each.key, each.rollout_id) for each in known}
     failed: list[HeldVersion] = []
-    active = [each for each in snapshot.rollouts.active() if each.source == source]
+    active = snapshot.rollouts.active(source)
     versions = snapshot.jobs.versions_of_source(source) if active else {}
     for rollout in active:
         # A version that is still registered needs no hold yet: its own rollout goes on, and tells.

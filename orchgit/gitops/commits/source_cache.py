@@ -28,8 +28,11 @@ class CommitJobs:
     def is_applied(self, source: Source) -> bool:
         """Returns whether the commit is the applied one, and the settings with which its files are
         read are the same."""
-        same_commit = self.commit_id == source.status.applied_commit
-        return same_commit and _read_settings(self.source) == _read_settings(source)
+        return self.commit_id == source.status.applied_commit and self.has_settings(source)
+
+    def has_settings(self, source: Source) -> bool:
+        """Returns whether the source's settings with which files are read are the same."""
+        return _read_settings(self.source) == _read_settings(source)
 
 
 def _read_settings(source: Source) -> tuple[object, ...]:

@@ -99,9 +99,10 @@ class DriftCorrector:
             }
             drifts: dict[JobKey, JobDrift] = {}
             notes: list[DriftNote] = []
-            busy = busy_sources(snapshot.rollouts.active())
             for name, source in sources.items():
-                for drift in snapshot.drifted_jobs.all(name):
+                found = snapshot.drifted_jobs.all(name)
+                busy = busy_sources(snapshot.rollouts.active(name) if found else ())
+                for drift in found:
                     key = (drift.namespace, drift.job_id)
                     why = why_left(source, drift, snapshot.jobs.get(*key))
                     if why and why != drift.note:

@@ -55,11 +55,19 @@ Mark = tuple[int, str] | None
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What the applied commit of one source wants, and the settings that decide about drift."""
+    """What the applied commit of one source wants, and the settings that decide about drift.
+    `unapplied` are jobs whose stage was not applied when they were compared."""
 
     commit: CommitJobs
     drift: DriftPolicy
     prune: PrunePolicy
+    unapplied: frozenset[JobKey]
+
+    def differs_only_in_commit(self, other: _Wanted) -> bool:
+        """Returns whether the other one is of another commit at most, read with the same
+        settings of the source."""
+        mine, others = (self.drift, self.prune), (other.drift, other.prune)
+        return mine == others and self.commit.has_settings(other.commit.source)
 
     def still_holds(self, source: Source) -> bool:
         same_settings = (self.drift, self.prune) == (source.drift, source.prune)
@@ -111,6 +119,8 @@ class DriftDetector:
         self._woken = asyncio.Event()
         self._wanted: dict[str, _Wanted] = {}
         self._source_of: dict[JobKey, str] = {}
+        self._behind: dict[str, set[JobKey]] = {}
+        """Jobs by source that changed while the source's applied commit was not read."""
         self._seen: dict[JobKey, Mark] = {}
         self._reading: dict[str, asyncio.Task[None]] = {}
 
@@ -171,6 +181,8 @@ class DriftDetector:
                 await watch.wait(servers, watch.index(servers), _UPGRADE_RETRY_S)
             else:
                 await self._context.clock.sleep(_RETRY_S)
+            for name in news.sources:
+                self._forget(name)  # what came of its comparison is lost
             self._wake(news)
             return
         self._seen.update(found.seen)
@@ -189,6 +201,7 @@ class DriftDetector:
             if news.anything:
                 self._wanted.clear()
                 self._source_of.clear()
+                self._behind.clear()
                 self._seen.clear()
                 names = {each.name for each in snapshot.sources.all()}
                 names |= snapshot.drifted_jobs.counts().keys()
@@ -204,8 +217,8 @@ class DriftDetector:
         source, wanted = snapshot.sources.get(name), self._wanted.get(name)
         if source is not None and wanted is not None and wanted.still_holds(source):
             return
-        self._forget(name)
         if source is None or not source.status.applied_commit:
+            self._forget(name)
             found.clear += [_key_of(each) for each in snapshot.drifted_jobs.all(name)]
             return
         cache = self._services.caches.of(name)
@@ -213,9 +226,25 @@ class DriftDetector:
         if commit is None or not commit.is_applied(source):
             found.unread.add(name)
             return
-        self._wanted[name] = _Wanted(commit, source.drift, source.prune)
-        self._source_of.update(dict.fromkeys(commit.jobs, name))
+        rollout = snapshot.rollouts.get(source.status.applied_rollout)
+        unapplied = frozenset(unapplied_jobs(rollout)) if rollout is not None else frozenset()
         recorded = {_key_of(each): each for each in snapshot.drifted_jobs.all(name)}
+        now_wanted = _Wanted(commit, source.drift, source.prune, unapplied)
+        if wanted is not None and wanted.differs_only_in_commit(now_wanted):
+            # What the rows of jobs tell is in the news of those jobs.
+            self._wanted[name] = now_wanted
+            old, new = wanted.commit.jobs, commit.jobs
+            other = {key for key, job in new.items() if old.get(key) is not job}
+            gone = old.keys() - new.keys()
+            self._unmap(name, gone)
+            other |= gone | recorded.keys() | unapplied | wanted.unapplied
+            other |= self._behind.pop(name, set())
+            self._source_of.update((key, name) for key in other if key in new)
+            self._compare_keys(snapshot, source, other, snapshot.jobs.marks(other), found)
+            return
+        self._forget(name)
+        self._wanted[name] = now_wanted
+        self._source_of.update(dict.fromkeys(commit.jobs, name))
         keys = {*commit.jobs, *snapshot.jobs.keys_of_source(name), *recorded}
         marks = snapshot.jobs.marks(keys)
         applied = cache.last_applied_for(source) or {}
@@ -237,7 +266,12 @@ class DriftDetector:
 
     def _forget(self, name: str) -> None:
         wanted = self._wanted.pop(name, None)
-        for key in wanted.commit.jobs if wanted is not None else ():
+        self._behind.pop(name, None)
+        if wanted is not None:
+            self._unmap(name, wanted.commit.jobs)
+
+    def _unmap(self, name: str, keys: Iterable[JobKey]) -> None:
+        for key in keys:
             if self._source_of.get(key) == name:
                 del self._source_of[key]
             self._seen.pop(key, None)
@@ -257,11 +291,13 @@ class DriftDetector:
             if name in self._wanted:  # else it is compared when the source's commit has been read
                 by_source.setdefault(name, set()).add(key)
         for name, keys in by_source.items():
+            self._compare_source(snapshot, name, found)
             source = snapshot.sources.get(name)
-            if source is not None and self._wanted[name].still_holds(source):
-                self._compare_keys(snapshot, source, keys, marks, found)
-            else:
-                self._compare_source(snapshot, name, found)
+            if name in found.unread:
+                self._behind.setdefault(name, set()).update(keys)
+            elif source is not None and name in self._wanted:
+                rest = keys - found.seen.keys()
+                self._compare_keys(snapshot, source, rest, marks, found)
 
     def _compare_keys(
         self,

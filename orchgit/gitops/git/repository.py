@@ -11,8 +11,9 @@ import contextlib
 import itertools
 import re
 import shutil
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -39,6 +40,9 @@ class EntryKind(StrEnum):
     """An entry whose path is not UTF-8, so that neither job files nor messages can name it."""
 
 
+_KINDS = {FileMode.LINK: EntryKind.LINK, FileMode.COMMIT: EntryKind.SUBMODULE}
+
+
 @dataclass(frozen=True, slots=True)
 class TreeEntry:
     """An entry of a tree that is not a directory. `blob_id` is a commit's id for a submodule. Bytes
@@ -59,31 +63,59 @@ class CommitInfo:
     parents: tuple[str, ...]
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class PathFilter:
+    """Takes the paths that match any of `globs` and none of `exclude`."""
+
+    globs: tuple[str, ...]
+    exclude: tuple[str, ...] = ()
+
+    def takes(self, path: str) -> bool:
+        """Returns whether the filter takes the whole path."""
+        wanted, unwanted = compile_globs(self.globs), compile_globs(self.exclude)
+        return wanted.fullmatch(path) and not unwanted.fullmatch(path)
+
+
+TreePlace = tuple[str, str, bool, PathFilter | None]
+"""What the entries listed below a directory depend on: its tree's id, its path ('' or with a slash
+at the end), whether that path is UTF-8, and the filter."""
+
+
 class TreeCache:
-    """Caches the entries below each tree id, so that an unchanged directory is walked once. Tree
-    ids name content, so nothing invalidates an entry; the oldest leave first."""
+    """Caches what is listed below each directory, so that an unchanged one is walked once. Tree ids
+    name content, so nothing invalidates an entry. The oldest leave first, as soon as all lists
+    together have more than `max_entries`."""
 
-    max_trees: int = 4_096
-    trees: dict[str, tuple[TreeEntry, ...]] = field(default_factory=dict)
+    def __init__(self, max_entries: int = 4_000_000) -> None:
+        self._max_entries = max_entries
+        self._lists: dict[TreePlace, tuple[TreeEntry, ...]] = {}
+        self._size = 0
+        self._lock = threading.Lock()
 
-    def put(self, tree_id: str, entries: tuple[TreeEntry, ...]) -> None:
-        """Caches the entries of one tree."""
-        while len(self.trees) >= self.max_trees:
-            self.trees.pop(next(iter(self.trees)), None)
-        self.trees[tree_id] = entries
+    def get(self, place: TreePlace) -> tuple[TreeEntry, ...] | None:
+        """Returns the cached entries, or None."""
+        return self._lists.get(place)
+
+    def put(self, place: TreePlace, entries: tuple[TreeEntry, ...]) -> None:
+        """Caches the entries, with their paths from the root."""
+        with self._lock:
+            self._remove(place)
+            self._lists[place] = entries
+            self._size += len(entries) + 1
+            while self._size > self._max_entries:
+                self._remove(next(iter(self._lists)))
+
+    def _remove(self, place: TreePlace) -> None:
+        old = self._lists.pop(place, None)
+        self._size -= len(old) + 1 if old is not None else 0
 
 
 def matching_entries(
     entries: Iterable[TreeEntry], globs: Sequence[str], exclude: Sequence[str] = ()
 ) -> list[TreeEntry]:
     """Returns the entries whose path matches any of the globs and none of `exclude`."""
-    wanted, unwanted = compile_globs(tuple(globs)), compile_globs(tuple(exclude))
-    return [
-        entry
-        for entry in entries
-        if wanted.fullmatch(entry.path) and not unwanted.fullmatch(entry.path)
-    ]
+    wanted = PathFilter(tuple(globs), tuple(exclude))
+    return [entry for entry in entries if wanted.takes(entry.path)]
 
 
 def init_bare(path: Path) -> None:
@@ -109,6 +141,8 @@ class Repository:
     ) -> None:
         self._limits = limits
         self._cache = cache or TreeCache()
+        self._files = self._directories = 0
+        """What this walk of a tree has met, without directories that are cached."""
         try:
             self._git = pygit2.Repository(str(path))
             if quarantine is not None:
@@ -242,61 +276,65 @@ class Repository:
     ) -> list[TreeEntry]:
         """Returns what the globs match in the commit's tree and `exclude` does not, links and
         submodules too, sorted by path. Raises TooLargeError above `max_job_files`."""
-        found = matching_entries(self.tree(commit_id).values(), globs, exclude)
+        self._list(commit_id, None)  # which checks how large the whole tree is
+        found = self._list(commit_id, PathFilter(tuple(globs), tuple(exclude)))
         if len(found) > self._limits.max_job_files:
             raise TooLargeError(
                 f"cannot read {len(found)} job files in one commit: the limit max_job_files is "
                 f"{self._limits.max_job_files}; narrow the source's paths"
             )
-        return found
+        return list(found)
 
     def tree(self, commit_id: str) -> dict[str, TreeEntry]:
         """Returns every entry of the commit's tree by path, in order of path. Raises TooLargeError
         above `max_tree_entries` and `max_tree_depth`."""
-        entries = self._flatten(self._commit(commit_id).tree, 0)
-        if len(entries) > self._limits.max_tree_entries:
-            raise TooLargeError(
-                f"cannot list a tree of {len(entries)} entries: the limit max_tree_entries is "
-                f"{self._limits.max_tree_entries}"
-            )
-        return {entry.path: entry for entry in entries}
+        return {entry.path: entry for entry in self._list(commit_id, None)}
 
-    def _flatten(self, tree: pygit2.Tree, depth: int) -> tuple[TreeEntry, ...]:
-        tree_id = str(tree.id)
-        cached = self._cache.trees.get(tree_id)
+    def _list(self, commit_id: str, wanted: PathFilter | None) -> tuple[TreeEntry, ...]:
+        """Returns what the filter takes of the commit's tree, in order of path."""
+        self._files = self._directories = 0
+        tree = self._commit(commit_id).tree
+        return self._list_below((str(tree.id), "", True, wanted), tree)
+
+    def _list_below(self, place: TreePlace, tree: pygit2.Tree) -> tuple[TreeEntry, ...]:
+        cached = self._cache.get(place)
         if cached is not None:
+            self._files += len(cached)
+            self._check_size()
             return cached
-        if depth > self._limits.max_tree_depth:
+        _, directory, is_text, wanted = place
+        if directory.count("/") > self._limits.max_tree_depth:
             raise TooLargeError(
                 f"cannot list a tree deeper than the limit max_tree_depth, "
                 f"{self._limits.max_tree_depth} directories"
             )
-        entries = tuple(self._children(tree, depth))
-        if len(entries) > self._limits.max_tree_entries:
-            raise TooLargeError(
-                f"cannot list a tree of more than {self._limits.max_tree_entries} entries: "
-                "the limit max_tree_entries is passed"
-            )
-        self._cache.put(tree_id, entries)
-        return entries
-
-    def _children(self, tree: pygit2.Tree, depth: int) -> Iterator[TreeEntry]:
+        self._directories += 1  # of a tree that names the same one again and again
+        self._check_size()
+        entries: list[TreeEntry] = []
         for item in tree:
             raw_name = item.raw_name or b""
             name = raw_name.decode("utf-8", "backslashreplace")
-            is_text = name.encode() == raw_name
+            is_utf8 = is_text and name.encode() == raw_name
+            path = f"{directory}{name}"
             if item.filemode == FileMode.TREE and isinstance(item, pygit2.Tree):
-                for below in self._flatten(item, depth + 1):
-                    kind = below.kind if is_text else EntryKind.NO_TEXT_PATH
-                    yield TreeEntry(f"{name}/{below.path}", below.blob_id, kind)
-            elif not is_text:
-                yield TreeEntry(name, str(item.id), EntryKind.NO_TEXT_PATH)
-            elif item.filemode == FileMode.LINK:
-                yield TreeEntry(name, str(item.id), EntryKind.LINK)
-            elif item.filemode == FileMode.COMMIT:
-                yield TreeEntry(name, str(item.id), EntryKind.SUBMODULE)
-            else:
-                yield TreeEntry(name, str(item.id), EntryKind.FILE)
+                entries += self._list_below((str(item.id), f"{path}/", is_utf8, wanted), item)
+                continue
+            self._files += 1
+            self._check_size()
+            if wanted is None or wanted.takes(path):
+                kind = _KINDS.get(item.filemode, EntryKind.FILE)
+                kind = kind if is_utf8 else EntryKind.NO_TEXT_PATH
+                entries.append(TreeEntry(path, str(item.id), kind))
+        found = tuple(entries)
+        self._cache.put(place, found)
+        return found
+
+    def _check_size(self) -> None:
+        if max(self._files, self._directories) > self._limits.max_tree_entries:
+            raise TooLargeError(
+                "cannot list a tree of more entries than the limit max_tree_entries, "
+                f"{self._limits.max_tree_entries}"
+            )
 
     def read_blob(self, blob_id: str, path: str) -> bytes:
         """Returns the blob's content. Raises TooLargeError above `max_file_bytes`, without loading

@@ -70,35 +70,33 @@ class Discoverer:
         inputs = _digest((self._parser.version, settings, source.region, self._region))
         reading = _Reading(tree, source, var_files, settings, self._region)
         files = find_job_files(tree, source)
-        entries = [file.entry for file in files]
+        entries = files.entries
         keys = [f"{entry.blob_id}:{inputs}:{entry.path}" for entry in entries]
         self._cache.load(keys)
-        known: list[FileOutcome | None] = []
-        for key in keys:
-            cached = self._cache.outcomes.get(key)
-            still_holds = cached is not None and reading.still_holds(cached.depends)
-            known.append(cached if still_holds else None)
-        new = [entry for entry, outcome in zip(entries, known, strict=True) if outcome is None]
-        parsed = iter(reading.parse(new, self._parser))
-        outcomes = [outcome or next(parsed) for outcome in known]
-        fresh = {
-            key: outcome
-            for key, outcome, old in zip(keys, outcomes, known, strict=True)
-            if old is None
-        }
-        for key, outcome in fresh.items():
+        known = [self._cache.outcomes.get(key) for key in keys]
+        new = [
+            at
+            for at, outcome in enumerate(known)
+            if outcome is None or (outcome.depends and not reading.still_holds(outcome.depends))
+        ]
+        fresh: dict[str, FileOutcome] = {}
+        for at, outcome in zip(
+            new, reading.parse([entries[at] for at in new], self._parser), strict=True
+        ):
+            known[at] = fresh[keys[at]] = outcome
             if outcome.is_cacheable:
-                self._cache.put(key, outcome)
+                self._cache.put(keys[at], outcome)
         self._cache.save(fresh)
+        outcomes = [outcome for outcome in known if outcome is not None]
         without_job = frozenset(
-            file.entry.path
-            for file, outcome in zip(files, outcomes, strict=True)
-            if not (outcome.is_job_file or file.must_be_job)
+            entry.path
+            for entry, outcome in zip(entries, outcomes, strict=True)
+            if not (outcome.is_job_file or files.must_be_job(entry.path))
         )
         problems += [
             problem
             for entry, outcome in zip(entries, outcomes, strict=True)
-            if entry.path not in without_job
+            if outcome.problems and entry.path not in without_job
             for problem in outcome.problems
         ]
         found = [outcome.desired for outcome in outcomes if outcome.desired is not None]

@@ -19,20 +19,26 @@ _WILDCARDS = frozenset("*?")
 
 
 @dataclass(frozen=True, slots=True)
-class JobFileEntry:
-    """An entry to parse. `must_be_job` is false for a file that is ignored if it holds no job."""
+class JobFiles:
+    """The entries to parse, sorted by path. `named` are those that a path without wildcards
+    names."""
 
-    entry: TreeEntry
-    must_be_job: bool
+    entries: list[TreeEntry]
+    named: frozenset[str]
+
+    def must_be_job(self, path: str) -> bool:
+        """Returns false for a file that is ignored if it holds no job."""
+        return path in self.named or path.endswith(JOB_FILE_SUFFIXES)
 
 
-def find_job_files(tree: FileTree, source: Source) -> list[JobFileEntry]:
-    """Returns the files to parse, sorted by path: those that match the source's paths and none of
-    its exclusions, without submodules, the source's var-files and the repository's policy."""
+def find_job_files(tree: FileTree, source: Source) -> JobFiles:
+    """Returns the files that match the source's paths and none of its exclusions, without
+    submodules, the source's var-files and the repository's policy."""
     skipped = {*source.var_files, POLICY_PATH}
     named = {path.removeprefix("./") for path in source.paths if not _WILDCARDS & set(path)}
-    return [
-        JobFileEntry(entry, entry.path in named or entry.path.endswith(JOB_FILE_SUFFIXES))
+    entries = [
+        entry
         for entry in tree.matching(source.paths, source.exclude)
         if entry.path not in skipped and entry.kind is not EntryKind.SUBMODULE
     ]
+    return JobFiles(entries, frozenset(named))

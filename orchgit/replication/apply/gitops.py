@@ -47,8 +47,11 @@ def apply_rollout(
             f"{_commit(source.status.applied_commit)} is applied now; plan it again"
         )
     if isinstance(command, ApplyStage):
-        known = _check_current(txn, command.rollout, command.expected_rollout_index)
-        is_later_stage = known is not None and known.was_applied
+        _check_current(txn, command.rollout, command.expected_rollout_index)
+        known = txn.rollouts.place(command.rollout.id)
+        is_later_stage = (
+            bool(command.expected_rollout_index) and known is not None and known.was_applied
+        )
         if is_later_stage and source.status.applied_rollout != command.rollout.id:
             raise ConflictError(
                 f"cannot apply a stage of rollout {command.rollout.id[:8]}: rollout "
@@ -196,7 +199,7 @@ def record_rollout(
 def record_progress(txn: WriteTxn, command: RecordProgress, effects: Effects) -> None:
     """As `record_rollout`, and hold the versions that failed, unless a later rollout replaced
     them. A rollout that was reverted stays reverted."""
-    known = txn.rollouts.get(command.rollout.id)
+    known = txn.rollouts.place(command.rollout.id)
     if known is not None and known.status == RolloutStatus.REVERTED != command.rollout.status:
         return
     record_rollout(txn, command, effects)
@@ -206,24 +209,20 @@ def record_progress(txn: WriteTxn, command: RecordProgress, effects: Effects) ->
         _hold(txn, [each for each in command.hold if each.key not in later])
 
 
-def _check_current(txn: WriteTxn, rollout: Rollout, expected_index: int) -> Rollout | None:
-    """Returns the rollout as it is recorded, or None without an index to expect. Raises
-    ConflictError if it is recorded with another one."""
-    if not expected_index:
-        return None
-    known = txn.rollouts.get(rollout.id)
-    if known is None or known.modify_index != expected_index:
+def _check_current(txn: WriteTxn, rollout: Rollout, expected_index: int) -> None:
+    """Raise ConflictError if the rollout is recorded with another index than this; 0: any."""
+    known = txn.rollouts.place(rollout.id)
+    if expected_index and (known is None or known.modify_index != expected_index):
         raise ConflictError(
             f"cannot record rollout {rollout.id[:8]}: it was recorded by another writer meanwhile"
         )
-    return known
 
 
 def _store_rollout(
     txn: WriteTxn, rollout: Rollout, effects: Effects, is_applied_now: bool = False
 ) -> None:
     """Store a rollout. One that waited has its place in the history where it was applied."""
-    known = txn.rollouts.get(rollout.id)
+    known = txn.rollouts.place(rollout.id)
     has_place = known is not None and not (is_applied_now and known.is_waiting)
     rollout.create_index = known.create_index if known is not None and has_place else txn.index
     rollout.modify_index = txn.index

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import split_host_port
+from orchgit.server.audit.audit_log import AuditLog
 from orchgit.server.http.access import HttpAccess, check_exposure
 from orchgit.server.http.browser_guard import BrowserGuard
 from orchgit.server.http.clients import HttpClients
@@ -44,9 +45,18 @@ _NO_BROKEN_ANSWERS = _NoBrokenAnswers()
 class HttpServer:
     """Serves one app; `address` is known after `bind`."""
 
-    def __init__(self, app: ASGIApp, bind: str, access: HttpAccess | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        bind: str,
+        access: HttpAccess | None = None,
+        audit: AuditLog | None = None,
+    ) -> None:
         self._access = access or HttpAccess()
-        self._app = BrowserGuard(app, self._access.names)
+        self._app: ASGIApp = BrowserGuard(app, self._access.names)
+        self._audit = audit
+        if audit is not None:
+            self._app = audit.around(self._app, lambda: self.address)
         self._bind = bind
         self._clients = HttpClients(self._access.limits.http_max_conns_per_client)
         self._tls_listener: TlsListener | None = None
@@ -59,10 +69,12 @@ class HttpServer:
     def bind(self) -> None:
         """Takes the port.
 
-        Raises InvalidInputError if another program has it, or where everyone who reaches it would
-        be let in.
+        Raises InvalidInputError if another program has it, where everyone who reaches it would be
+        let in, or where the audit log cannot be written.
         """
         check_exposure(self._bind, self._access)
+        if self._audit is not None:
+            self._audit.writer.open()
         host, port = split_host_port(self._bind)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # Named, as asyncio sends small answers at once (TCP_NODELAY) only where it knows it is TCP.
@@ -158,6 +170,8 @@ class HttpServer:
         except TimeoutError:
             await self._cut()
         self._server = None
+        if self._audit is not None:
+            await self._audit.close()
 
     async def _cut(self) -> None:
         assert self._server is not None

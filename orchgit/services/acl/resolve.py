@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from orchgit.model.acl import ANONYMOUS, AclToken, TokenType, secret_hash
+from orchgit.clock import SECOND_NS
+from orchgit.model.acl import ANONYMOUS, AclToken, JobAcl, TokenType, secret_hash
+from orchgit.model.workload_identity import IdentityClaims
+from orchgit.services.secrets.identities import looks_like_token, verified_claims
 from orchgit.state.snapshot import Snapshot
 
 
@@ -29,6 +32,8 @@ class Identity:
     type: TokenType
     policies: tuple[str, ...]
     expiration_time_ns: int = 0
+    claims: IdentityClaims | None = None
+    """What the token of a workload says; its accessor is the id of its allocation."""
 
     @property
     def is_management(self) -> bool:
@@ -47,10 +52,14 @@ ANONYMOUS_IDENTITY = Identity(
 def resolve(snapshot: Snapshot, secret: str, now_ns: int) -> Identity | None:
     """Returns the identity behind `secret`, the anonymous one behind "".
 
-    None for an unknown secret, and for that of an expired token (see `token_of`).
+    None for an unknown secret, and for that of an expired token (see `token_of`). A secret that is
+    a workload's token counts as long as its allocation runs.
     """
     if not secret:
         return ANONYMOUS_IDENTITY
+    if looks_like_token(secret):
+        claims = verified_claims(snapshot, secret, now_ns)
+        return None if claims is None else _of_workload(snapshot, claims)
     token = token_of(snapshot, secret)
     if token is None or token.is_expired(now_ns):
         return None
@@ -61,6 +70,34 @@ def resolve(snapshot: Snapshot, secret: str, now_ns: int) -> Identity | None:
         type=TokenType(token.type),
         policies=policies_of(snapshot, token),
         expiration_time_ns=token.expiration_time_ns,
+    )
+
+
+def _of_workload(snapshot: Snapshot, claims: IdentityClaims) -> Identity:
+    return Identity(
+        kind=IdentityKind.WORKLOAD,
+        accessor_id=claims.nomad_allocation_id,
+        name=claims.sub,
+        type=TokenType.CLIENT,
+        policies=tuple(
+            policy.name
+            for policy in snapshot.acl_policies.all()
+            if policy.job_acl is not None and _binds(policy.job_acl, claims)
+        ),
+        expiration_time_ns=claims.exp * SECOND_NS,
+        claims=claims,
+    )
+
+
+def _binds(bound: JobAcl, claims: IdentityClaims) -> bool:
+    """Returns whether a policy that is bound so counts for the workload: what is "" is any."""
+    return bound.namespace == claims.nomad_namespace and all(
+        wanted in ("", found)
+        for wanted, found in (
+            (bound.job_id, claims.nomad_job_id),
+            (bound.group, claims.group),
+            (bound.task, claims.nomad_task),
+        )
     )
 
 

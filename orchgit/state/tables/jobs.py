@@ -30,6 +30,12 @@ _OF_KEYS = f"""SELECT {JOB_COLUMNS} FROM json_each(?) k CROSS JOIN {_WITH_BODY}
     WHERE j.namespace = json_extract(k.value, '$[0]') AND j.id = json_extract(k.value, '$[1]')"""  # noqa: S608
 
 
+# Many small rows are read as one JSON text: the interpreter's lock is taken once, not for each row,
+# which another busy thread would make slow.
+_decode_marks = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
+_decode_named_marks = msgspec.json.Decoder(list[tuple[str, str, int, str]]).decode
+
+
 class JobReads(TableReads):
     def get(self, namespace: str, job_id: str) -> Job | None:
         """Returns the current version."""
@@ -70,35 +76,32 @@ class JobReads(TableReads):
         return [job_of(row) for row in self._rows(sql, (source,))]
 
     def keys_of_source(self, source: str) -> list[tuple[str, str]]:
-        """Returns (namespace, id) of the jobs of the source that are not stopped."""
-        sql = """SELECT namespace, id FROM jobs WHERE source = ? AND source != '' AND stop = 0
-            ORDER BY namespace, id"""
-        return cast(list[tuple[str, str]], self._rows(sql, (source,)))
+        """Returns (namespace, id) of the jobs of the source that are not stopped, in no order."""
+        return [mark[:2] for mark in self._marks_of_source(source)]
 
     def modify_indexes_of_source(self, source: str) -> dict[tuple[str, str], int]:
         """Returns (namespace, id) -> JobModifyIndex of the jobs of the source that are not
         stopped."""
-        sql = """SELECT namespace, id, job_modify_index FROM jobs
-            WHERE source = ? AND source != '' AND stop = 0"""
-        rows = cast(list[tuple[str, str, int]], self._rows(sql, (source,)))
-        return {(namespace, job_id): index for namespace, job_id, index in rows}
-
-    def marks(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tuple[int, str]]:
-        """Returns (namespace, id) -> (JobModifyIndex, source) of the jobs that are registered."""
-        sql = """SELECT j.namespace, j.id, j.job_modify_index, j.source
-            FROM json_each(?) k CROSS JOIN jobs j WHERE j.namespace = json_extract(k.value, '$[0]')
-            AND j.id = json_extract(k.value, '$[1]')"""
-        rows = self._rows(sql, (msgspec.json.encode(tuple(keys)),))
-        found = cast(list[tuple[str, str, int, str]], rows)
-        return {(namespace, job_id): (index, source) for namespace, job_id, index, source in found}
+        return {(mark[0], mark[1]): mark[2] for mark in self._marks_of_source(source)}
 
     def versions_of_source(self, source: str) -> dict[tuple[str, str], int]:
         """Returns (namespace, id) -> version of the jobs of the source that are not stopped."""
-        sql = (
-            "SELECT namespace, id, version FROM jobs WHERE source = ? AND source != '' AND stop = 0"
-        )
-        rows = cast(list[tuple[str, str, int]], self._rows(sql, (source,)))
-        return {(namespace, job_id): version for namespace, job_id, version in rows}
+        return {(mark[0], mark[1]): mark[3] for mark in self._marks_of_source(source)}
+
+    def _marks_of_source(self, source: str) -> list[tuple[str, str, int, int]]:
+        sql = """SELECT json_group_array(json_array(namespace, id, job_modify_index, version))
+            FROM jobs WHERE source = ? AND source != '' AND stop = 0"""
+        return _decode_marks(str(self._rows(sql, (source,))[0][0]))
+
+    def marks(self, keys: Iterable[tuple[str, str]]) -> dict[tuple[str, str], tuple[int, str]]:
+        """Returns (namespace, id) -> (JobModifyIndex, source) of the jobs that are registered."""
+        sql = """SELECT json_group_array(json_array(j.namespace, j.id, j.job_modify_index,
+            j.source)) FROM json_each(?) k CROSS JOIN jobs j
+            WHERE j.namespace = json_extract(k.value, '$[0]')
+            AND j.id = json_extract(k.value, '$[1]')"""
+        rows = self._rows(sql, (msgspec.json.encode(tuple(keys)),))
+        found = _decode_named_marks(str(rows[0][0]))
+        return {(namespace, job_id): (index, source) for namespace, job_id, index, source in found}
 
     def periodic(self) -> list[Job]:
         """Returns the periodic parents that are not stopped."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from orchgit.model.rollout import TERMINAL_ROLLOUT_STATUSES, WAITING_ROLLOUT_STATUSES, Rollout
 from orchgit.state.body_table import BodyTable, conditions
@@ -21,9 +21,29 @@ ROLLOUTS = BodyTable(
 )
 
 
+class RolloutPlace(NamedTuple):
+    """Where a rollout stands."""
+
+    status: str
+    was_applied: bool
+    create_index: int
+    modify_index: int
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the commit is recorded and not applied yet: a gate is closed."""
+        return self.status in WAITING_ROLLOUT_STATUSES and not self.was_applied
+
+
 class RolloutReads(TableReads):
     def get(self, rollout_id: str) -> Rollout | None:
         return ROLLOUTS.get(self._connection, rollout_id)
+
+    def place(self, rollout_id: str) -> RolloutPlace | None:
+        """Returns what the columns say of a rollout: its jobs are not read."""
+        sql = "SELECT status, was_applied, create_index, modify_index FROM rollouts WHERE id = ?"
+        rows = cast(list[tuple[str, int, int, int]], self._rows(sql, (rollout_id,)))
+        return next((RolloutPlace(row[0], bool(row[1]), *row[2:]) for row in rows), None)
 
     def all(
         self, source: str | None = None, limit: int | None = None, commit_id: str | None = None
@@ -33,10 +53,13 @@ class RolloutReads(TableReads):
         order = f"{_NEWEST_FIRST} LIMIT {int(limit)}" if limit is not None else _NEWEST_FIRST
         return ROLLOUTS.find(self._connection, where, values, order)
 
-    def active(self) -> list[Rollout]:
-        """Returns the rollouts that have not ended, oldest first."""
+    def active(self, source: str | None = None) -> list[Rollout]:
+        """Returns the rollouts that have not ended, of one source or of all, oldest first."""
         where = f"status NOT IN ({', '.join('?' * len(_TERMINAL))})"
-        return ROLLOUTS.find(self._connection, where, _TERMINAL, "create_index, id")
+        values: list[str] = list(_TERMINAL)
+        if source is not None:
+            where, values = f"source = ? AND {where}", [source, *values]
+        return ROLLOUTS.find(self._connection, where, values, "create_index, id")
 
     def active_of_source(self, source: str) -> list[tuple[str, int]]:
         """Returns (id, modify index) of the source's rollouts that have not ended, the newest

@@ -18,6 +18,7 @@ from orchgit.control.watchers.garbage import GarbageLimits
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
 from orchgit.errors import InvalidInputError
 from orchgit.model.operator import PreemptionConfig
+from orchgit.server.audit.settings import Stage
 from orchgit.server.config import ServerConfig
 from orchgit.server.membership.joining_rules import JoinConfig
 from orchgit.wire.limits import Limits
@@ -303,4 +304,56 @@ def test_limits_and_names_that_cannot_work_are_refused(
     path = tmp_path / "agent.hcl"
     path.write_text(text)
     with pytest.raises(InvalidInputError, match=problem):
+        read_config(path)
+
+
+def test_audit_block_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text(
+        """
+        audit {
+          enabled = true
+          sink "s" {
+            path               = "/var/log/a.log"
+            delivery_guarantee = "best-effort"
+            rotate_bytes       = 10
+            rotate_duration    = "1h"
+            rotate_max_files   = 3
+            mode               = "0640"
+          }
+          filter "f" {
+            type       = "HTTPEvent"
+            endpoints  = ["/v1/metrics"]
+            stages     = ["*"]
+            operations = ["GET"]
+          }
+        }
+        """
+    )
+    audit = read_config(path).server["audit"]
+    assert (audit.path, audit.enforced, audit.mode) == (Path("/var/log/a.log"), False, 0o640)
+    assert (audit.rotate_bytes, audit.rotate_duration_s, audit.rotate_max_files) == (10, 3600, 3)
+    assert not audit.records("/v1/metrics", Stage.COMPLETE, "GET")
+    assert audit.records("/v1/metrics", Stage.COMPLETE, "PUT")
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        'sink "a" {}\nsink "b" {}',
+        'sink "a" { type = "syslog" }',
+        'sink "a" { format = "text" }',
+        'sink "a" { delivery_guarantee = "maybe" }',
+        'sink "a" { path = "relative" }',
+        'sink "a" { mode = "rw" }',
+        'sink "a" { rotate_bytes = -1 }',
+        'filter "f" { stages = ["Nonsense"] }',
+        'filter "f" { endpoints = ["*"] }',
+        'filter "f" { type = "Other" }',
+    ],
+)
+def test_audit_block_that_cannot_be_used_is_refused(tmp_path: Path, block: str) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text(f"audit {{\n{block}\n}}\n")
+    with pytest.raises(InvalidInputError, match=r"cannot use .*audit"):
         read_config(path)

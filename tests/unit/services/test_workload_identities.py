@@ -12,11 +12,13 @@ import pytest
 
 from orchgit.clock import SECOND_NS
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError
+from orchgit.model.acl import AclPolicy, JobAcl
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.variable import RootKey
 from orchgit.model.workload_identity import IdentityClaims, WantedIdentity
-from orchgit.replication.commands import AllocClientUpdate
+from orchgit.replication.commands import AllocClientUpdate, PutAclPolicies
+from orchgit.services.acl.resolve import IdentityKind, resolve
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.identities import IdentityUseCases, verified_claims
@@ -200,5 +202,30 @@ def test_identity_that_the_job_does_not_have_is_not_signed() -> None:
             await rig.identities.sign(
                 rig.node.id, rig.node.secret_id, [WantedIdentity("a", "t")] * 101
             )
+
+    with_rig(work)
+
+
+def test_workload_resolves_to_the_policies_bound_to_it() -> None:
+    async def work(rig: Rig) -> None:
+        token = await rig.sign()
+        [namespace, job_id, group] = payload_of(token)["sub"].split(":")[1:4]
+        bound = {
+            "namespace": JobAcl(namespace),
+            "job": JobAcl(namespace, job_id),
+            "task": JobAcl(namespace, job_id, group, "web"),
+            "other-namespace": JobAcl("other"),
+            "other-job": JobAcl(namespace, "other"),
+            "other-task": JobAcl(namespace, job_id, group, "other"),
+        }
+        policies = [AclPolicy(name=name, job_acl=each) for name, each in bound.items()]
+        await rig.context.propose(PutAclPolicies(policies=[*policies, AclPolicy(name="free")]))
+        with rig.context.snapshot() as snapshot:
+            found = resolve(snapshot, token, rig.context.now_ns())
+            assert resolve(snapshot, f"{token}x", rig.context.now_ns()) is None
+        assert found is not None
+        assert (found.kind, found.is_management) == (IdentityKind.WORKLOAD, False)
+        assert set(found.policies) == {"namespace", "job", "task"}
+        assert found.accessor_id == rig.alloc_id
 
     with_rig(work)
