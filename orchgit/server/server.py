@@ -35,6 +35,7 @@ from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.serve import RpcServer, RpcSettings
 from orchgit.server.audit.audit_log import audit_log
 from orchgit.server.config import ServerConfig
+from orchgit.server.http.kept_requests import KeptRequests
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.leader_duties import LeaderDuties
 from orchgit.server.membership.addresses import advertised
@@ -143,9 +144,10 @@ class Server:
         ui = Ui(lambda: self.front, self.events, clock)
         self._app = create_app(self._api, [*self.gitops.routes, *ui.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
+        leadership = ServerLeadership(self.state)
         self.front = Consistency(
             self._app.serve,
-            ServerLeadership(self.state),
+            leadership,
             self._app.knows_node,
             self._forwarder.forward,
             clock,
@@ -154,6 +156,7 @@ class Server:
             self.front,
             config.http_bind,
             config.http_access,
+            KeptRequests(lambda: leadership.is_leader and leadership.leads_for_certain),
             audit_log(config.audit, config.data_dir, clock, ids),
         )
         self._leader_duties = LeaderDuties(
