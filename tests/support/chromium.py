@@ -17,6 +17,7 @@ from wsproto.connection import ConnectionState
 from wsproto.events import AcceptConnection, Request, TextMessage
 
 from tests.support.crowding import crowding
+from tests.support.polling import pause, until
 
 _START_S = 60.0
 
@@ -49,9 +50,7 @@ class Tab:
 
     async def until(self, expression: str) -> None:
         """Waits until the expression is true in the page."""
-        async with asyncio.timeout(30.0 * crowding()):
-            while not await self.value(f"Boolean({expression})"):
-                await asyncio.sleep(0.05)
+        await until(lambda: self.value(f"Boolean({expression})"), problem=expression)
 
     async def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
         self._number += 1
@@ -127,4 +126,4 @@ async def _tab_of(directory: Path) -> tuple[int, str]:
             writer.close()
             (found,) = [each for each in body if each["type"] == "page"]
             return port, "/" + found["webSocketDebuggerUrl"].split("/", 3)[3]
-        await asyncio.sleep(0.05)
+        await pause(0.05, "Chromium starts")

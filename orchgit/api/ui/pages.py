@@ -30,9 +30,19 @@ class Page:
     load: Callable[[InnerClient, Mapping[str, str], Query], Awaitable[Values]]
 
 
+async def _if_allowed(asked: Awaitable[Any]) -> Any:
+    """Returns a list that the page can do without; an empty one where the reader may not see it."""
+    try:
+        return await asked
+    except AnswerError as error:
+        if error.status != 403:
+            raise
+        return []
+
+
 async def _sources(api: InnerClient, names: Mapping[str, str], query: Query) -> Values:
     sources, drifted = await asyncio.gather(
-        api.get("gitops", "sources"), api.get("gitops", "drift", namespace="*")
+        api.get("gitops", "sources"), _if_allowed(api.get("gitops", "drift", namespace="*"))
     )
     return {
         "title": "Sources",
@@ -46,7 +56,7 @@ async def _source(api: InnerClient, names: Mapping[str, str], query: Query) -> V
     name = names["name"]
     found, drifted, held, rollouts = await asyncio.gather(
         api.get("gitops", "source", name),
-        api.get("gitops", "drift", source=name, namespace="*"),
+        _if_allowed(api.get("gitops", "drift", source=name, namespace="*")),
         api.get("gitops", "source", name, "held"),
         api.get("gitops", "rollouts", source=name, per_page=10),
     )
@@ -121,7 +131,7 @@ async def _job(api: InnerClient, names: Mapping[str, str], query: Query) -> Valu
     allocations, summary, drifted = await asyncio.gather(
         api.get("job", job_id, "allocations", namespace=namespace),
         api.get("job", job_id, "summary", namespace=namespace),
-        api.get("gitops", "drift", namespace=namespace),
+        _if_allowed(api.get("gitops", "drift", namespace=namespace)),
     )
     allocations.sort(key=lambda each: (-each["CreateIndex"], each["ID"]))
     return {
