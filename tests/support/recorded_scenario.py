@@ -148,6 +148,8 @@ class RecordedScenario:
 
     def _filled(self, value: Any) -> Any:
         if isinstance(value, str):
+            if value == "<index>" and "index" in self.labels:
+                return int(self.labels["index"])
             if many := MANY_TIMES.fullmatch(value):
                 return many[2] * int(many[1])
             return _LABEL.sub(lambda found: self.labels.get(found[1], found[0]), value)

@@ -43,7 +43,7 @@ def _token(job: Job) -> str:
 
 
 async def chosen_statuses(call: ApiCall) -> Response:
-    """Returns the jobs named in the body, in its order."""
+    """Returns the jobs named in the body, newest change first."""
     body = await call.json()
     keys = [
         (nomad_json.get(each, "namespace") or "default", nomad_json.get(each, "id", ""))
@@ -51,8 +51,10 @@ async def chosen_statuses(call: ApiCall) -> Response:
     ]
 
     def read(snapshot: Snapshot) -> list[Any]:
-        jobs = (snapshot.jobs.get(namespace, job_id) for namespace, job_id in keys)
-        return [_status(snapshot, job) for job in jobs if job is not None]
+        named = (snapshot.jobs.get(namespace, job_id) for namespace, job_id in keys)
+        jobs = [job for job in named if job is not None]
+        jobs.sort(key=lambda job: (job.modify_index, job.namespace, job.id), reverse=True)
+        return [_status(snapshot, job) for job in jobs]
 
     return await answer_list(call, ("jobs", "allocations", "deployments"), read)
 
