@@ -78,10 +78,19 @@ def port_variables(alloc: Allocation) -> dict[str, str]:
 def meta_variables(
     job: Job, group: TaskGroup, task: Task | None, names: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns `meta`, task over group over job; each key as written and in upper case."""
+    """Returns `meta`, task over group over job; each key as written and in upper case.
+
+    What a dispatch may give and did not is "".
+    """
     interpolate = Interpolator(names, {})
     env: dict[str, str] = {}
-    for level in (job.meta, group.meta, task.meta if task else None):
+    optional = job.parameterized_job.meta_optional if job.parameterized_job else None
+    for level in (
+        dict.fromkeys(optional or (), ""),
+        job.meta,
+        group.meta,
+        task.meta if task else None,
+    ):
         for key, value in (level or {}).items():
             clean = _NOT_IN_NAMES.sub("_", key)
             text = interpolate.text(value)

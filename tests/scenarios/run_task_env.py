@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from agent.config import HostNetworkConfig
 from tests.support.polling import until_blocking
 from tests.support.server_rig import ServerRig, server_rig
 
@@ -27,12 +28,13 @@ HOST_ENV = {
     "LANG": "C.UTF-8",
     "RECHOST": "hostvalue",
 }
-AGENT = {
+AGENT: dict[str, Any] = {
     "node_name": "rec1",
     "node_class": "recclass",
     "meta": {"rack": "r1", "dash-key": "dash value"},
     "host_env": HOST_ENV,
     "network_interface": "lo",
+    "host_networks": {"alt": HostNetworkConfig(cidr="127.0.0.0/8")},
 }
 DRIVERS = {"raw_exec": {"enabled": True}, "exec": {"enabled": True}}
 OF_THE_MACHINE = frozenset(("NOMAD_CPU_LIMIT",))
@@ -129,9 +131,7 @@ def _masked(
     return masked
 
 
-def _differences(
-    task: str, found: Mapping[str, str], expected: Mapping[str, str]
-) -> list[str]:
+def _differences(task: str, found: Mapping[str, str], expected: Mapping[str, str]) -> list[str]:
     problems = []
     for name in sorted(found.keys() | expected.keys()):
         have, want = found.get(name), expected.get(name)
