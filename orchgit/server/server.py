@@ -12,6 +12,9 @@ import structlog
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from orchgit.api.access.callers import TokenCallers
+from orchgit.api.access.control import AccessControl
+from orchgit.api.access.objects import StateObjects
 from orchgit.api.app import create_app
 from orchgit.api.consistency import Consistency
 from orchgit.api.context import ApiContext, LocalNode
@@ -138,6 +141,7 @@ class Server:
             gitops=ApiGitops(self.gitops, gitops_config),
             scrape=self._metrics,
             agents_tls=config.agents_tls,
+            access=self._access() if config.acl.enabled else None,
         )
         self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
@@ -234,6 +238,10 @@ class Server:
     def attach_client(self, node_id: Callable[[], str], app: ASGIApp) -> None:
         """Serves `/v1/client` of the node whose agent runs in this process with `app`."""
         self._api.local_node = LocalNode(node_id, app)
+
+    def _access(self) -> AccessControl:
+        callers = TokenCallers(lambda: self.state.store, self._clock.now_ns)
+        return AccessControl(callers, StateObjects(self.services.context.snapshot))
 
     # -- parts -------------------------------------------------------------------------------------
 
