@@ -20,6 +20,7 @@ COMMANDS = {
         "blame",
         "The commit and line that something running comes from",
     ),
+    "config": ("config", "config", "Check the configuration of agents"),
     "deployment": ("deployment", "deployment", "Follow, promote, pause and fail deployments"),
     "dev": ("dev", "dev", "One server, one agent and a git repository, for trying things out"),
     "diff": ("diff", "diff", "What pushing this working tree, or a commit, would change"),
@@ -39,6 +40,7 @@ COMMANDS = {
     "status": ("status", "status", "What runs here; or the status of anything by its id"),
     "system": ("system", "system", "Garbage collection"),
     "tls": ("tls", "tls", "An authority of the cluster's own, and its certificates"),
+    "ui": ("ui", "ui", "The address of the pages, or of the page of something"),
     "var": ("var", "var", "Variables: secrets and settings, with check-and-set and locks"),
     "volume": ("volume", "volume", "Host volumes and the claims on them"),
 }
