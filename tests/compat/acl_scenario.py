@@ -132,6 +132,7 @@ class AclScenario:
             "MaxTokenTTL": "1h",
             "Config": {"JWTValidationPubKeys": [_PUBLIC_KEY], "BoundAudiences": ["a"]},
         }
+        self._send("PUT", "/v1/acl/auth-method", method)
         rule = {"AuthMethod": "jm", "BindType": "policy", "BindName": "nosuch"}
         self.labels["br"] = self._send("PUT", "/v1/acl/binding-rule", rule)["ID"]
 
