@@ -12,6 +12,9 @@ import structlog
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from orchgit.api.access.callers import TokenCallers
+from orchgit.api.access.control import AccessControl
+from orchgit.api.access.objects import StateObjects
 from orchgit.api.app import create_app
 from orchgit.api.consistency import Consistency
 from orchgit.api.context import ApiContext, LocalNode
@@ -135,6 +138,8 @@ class Server:
         )
         self.events = EventBuffer()
         self._job_texts = JobTexts()
+        callers = TokenCallers(lambda: self.state.store, clock.now_ns)
+        access = AccessControl(callers, StateObjects(self.services.context.snapshot))
         self._api = ApiContext(
             services=self.services,
             server=self.facts,
@@ -146,6 +151,7 @@ class Server:
             gitops=ApiGitops(self.gitops, gitops_config),
             scrape=self._metrics,
             agents_tls=config.agents_tls,
+            access=access if config.acl.enabled else None,
         )
         ui = Ui(lambda: self.front, self.events, clock)
         self._app = create_app(self._api, [*self.gitops.routes, *ui.routes, *extra_routes])
