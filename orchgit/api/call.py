@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
@@ -12,10 +12,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from orchgit.acl.rights import Rights
+from orchgit.api.access.caller import secret_of
 from orchgit.api.access.control import OPEN_ACCESS, Access
 from orchgit.api.consistency import WRITES
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY
+from orchgit.api.kept_answers import KeptAnswer
 from orchgit.api.placing import is_safe
 from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError, TooLargeError
@@ -23,6 +25,7 @@ from orchgit.model.author import Author
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 from orchgit.services.identifiers import uuid_prefix
+from orchgit.services.secrets.identities import looks_like_token
 from orchgit.services.services import Services
 from orchgit.whole_number import whole_number
 
@@ -30,6 +33,14 @@ T = TypeVar("T")
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _GZIP_FROM_BYTES = 1024
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
+
+
+class KeptResponse(Response):
+    """The answer to a read that is the same for equal requests while `kept` is current."""
+
+    def __init__(self, *arguments: Any, kept: KeptAnswer, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.kept = kept
 
 
 class ApiCall:
@@ -173,9 +184,7 @@ class ApiCall:
     ) -> Response:
         """Answers with `value` as JSON; with `read`, with the headers of every read of the
         state."""
-        data = nomad_json.encode(value)
-        if "pretty" in self.query and self.flag("pretty"):
-            data = msgspec.json.format(data, indent=4)
+        data = self.encode(value)
         sent = {**VARY, **(headers or {})}
         if index is not None:
             sent["X-Nomad-Index"] = str(max(index, 1))
@@ -185,6 +194,45 @@ class ApiCall:
             data = gzip.compress(data, compresslevel=1, mtime=0)
             sent["Content-Encoding"] = "gzip"
         return Response(data, status_code=status, headers=sent, media_type="application/json")
+
+    def encode(self, value: Any) -> bytes:
+        data = nomad_json.encode(value)
+        if "pretty" in self.query and self.flag("pretty"):
+            data = msgspec.json.format(data, indent=4)
+        return data
+
+    def answer_kept(self, kept: KeptAnswer) -> Response:
+        """Answers a read with a body that is encoded already."""
+        sent = {**VARY, **kept.headers, "X-Nomad-Index": str(max(kept.index, 1))}
+        sent.update(self.contact_headers())
+        data = kept.body
+        if len(data) >= _GZIP_FROM_BYTES and "gzip" in (self.header(b"accept-encoding") or ""):
+            data = kept.zipped()
+            sent["Content-Encoding"] = "gzip"
+        if not self.rights_last:
+            return Response(data, headers=sent, media_type="application/json")
+        return KeptResponse(data, headers=sent, media_type="application/json", kept=kept)
+
+    @property
+    def rights_last(self) -> bool:
+        """Whether only a change of access rules can take the caller's rights away: a token that
+        expires, and that of a workload, lose them by themselves."""
+        identity = self.access.caller.identity
+        if identity is None:
+            return True
+        secret = secret_of(self.request.scope["headers"])
+        return identity.expiration_time_ns == 0 and not looks_like_token(secret)
+
+    @property
+    def read_key(self) -> Hashable:
+        """What the answer to a read depends on, beside the state: path, parameters, credentials.
+
+        How long the request waits does not change what it reads.
+        """
+        names = (name for name in self.query if name not in ("index", "wait"))
+        query = tuple((name, self.query[name]) for name in names)
+        credentials = self.header(b"x-nomad-token"), self.header(b"authorization")
+        return self.request.scope["path"], query, credentials
 
     def answer_query(self, value: dict[str, Any], index: int) -> Response:
         """Answers a read with `value`, which gets the fields that say how it was read."""

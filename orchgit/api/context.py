@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp
@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from orchgit.api.access.control import AccessControl
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
+from orchgit.api.kept_answers import KeptAnswers
 from orchgit.api.metric_values import Counter, Gauge
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.model.server import ServerRecord
@@ -154,6 +155,10 @@ class ApiContext:
     """Decides who may ask what; None: everyone may ask everything."""
     agents_tls: TlsFiles | None = None
     """The certificates with which agents that serve HTTPS are reached."""
+    kept_answers: KeptAnswers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kept_answers = KeptAnswers(lambda: self.services.context.state.store)
 
     def wake_source(self, name: str) -> None:
         if self.gitops is not None:

@@ -20,6 +20,7 @@ COMMANDS = {
         "blame",
         "The commit and line that something running comes from",
     ),
+    "config": ("config", "config", "Check the configuration of agents"),
     "deployment": ("deployment", "deployment", "Follow, promote, pause and fail deployments"),
     "dev": ("dev", "dev", "One server, one agent and a git repository, for trying things out"),
     "diff": ("diff", "diff", "What pushing this working tree, or a commit, would change"),

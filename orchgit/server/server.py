@@ -34,6 +34,7 @@ from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.serve import RpcServer, RpcSettings
 from orchgit.server.audit.audit_log import audit_log
 from orchgit.server.config import ServerConfig
+from orchgit.server.http.kept_requests import KeptRequests
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.leader_duties import LeaderDuties
 from orchgit.server.membership.addresses import advertised
@@ -141,9 +142,10 @@ class Server:
         )
         self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
+        leadership = ServerLeadership(self.state)
         self.front = Consistency(
             self._app.serve,
-            ServerLeadership(self.state),
+            leadership,
             self._app.knows_node,
             self._forwarder.forward,
             clock,
@@ -152,6 +154,7 @@ class Server:
             self.front,
             config.http_bind,
             config.http_access,
+            KeptRequests(lambda: leadership.is_leader and leadership.leads_for_certain),
             audit_log(config.audit, config.data_dir, clock, ids),
         )
         self._leader_duties = LeaderDuties(

@@ -19,6 +19,8 @@ from orchgit.state.changes import job_key
 from orchgit.state.snapshot import Snapshot
 
 _LIST_TABLES = ("jobs", "allocations")
+_ONE = ("jobs", "job_versions")
+_OF_ALLOCATIONS = ("allocations", "jobs", "job_versions")
 
 
 def job_token(job: Job) -> str:
@@ -46,7 +48,8 @@ async def list_jobs(call: ApiCall) -> Response:
         ]
         return stubs, headers
 
-    return await answer_list(call, _LIST_TABLES, read, in_thread=True)
+    depends_on = ("jobs", "allocations", "evaluations")
+    return await answer_list(call, _LIST_TABLES, read, in_thread=True, depends_on=depends_on)
 
 
 async def read_job(call: ApiCall) -> Response:
@@ -58,7 +61,7 @@ async def read_job(call: ApiCall) -> Response:
         return snapshot.jobs.get(call.namespace, job_id)
 
     key = job_key(call.namespace, job_id)
-    return await answer_object(call, ("jobs",), read, "job not found", key=key)
+    return await answer_object(call, ("jobs",), read, "job not found", key=key, depends_on=_ONE)
 
 
 async def summary(call: ApiCall) -> Response:
@@ -83,7 +86,9 @@ async def allocations(call: ApiCall) -> Response:
             found = [each for each in found if each.create_index >= job.create_index]
         return [alloc_stub(each) for each in in_order_of_creation(found)]
 
-    return await answer_list(call, ("allocations",), read, in_thread=True)
+    return await answer_list(
+        call, ("allocations",), read, in_thread=True, depends_on=_OF_ALLOCATIONS
+    )
 
 
 async def evaluations(call: ApiCall) -> Response:
