@@ -123,9 +123,14 @@ class SqlPort(Protocol):
     """Questions in SQL about the state of this server."""
 
     async def ask(
-        self, query: str, max_rows: int | None, namespaces: Sequence[str] | None
+        self,
+        query: str,
+        max_rows: int | None,
+        namespaces: Sequence[str] | None,
+        without: Sequence[str],
     ) -> SqlRows:
-        """Raises InvalidInputError for what is no question, or costs too much."""
+        """Answers with rows of these namespaces (None: of all), none of them of the views in
+        `without`. Raises InvalidInputError for what is no question, or costs too much."""
         ...
 
     def schema(self) -> Sequence[Mapping[str, Any]]:

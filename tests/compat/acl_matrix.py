@@ -35,6 +35,11 @@ class MatrixRequest:
     def path(self) -> str:
         return self.target.partition("?")[0]
 
+    @property
+    def is_text(self) -> bool:
+        """Returns whether errors are answered with 200 and their text, which is no file's."""
+        return any("with the text" in each for each in (self.default, *self.others.values()))
+
     def answer(self, token: str) -> str:
         return self.others.get(token, self.default)
 

@@ -264,7 +264,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "/v1/operator/sql",
         get=AnyToken("nothing: the names of tables and columns"),
-        put=AnyToken("rows of namespaces that may not be read"),
+        put=SeenWith(_ANY, ("read-job",)),
     ),
     # -- this server and the cluster -----------------------------------------------------------
     Row("/v1/agent/self", get=Rule(AGENT_READ, bad_token=BadTokenForm.TOLD)),

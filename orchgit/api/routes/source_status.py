@@ -44,7 +44,7 @@ async def sources(call: ApiCall) -> Response:
     page, gitops = PageRequest.of(call), required_gitops(call)
 
     def read(snapshot: Snapshot) -> tuple[list[SourceReportPort], int]:
-        reports = list(gitops.reports(snapshot))
+        reports = [each for each in gitops.reports(snapshot) if call.sees(each.source.namespace)]
         newest = snapshot.table_indexes.newest("sources")
         return reports, max([newest, *(each.modify_index for each in reports)])
 
