@@ -110,7 +110,7 @@ class Gitops:
             git=git,
             mirrors=self.mirrors,
             quorum=self._quorum,
-            applier=CommitApplier(context),
+            applier=CommitApplier(context, checks_rights=ports.callers is not None),
             caches=SourceCaches(ports.parser, self._disk_cache, config.region),
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,

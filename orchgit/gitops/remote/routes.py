@@ -28,7 +28,6 @@ from orchgit.gitops.remote.push import PushReceiver, RemoteUser
 from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.push_response import NO_CACHE, RESULT_TYPE, PushResponse
 from orchgit.gitops.remote.receive_protocol import advertisement, read_request
-from orchgit.model.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,9 @@ class GitRemote:
         except OrchgitError as error:
             return _refused(error)
         service = request.query_params.get("service", "")
-        if service == "git-receive-pack" and not caller.may_push(self._sources(mirror)):
+        if service == "git-receive-pack" and not caller.may_push(
+            self.services.applier.sources_of(mirror.name)
+        ):
             text = f"cannot push: the token lacks {PUSH} in the namespaces of the sources\n"
             return PlainTextResponse(text, 403)
         try:
@@ -102,9 +103,6 @@ class GitRemote:
         content = advertisement(await synchronizer.shown_refs(mirror))
         media_type = "application/x-git-receive-pack-advertisement"
         return Response(content, media_type=media_type, headers=NO_CACHE)
-
-    def _sources(self, mirror: Mirror) -> list[Source]:
-        return self.services.applier.sources_of(mirror.name)
 
     async def upload_pack(self, request: Request) -> Response:
         """Sends the objects of a clone or fetch."""
