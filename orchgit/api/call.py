@@ -21,7 +21,7 @@ from orchgit.api.errors import VARY
 from orchgit.api.kept_answers import KeptAnswer
 from orchgit.api.placing import is_safe
 from orchgit.api.shapes import nomad_json
-from orchgit.errors import InvalidInputError, TooLargeError
+from orchgit.errors import InvalidInputError, RefusedError, TooLargeError
 from orchgit.model.author import Author
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
@@ -33,6 +33,7 @@ from orchgit.whole_number import whole_number
 T = TypeVar("T")
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _GZIP_FROM_BYTES = 1024
+_OF_UUIDS = frozenset("0123456789abcdefABCDEF- ")
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
 
 
@@ -167,9 +168,19 @@ class ApiCall:
             raise InvalidInputError(f'Failed to parse value of "{name}" ({value}) as a number')
         return number
 
-    def id_prefix(self) -> str:
-        """The parameter `prefix` of a list whose ids are UUIDs."""
-        return uuid_prefix(self.query.get("prefix", ""))
+    def id_prefix(self, problem: str = "") -> str:
+        """The parameter `prefix` of a list whose ids are UUIDs.
+
+        Raises RefusedError for a text with which no id begins; its message starts with `problem`.
+        """
+        text = self.query.get("prefix", "")
+        strange = next((each for each in text if each not in _OF_UUIDS), None)
+        if strange is not None:
+            shown = f"U+{ord(strange):04X} {strange!r}"
+            raise RefusedError(
+                f"{problem}index error: Invalid UUID: encoding/hex: invalid byte: {shown}"
+            )
+        return uuid_prefix(text)
 
     async def body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
         """Reads the request's body; raises TooLargeError before it reads more than the limit."""

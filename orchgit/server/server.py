@@ -55,6 +55,7 @@ from orchgit.server.ports.membership import MembershipOperations
 from orchgit.server.ports.metrics import server_metrics
 from orchgit.server.ports.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
+from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import RESET_FILE
 from orchgit.services.cluster.membership import add_server, remove_server
 from orchgit.services.cluster.server_directory import ServerDirectory
@@ -111,7 +112,12 @@ class Server:
         keyring = Keyring(context, key)
         acl = replace(config.acl, reset_file=config.server_dir / RESET_FILE)
         self.services = Services(
-            context, keyring, self.control.collect_garbage, config.oidc_issuer, acl
+            context,
+            keyring,
+            self.control.collect_garbage,
+            config.oidc_issuer,
+            acl,
+            IdentityProviders(clock),
         )
         self.dry_run = DryRun(self.services.context)
         self.rpc: RpcServer | None = None

@@ -22,7 +22,7 @@ _TABLES = ("allocations", "jobs", "job_versions")
 
 
 async def list_allocations(call: ApiCall) -> Response:
-    page, prefix = PageRequest.of(call), call.id_prefix()
+    page, prefix = PageRequest.of(call), call.id_prefix("alloc lookup failed: ")
     states, resources = call.flag("task_states", True), call.flag("resources")
     looks_at_job = "Job." in call.query.get("filter", "")
 

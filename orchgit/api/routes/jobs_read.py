@@ -28,8 +28,7 @@ def job_token(job: Job) -> str:
 
 
 def _token(key: tuple[str, str]) -> str:
-    namespace, job_id = key
-    return f"{namespace}.{job_id}" if namespace != "default" else job_id
+    return ".".join(key)
 
 
 async def list_jobs(call: ApiCall) -> Response:
@@ -41,11 +40,11 @@ async def list_jobs(call: ApiCall) -> Response:
             known = snapshot.jobs.keys(namespaces, prefix)
             if not call.sees_everything:
                 known = [key for key in known if call.sees(key[0])]
-            keys, headers = page.apply(known, _token)
+            keys, headers = page.apply(known, _token, namespaced=True)
             jobs = [job for key in keys if (job := snapshot.jobs.get(*key)) is not None]
         else:
             found = call.visible(snapshot.jobs.all(namespaces, prefix))
-            jobs, headers = page.apply(found, job_token)
+            jobs, headers = page.apply(found, job_token, namespaced=True)
         stubs = [
             job_stub(job, snapshot.job_summaries.get(job.namespace, job.id), with_meta)
             for job in jobs

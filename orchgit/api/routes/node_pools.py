@@ -81,7 +81,7 @@ async def jobs(call: ApiCall) -> Response:
         pool = call.path["name"]
         known = call.visible(snapshot.jobs.all(call.namespaces))
         found = [each for each in known if each.node_pool == pool]
-        chosen, headers = page.apply(found, job_token)
+        chosen, headers = page.apply(found, job_token, namespaced=True)
         stubs = [job_stub(job, snapshot.job_summaries.get(job.namespace, job.id)) for job in chosen]
         return stubs, headers
 

@@ -29,7 +29,7 @@ async def list_nodes(call: ApiCall) -> Response:
 
 
 async def list_nodes_of(call: ApiCall, pool: str | None) -> Response:
-    page, prefix = PageRequest.of(call), call.id_prefix()
+    page, prefix = PageRequest.of(call), call.id_prefix("node lookup failed: ")
     resources, with_os = call.flag("resources"), call.flag("os")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:

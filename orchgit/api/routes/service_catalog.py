@@ -58,7 +58,7 @@ async def read_service(call: ApiCall) -> Response:
         ]
         if choose:
             found = rendezvous(found, key)[:chosen_count]
-        return page.apply(found, lambda each: str(each["ID"]))
+        return page.apply(sorted(found, key=_registration_id), _registration_id)
 
     return await answer_list(call, _TABLES, read)
 
@@ -67,6 +67,10 @@ def _is_shown(call: ApiCall, service: dict[str, Any]) -> bool:
     """Returns whether the answer may hold the service. What one namespace holds was decided before;
     of all namespaces only those count that the caller sees."""
     return call.namespaces is not None or call.sees(service["Namespace"])
+
+
+def _registration_id(service: dict[str, Any]) -> str:
+    return str(service["ID"])
 
 
 def rendezvous(found: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:
