@@ -154,7 +154,7 @@ class AclScenario:
                 lambda found: found is not None and found["Status"] == "successful",
             )
             self.labels[f"dep{suffix}"] = deployment["ID"]
-            self.labels[f"eval{suffix}"] = self._get(f"/v1/job/run/evaluations{query}")[0]["ID"]
+            self.labels[f"eval{suffix}"] = self._get(f"/v1/job/run/evaluations{query}")[-1]["ID"]
             self.labels[f"pol{suffix}"] = self._get(f"/v1/scaling/policies{query}")[0]["ID"]
         self.secrets["workload-identity"] = self._token_of_task()
         until_blocking(lambda: time.monotonic() > self._expired_at_s)

@@ -102,6 +102,10 @@ def _on_node(requirement: Requirement) -> Rule:
     return Rule(requirement, bad_token=BadTokenForm.RPC)
 
 
+def _exec(parameter: str) -> Rule:
+    return Rule(ExecInAllocation(parameter), bad_token=BadTokenForm.RPC_500)
+
+
 def _told(requirement: Requirement) -> Rule:
     return Rule(requirement, bad_token=BadTokenForm.TOLD_403)
 
@@ -141,7 +145,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/job/{job_id:path}/deployment", get=_in("read-job")),
     Row("/v1/job/{job_id:path}/services", get=_in("read-job")),
     Row("/v1/job/{job_id:path}/actions", get=_in("read-job")),
-    Row("/v1/job/{job_id:path}/action", socket=_on_node(ExecInAllocation("allocID"))),
+    Row("/v1/job/{job_id:path}/action", socket=_exec("allocID")),
     Row("/v1/job/{job_id:path}/versions", get=_in("read-job")),
     Row(
         "/v1/job/{job_id:path}/versions/{tag}/tag",
@@ -413,7 +417,7 @@ ROWS: tuple[Row, ...] = (
         get=_on_node(_allocation(_SUBMIT, "gc-allocation")),
         put=_on_node(_allocation(_SUBMIT, "gc-allocation")),
     ),
-    Row("/v1/client/allocation/{alloc_id}/exec", socket=_on_node(ExecInAllocation("alloc_id"))),
+    Row("/v1/client/allocation/{alloc_id}/exec", socket=_exec("alloc_id")),
     Row("/v1/client/fs/ls/{alloc_id}", get=_on_node(_allocation("read-fs"))),
     Row("/v1/client/fs/stat/{alloc_id}", get=_on_node(_allocation("read-fs"))),
     *(
