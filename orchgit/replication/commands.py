@@ -271,6 +271,13 @@ class PutSource(Entry, tag="put-source", kw_only=True):
     expected_modify_index: int | None = None
 
 
+class DefineSource(Entry, tag="define-source", kw_only=True):
+    """As `PutSource`, with every setting that a source has since version 5."""
+
+    source: Source
+    expected_modify_index: int | None = None
+
+
 class SetSourceStatus(Entry, tag="set-source-status", kw_only=True):
     """As `UpdateSourceStatus`, with every field that a status has since version 4."""
 
@@ -713,6 +720,7 @@ Command = (
     | UpsertSource
     | StoreSource
     | PutSource
+    | DefineSource
     | SetSourceStatus
     | ApplyStage
     | RecordProgress

@@ -50,6 +50,7 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.UpsertSource: gitops.upsert_source,
     commands.StoreSource: gitops.store_source,
     commands.PutSource: gitops.put_source,
+    commands.DefineSource: gitops.put_source,
     commands.SetSourceStatus: gitops.update_source_status,
     commands.ApplyStage: gitops.apply_stage,
     commands.RecordProgress: gitops.record_progress,

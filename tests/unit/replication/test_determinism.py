@@ -65,6 +65,7 @@ from orchgit.replication.commands import (
     Command,
     CommitRestore,
     CreateAclToken,
+    DefineSource,
     DeleteAclAuthMethods,
     DeleteAclBindingRules,
     DeleteAclPolicies,
@@ -521,6 +522,11 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         lambda name, expected: PutSource(source=Source(name=name), expected_modify_index=expected),
         source_names,
         st.one_of(st.none(), st.integers(0, 6)),
+    ),
+    DefineSource: st.builds(
+        lambda name, policies: DefineSource(source=Source(name=name, policies=policies)),
+        source_names,
+        st.lists(named, max_size=2),
     ),
     SetSourceStatus: st.builds(
         lambda name, error: SetSourceStatus(name=name, status=SourceStatus(last_error=error)),
