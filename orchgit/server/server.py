@@ -257,6 +257,10 @@ class Server:
         """Serves `/v1/client` of the node whose agent runs in this process with `app`."""
         self._api.local_node = LocalNode(node_id, app)
 
+    def attach_reload(self, reload: Callable[[], None]) -> None:
+        """Has `/v1/agent/reload` call this."""
+        self._api.reload = reload
+
     # -- parts -------------------------------------------------------------------------------------
 
     async def _start_rpc(self) -> None:
