@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from agent.drivers.cgroups import CGROUP_PARENT
+from orchgit.host_port import join_host_port
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
 from orchgit.model.interpolation import Interpolator, node_names
@@ -108,6 +109,16 @@ def _resources(source: EnvInput) -> dict[str, str]:
     if given.memory.memory_max_mb:
         env["NOMAD_MEMORY_MAX_LIMIT"] = str(given.memory.memory_max_mb)
     cores = given.cpu.reserved_cores or ()
+    for network in given.networks or ():
+        for port in (*(network.reserved_ports or ()), *(network.dynamic_ports or ())):
+            version = 6 if ":" in network.ip else 4
+            env |= {
+                f"NOMAD_IP_{port.label}": network.ip,
+                f"NOMAD_IPv{version}_{port.label}": network.ip,
+                f"NOMAD_PORT_{port.label}": str(port.to if port.to > 0 else port.value),
+                f"NOMAD_HOST_PORT_{port.label}": str(port.value),
+                f"NOMAD_ADDR_{port.label}": join_host_port(network.ip, port.value),
+            }
     env["NOMAD_CPU_CORES"] = ",".join(str(core) for core in cores) or " "
     return env
 
