@@ -84,7 +84,7 @@ async def write_token(call: ApiCall) -> Response:
         ],
         is_global=body.get("Global", False),
         accessor_id=accessor_id,
-        secret=body.get("SecretID", "") if not accessor_id else "",
+        secret=body.get("SecretID", ""),
         expiration_ttl_ns=body.get("ExpirationTTL", 0),
         expiration_time_ns=body.get("ExpirationTime", 0),
     )
