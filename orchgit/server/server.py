@@ -20,6 +20,7 @@ from orchgit.api.consistency import Consistency
 from orchgit.api.context import ApiContext, LocalNode
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.metric_values import Counter, Gauge
+from orchgit.api.ui.routes import Ui
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.router import LeaderRouter
@@ -156,7 +157,8 @@ class Server:
             agents_tls=config.agents_tls,
             access=self._access(),
         )
-        self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
+        ui = Ui(lambda: self.front, self.events, clock)
+        self._app = create_app(self._api, [*self.gitops.routes, *ui.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
         leadership = ServerLeadership(self.state)
         self.front = Consistency(

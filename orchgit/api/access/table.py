@@ -122,6 +122,7 @@ _WRITE_CSI = EveryOf((_in("csi-write-volume"), Coarse("plugin")))
 _ENTERPRISE = Anyone("the answer is that this needs Nomad Enterprise")
 _PUBLIC = Anyone("it tells nothing about what runs here")
 _REMOTE = OwnCheck("the git remote takes a token as password")
+_PAGE = OwnCheck("a page asks the API with its reader's token")
 _ANY = AnyToken("what the token may not read")
 _SEARCH = Rule(SearchContext(), body=RuleBody.SEARCH)
 
@@ -383,6 +384,10 @@ ROWS: tuple[Row, ...] = (
     Row("/git/{name}.git/info/refs", get=_REMOTE),
     Row("/git/{name}.git/git-upload-pack", put=_REMOTE),
     Row("/git/{name}.git/git-receive-pack", put=_REMOTE),
+    *(Row(path, get=_PAGE) for path in ("/", "/ui", "/ui/", "/ui/live", "/ui/{rest:path}")),
+    Row("/ui/static/{name}", get=_PUBLIC),
+    Row("/ui/login", get=_PUBLIC, put=OwnCheck("it asks the API whether the token is known")),
+    Row("/ui/logout", put=_PUBLIC),
     # -- what Nomad keeps for Enterprise -------------------------------------------------------
     *(
         Row(path, get=_ENTERPRISE, put=_ENTERPRISE, delete=_ENTERPRISE)

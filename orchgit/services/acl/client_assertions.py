@@ -43,7 +43,7 @@ async def client_assertion(
     if is_shared != algorithm.startswith("HS"):
         raise SignedTokenError(f"cannot sign a client assertion with KeyAlgorithm {algorithm!r}")
     secret = known.oidc_client_secret if is_shared else known.assertion_pem_key
-    return _signed(headers, claims, secret, "oct" if is_shared else None)
+    return _signed(headers, claims, secret)
 
 
 async def _signed_by_root_key(
@@ -70,14 +70,17 @@ def _key_headers(assertion: ClientAssertion) -> dict[str, str]:
     return {"x5t#S256": _part(hashlib.sha256(certificate).digest())}
 
 
-def _signed(headers: dict[str, Any], claims: dict[str, Any], secret: str, kind: Any) -> str:
+def _signed(headers: dict[str, Any], claims: dict[str, Any], secret: str) -> str:
     from joserfc import jwt
     from joserfc.errors import JoseError
-    from joserfc.jwk import import_key
+    from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 
+    algorithm = headers["alg"]
+    kinds: dict[str, Any] = {"HS": OctKey, "RS": RSAKey, "PS": RSAKey, "ES": ECKey, "Ed": OKPKey}
+    kind = kinds.get(algorithm[:2], RSAKey)
     try:
-        key = import_key(secret, kind)
-        return jwt.encode(headers, claims, key, algorithms=[headers["alg"]])
+        key = kind.import_key(secret)
+        return jwt.encode(headers, claims, key, algorithms=[algorithm])
     except (JoseError, ValueError, TypeError):
         # Not chained: the library's errors may show a part of the key.
         raise SignedTokenError("cannot sign the client assertion with its key") from None

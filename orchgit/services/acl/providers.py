@@ -61,9 +61,11 @@ class IdentityProviders:
     async def endpoints(self, discovery_url: str, ca_pems: Sequence[str]) -> Endpoints:
         """Returns the endpoints of a provider. Raises ProviderError."""
         issuer = discovery_url.rstrip("/").removesuffix(_DISCOVERY)
-        document = await self._document(issuer + _DISCOVERY, ca_pems, CACHED_S)
+        url = issuer + _DISCOVERY
+        document = await self._document(url, ca_pems, CACHED_S)
         told = document.get("issuer")
         if not isinstance(told, str) or told.rstrip("/") != issuer.rstrip("/"):
+            self._documents.pop((url, *ca_pems), None)
             raise ProviderError(
                 f"oidc: issuer did not match the issuer returned by provider, expected "
                 f'"{issuer}" got "{_short(told)}"'

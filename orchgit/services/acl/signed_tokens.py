@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -11,9 +12,9 @@ from orchgit.errors import OrchgitError
 from orchgit.model.acl import AuthMethodConfig
 
 if TYPE_CHECKING:
-    from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-VerificationKey: TypeAlias = "RSAKey | ECKey | OKPKey | OctKey"
+VerificationKey: TypeAlias = "RSAKey | ECKey | OKPKey"
 
 MAX_TOKEN_CHARACTERS = 32 * 1024
 MAX_KEYS = 64
@@ -60,35 +61,36 @@ class TokenRules:
 
 def static_keys(texts: Sequence[str]) -> list[VerificationKey]:
     """Reads public keys or certificates in PEM. Raises SignedTokenError for another text."""
-    from joserfc.errors import JoseError
-    from joserfc.jwk import import_key
+    return [_pem_key(text) for text in texts[:MAX_KEYS]]
 
-    keys = []
-    for text in texts[:MAX_KEYS]:
+
+def _pem_key(text: str) -> VerificationKey:
+    from joserfc.errors import JoseError
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+    for kind in (RSAKey, ECKey, OKPKey):
         try:
-            key = import_key(text)
-        except (JoseError, ValueError, TypeError) as error:
-            raise SignedTokenError("error parsing public keys: cannot read a PEM key") from error
-        if key.key_type == "oct":
-            raise SignedTokenError("error parsing public keys: a key is no public key")
-        keys.append(key)
-    return keys
+            return kind.import_key(text)
+        except (JoseError, ValueError, TypeError):
+            continue
+    raise SignedTokenError("error parsing public keys: cannot read a PEM key")
 
 
 def published_keys(document: Any) -> list[VerificationKey]:
     """Reads a JSON web key set; keys of kinds that are not known are left out."""
     from joserfc.errors import JoseError
-    from joserfc.jwk import import_key
+    from joserfc.jwk import ECKey, OKPKey, RSAKey
 
     entries = document.get("keys") if isinstance(document, Mapping) else None
     if not isinstance(entries, list):
         raise SignedTokenError("cannot read the provider's key set: it has no list of keys")
-    keys = []
+    kinds: dict[str, Any] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
+    keys: list[VerificationKey] = []
     for entry in entries[:MAX_KEYS]:
-        if not isinstance(entry, dict) or entry.get("kty") not in ("RSA", "EC", "OKP"):
-            continue
+        named = entry.get("kty") if isinstance(entry, dict) else None
+        kind = kinds.get(named or "")
         try:
-            keys.append(import_key(entry))
+            keys += [kind.import_key(entry)] if kind is not None else []
         except (JoseError, ValueError, TypeError):
             continue
     return keys
@@ -147,8 +149,10 @@ def _claims(
 ) -> dict[str, Any]:
     """Tries the keys of the token's key id, or all where none has it or the token names none."""
     from joserfc import jwt
-    from joserfc.errors import JoseError
+    from joserfc.errors import JoseError, SecurityWarning
 
+    # EdDSA is warned of because its name does not tell the curve; the operator has chosen it.
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     key_id = header.get("kid")
     named = [key for key in keys if key_id and key.kid == key_id]
     for key in named or keys:
