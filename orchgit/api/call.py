@@ -37,20 +37,20 @@ _OF_UUIDS = frozenset("0123456789abcdefABCDEF- ")
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
 
 
-class KeptResponse(Response):
-    """The answer to a read that is the same for equal requests while `kept` is current."""
-
-    def __init__(self, *arguments: Any, kept: KeptAnswer, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.kept = kept
-
-
 class _OfNamespace(Protocol):
     @property
     def namespace(self) -> str: ...
 
 
 V = TypeVar("V", bound=_OfNamespace)
+
+
+class KeptResponse(Response):
+    """The answer to a read that is the same for equal requests while `kept` is current."""
+
+    def __init__(self, *arguments: Any, kept: KeptAnswer, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.kept = kept
 
 
 class ApiCall:

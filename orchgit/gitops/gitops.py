@@ -129,7 +129,9 @@ class Gitops:
         # the ways in: loops on the leader, pushes, webhooks
         self._loops = SourceLoops(self._services, config, ports.random, self._gatekeeper)
         self._gate_loop = GateLoop(context, self._look_at_gates)
-        receiver = PushReceiver(self._services, self._gatekeeper, self.wake)
+        receiver = PushReceiver(
+            self._services, self._gatekeeper, self.wake, lambda name: self._loops.pushed(name)
+        )
         self.reporter = RolloutReporter(context, ports.logs)
         progress = PushProgress(self.tracker, self.reporter)
         remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up, ports.callers)

@@ -125,6 +125,9 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.UseOneTimeToken,
         commands.DeleteOneTimeTokens,
         commands.ResealAclSecrets,
+        commands.SetJobVersionTag,
+        commands.DeleteJobVersionTag,
+        commands.RecordScalingEvent,
     ),
 }
 

@@ -145,6 +145,7 @@ class Server:
         )
         self.events = EventBuffer()
         self._job_texts = JobTexts()
+        access = AccessControl(callers, StateObjects(self.services.context.snapshot))
         self._api = ApiContext(
             services=self.services,
             server=self.facts,
@@ -156,7 +157,7 @@ class Server:
             gitops=ApiGitops(self.gitops, gitops_config),
             scrape=self._metrics,
             agents_tls=config.agents_tls,
-            access=self._access(),
+            access=access if config.acl.enabled else None,
         )
         ui = Ui(lambda: self.front, self.events, clock)
         self._app = create_app(self._api, [*self.gitops.routes, *ui.routes, *extra_routes])
@@ -257,10 +258,9 @@ class Server:
         """Serves `/v1/client` of the node whose agent runs in this process with `app`."""
         self._api.local_node = LocalNode(node_id, app)
 
-    def _access(self) -> AccessControl | None:
-        if self._callers is None:
-            return None
-        return AccessControl(self._callers, StateObjects(self.services.context.snapshot))
+    def attach_reload(self, reload: Callable[[], None]) -> None:
+        """Has `/v1/agent/reload` call this."""
+        self._api.reload = reload
 
     # -- parts -------------------------------------------------------------------------------------
 

@@ -77,11 +77,12 @@ class PushResult:
 @dataclass(frozen=True, slots=True)
 class PushReceiver:
     """Receives the pushes of one server, one at a time for each repository. `wake` makes the loop
-    of a source check it."""
+    of a source check it; `pushed` tells it that a push has checked it now."""
 
     services: CommitServices
     gatekeeper: Gatekeeper
     wake: Callable[[str], None]
+    pushed: Callable[[str], None]
 
     async def receive(
         self, mirror: Mirror, request: PushRequest, pack: AsyncIterator[bytes], pusher: Pusher
@@ -204,6 +205,7 @@ class _Push:
         self._services = receiver.services
         self._gatekeeper = receiver.gatekeeper
         self._wake = receiver.wake
+        self._pushed = receiver.pushed
         self._objects = objects
         self._trigger = Trigger("push", pusher.name)
         self._say = pusher.say
@@ -373,6 +375,7 @@ class _Push:
                 continue
             moves = []
             self._rollouts.append(rollout)
+            self._pushed(name)
         self._moves += moves
         return ""
 

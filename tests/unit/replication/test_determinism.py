@@ -41,6 +41,7 @@ from orchgit.model.node import DrainStrategy, Namespace, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import AllocStop, PlanResult
 from orchgit.model.rollout import Commit, Rollout
+from orchgit.model.scaling import ScalingEvent
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import AppliedJob, Source, SourceStatus
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
@@ -74,6 +75,7 @@ from orchgit.replication.commands import (
     DeleteDeployments,
     DeleteEvaluations,
     DeleteHostVolume,
+    DeleteJobVersionTag,
     DeleteNamespaces,
     DeleteNodePools,
     DeleteNodes,
@@ -106,6 +108,7 @@ from orchgit.replication.commands import (
     RecordPeriodicLaunch,
     RecordProgress,
     RecordRollout,
+    RecordScalingEvent,
     RefMove,
     RegisterJob,
     RegisterNode,
@@ -122,6 +125,7 @@ from orchgit.replication.commands import (
     SetHostVolumeStates,
     SetJobOwner,
     SetJobStability,
+    SetJobVersionTag,
     SetNodeDrain,
     SetSchedulerConfig,
     SetServerStatus,
@@ -599,6 +603,30 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         job_id=job_names,
         version=st.integers(0, 2),
         stable=st.booleans(),
+    ),
+    SetJobVersionTag: st.builds(
+        SetJobVersionTag,
+        namespace=st.just("default"),
+        job_id=job_names,
+        version=st.sampled_from([None, 0, 1, 2]),
+        name=named,
+        description=named,
+    ),
+    DeleteJobVersionTag: st.builds(
+        DeleteJobVersionTag, namespace=st.just("default"), job_id=job_names, name=named
+    ),
+    RecordScalingEvent: st.builds(
+        RecordScalingEvent,
+        namespace=st.just("default"),
+        job_id=job_names,
+        group=named,
+        event=st.builds(
+            ScalingEvent,
+            time_ns=st.just(NOW_NS),
+            count=st.sampled_from([None, 0, 3]),
+            message=named,
+            meta=st.sampled_from([None, {"a": 1}]),
+        ),
     ),
     RegisterNode: st.builds(
         lambda node, name: RegisterNode(node=msgspec.structs.replace(node, name=name)),
