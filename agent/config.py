@@ -90,6 +90,8 @@ class AgentConfig:
     """Whether HTTP may answer other machines that show no certificate."""
     http_allowed_hosts: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    acl_enabled: bool = False
+    """Whether the agent's own HTTP checks tokens even if the servers do not say so."""
 
     def __post_init__(self) -> None:
         problems = [

@@ -190,6 +190,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
         "artifact": _artifact(client.artifact),
+        "acl_enabled": file.acl.enabled,
         **http_settings(file),
     }
     if client.task_env_allow is not None:

@@ -45,6 +45,7 @@ from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.identity import cluster_key, server_id_of
 from orchgit.server.membership.joining import Joining
 from orchgit.server.membership.records import RecordKeeper, own_record
+from orchgit.server.ports.agent_access import authorizer
 from orchgit.server.ports.audited import audited_by
 from orchgit.server.ports.facts import Facts
 from orchgit.server.ports.git_callers import GitCallers
@@ -273,6 +274,7 @@ class Server:
                 region=config.region,
                 limits=config.limits,
                 translate=self.directory.translated,
+                authorize=authorizer(self._api.access),
             ),
             self.services,
             self.control,

@@ -14,6 +14,7 @@ import uvloop
 from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
+from agent.serve.guard import AccessGuard
 from orchgit.cli.agent_process.reloading import Reloader
 from orchgit.clock import SystemClock
 from orchgit.collector import settle_collector
@@ -126,7 +127,7 @@ def _agent_alone(
     """
     agent = Agent(config)
     http = HttpServer(
-        client_app(agent),
+        AccessGuard(client_app(agent), agent.access),
         bind,
         access_of(config, (config.node_name, bind, advertise)),
         audit=audit_log(audit, config.data_dir, SystemClock(), RandomIds()),
