@@ -44,6 +44,7 @@ async def blocking_read(call: ApiCall, tables: Sequence[str], read: Read[T]) -> 
         if not min_index or index > min_index or remaining_s <= 0:
             return value, max(index, 1)
         await store.watch.wait(tables, max(seen, min_index), remaining_s)
+        call.refresh_access()
 
 
 def wait_parameters(call: ApiCall) -> tuple[int, float]:
@@ -104,6 +105,7 @@ async def _moved_snapshot(call: ApiCall, tables: Sequence[str]) -> Snapshot:
         seen = snapshot.index
         snapshot.close()
         await store.watch.wait(tables, max(seen, min_index), remaining_s)
+        call.refresh_access()
 
 
 async def answer_object(

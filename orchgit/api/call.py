@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from orchgit.acl.rights import Rights
+from orchgit.api.access.control import OPEN_ACCESS, Access
 from orchgit.api.consistency import WRITES
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY
@@ -22,6 +25,7 @@ from orchgit.services.identifiers import uuid_prefix
 from orchgit.services.services import Services
 from orchgit.whole_number import whole_number
 
+T = TypeVar("T")
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _GZIP_FROM_BYTES = 1024
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
@@ -40,6 +44,36 @@ class ApiCall:
 
         self.writes: RequestWrites | None = request.scope.get(WRITES)
         """Notes what this request writes to the log; None where no server asks for it."""
+        self.access: Access = OPEN_ACCESS
+        """Who asks, and what the answer may hold; see `visible`."""
+        self._decide_access: Callable[[], Access] | None = None
+        self._body: bytes | None = None
+        self._read: dict[object, Any] = {}
+
+    @property
+    def rights(self) -> Rights:
+        return self.access.caller.rights
+
+    def visible(self) -> Callable[[str], bool] | None:
+        """Returns which namespaces may be in the answer; None: all of them."""
+        return None if self.rights.is_management else self.access.sees
+
+    def decide_access_by(self, decide: Callable[[], Access]) -> None:
+        """Sets how it is decided about this request, and decides. Raises AccessRefusedError."""
+        self._decide_access = decide
+        self.access = decide()
+
+    def refresh_access(self) -> None:
+        """Decides again after a wait: meanwhile the token may have lost its rights. Raises
+        AccessRefusedError."""
+        if self._decide_access is not None:
+            self.access = self._decide_access()
+
+    async def once(self, read: Callable[[ApiCall], Awaitable[T]]) -> T:
+        """Returns what `read` makes of the request; reads only the first time."""
+        if read not in self._read:
+            self._read[read] = await read(self)
+        return cast(T, self._read[read])
 
     @cached_property
     def services(self) -> Services:
@@ -93,6 +127,10 @@ class ApiCall:
 
     async def body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
         """Reads the request's body; raises TooLargeError before it reads more than the limit."""
+        if self._body is not None:
+            if len(self._body) > limit_bytes:
+                raise _too_large(limit_bytes)
+            return self._body
         announced = self.header(b"content-length") or "0"
         size_bytes = whole_number(announced)
         if size_bytes is None or size_bytes > limit_bytes:
@@ -107,7 +145,8 @@ class ApiCall:
             if size > limit_bytes:
                 raise _too_large(limit_bytes)
             chunks.append(chunk)
-        return b"".join(chunks)
+        self._body = b"".join(chunks)
+        return self._body
 
     async def json(self) -> dict[str, Any]:
         return nomad_json.decode_tree(await self.body())

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from starlette.types import ASGIApp
 
+from orchgit.api.access.control import AccessControl
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
 from orchgit.api.metric_values import Counter, Gauge
@@ -149,6 +150,8 @@ class ApiContext:
     gitops: GitopsPort | None = None
     scrape: Callable[[], Sequence[Gauge | Counter]] = tuple
     """Returns the metrics of parts that the API does not know: broker, raft, workers."""
+    access: AccessControl | None = None
+    """Decides who may ask what; None: everyone may ask everything."""
     agents_tls: TlsFiles | None = None
     """The certificates with which agents that serve HTTPS are reached."""
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from orchgit.api.call import ApiCall
-from orchgit.api.filters import Predicate, parse_filter
 from orchgit.errors import InvalidInputError
+from orchgit.filters import Predicate, parse_filter
 from orchgit.whole_number import whole_number
 
 T = TypeVar("T")

@@ -19,6 +19,7 @@ from orchgit.model.acl import (
     OneTimeToken,
 )
 from orchgit.model.allocation import DesiredTransition, NetworkStatus, TaskState
+from orchgit.model.author import Author
 from orchgit.model.base import Model
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.drift import JobDrift
@@ -43,6 +44,14 @@ class Entry(Model, tag_field="Kind"):
 
 class Noop(Entry, tag="noop", kw_only=True):
     """What a new leader commits first."""
+
+
+class AuthoredEntry(Entry, tag="authored", kw_only=True):
+    """Another entry, whose author is recorded with what it changes."""
+
+    author: Author
+    entry: bytes
+    """As `encode` makes it; never an authored one itself."""
 
 
 class SetClusterId(Entry, tag="set-cluster-id", kw_only=True):
@@ -693,6 +702,7 @@ class ResealAclSecrets(Entry, tag="reseal-acl-secrets", kw_only=True):
 
 Command = (
     Noop
+    | AuthoredEntry
     | SetClusterId
     | RegisterJob
     | DeregisterJob

@@ -8,6 +8,7 @@ import contextlib
 from orchgit.clock import Clock
 from orchgit.errors import RefusedError
 from orchgit.ids import IdSource
+from orchgit.model.author import Author
 from orchgit.raft.configuration import Member
 from orchgit.raft.core import RaftConfig
 from orchgit.raft_log.disk_space import DiskSpace
@@ -205,9 +206,10 @@ class ReplicatedState:
         timeout_s: float = 30.0,
         forward: bool = False,
         writes: RequestWrites | None = None,
+        author: Author | None = None,
     ) -> Applied:
         """See `Writer.propose`."""
-        return await self.writer.propose(command, timeout_s, forward, writes)
+        return await self.writer.propose(command, timeout_s, forward, writes, author)
 
     def subscribe(self) -> AppliedFeed:
         """What is applied from now on."""

@@ -107,6 +107,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.RecordDrift,
     ),
     5: (
+        commands.AuthoredEntry,
         commands.BootstrapAcl,
         commands.CreateAclToken,
         commands.ChangeAclToken,
@@ -154,6 +155,12 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
 """Fields that servers of version 3 would drop; all have defaults."""
 
 VERSION_OF = {command: version for version, known in _SINCE.items() for command in known}
+
+
+def understands(kind: type[Entry], members: Iterable[str], servers: Iterable[ServerRecord]) -> bool:
+    """Returns whether every member (raft addresses) understands this kind of command."""
+    known = {one.address: one.command_version for one in servers}
+    return all(known.get(one, FIRST_VERSION) >= VERSION_OF[kind] for one in members)
 
 
 def check_understood(

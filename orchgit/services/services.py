@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from orchgit.model.author import Author
 from orchgit.model.node import Node
 from orchgit.replication.commands import AllocClientUpdate
 from orchgit.replication.proposal import RequestWrites
@@ -54,9 +55,10 @@ class Services:
     """The address at which others find the keys that verify identities; "" is none."""
     acl_settings: AclSettings = field(default_factory=AclSettings)
 
-    def noting(self, writes: RequestWrites | None) -> Services:
-        """Returns the same services for one request: its commands are noted in `writes`."""
-        return replace(self, context=self.context.noting(writes))
+    def noting(self, writes: RequestWrites | None, author: Author | None = None) -> Services:
+        """Returns the same services for one request: its commands are noted in `writes`, and
+        recorded as the author's."""
+        return replace(self, context=self.context.noting(writes, author))
 
     @property
     def nodes(self) -> NodeUseCases:

@@ -16,6 +16,7 @@ from orchgit.state.tables.acl_roles import AclRoleReads
 from orchgit.state.tables.acl_tokens import AclTokenReads
 from orchgit.state.tables.allocations import AllocationReads
 from orchgit.state.tables.applied_jobs import AppliedJobReads
+from orchgit.state.tables.authored_changes import AuthoredChangeReads
 from orchgit.state.tables.autopilot_config import AutopilotConfigReads
 from orchgit.state.tables.deployments import DeploymentReads
 from orchgit.state.tables.drifted_jobs import DriftedJobReads
@@ -57,6 +58,7 @@ class StateReads:
         self.acl_tokens = AclTokenReads(connection)
         self.allocations = AllocationReads(connection)
         self.applied_jobs = AppliedJobReads(connection)
+        self.authored_changes = AuthoredChangeReads(connection)
         self.autopilot_config = AutopilotConfigReads(connection)
         self.deployments = DeploymentReads(connection)
         self.drifted_jobs = DriftedJobReads(connection)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
+from orchgit.model.author import Author
 from orchgit.state.changes import Changes
 from orchgit.state.entry import EntryContext
 from orchgit.state.job_status_updates import JobStatusUpdates
@@ -19,6 +20,7 @@ from orchgit.state.tables.acl_roles import AclRoleWrites
 from orchgit.state.tables.acl_tokens import AclTokenWrites
 from orchgit.state.tables.allocations import AllocationWrites
 from orchgit.state.tables.applied_jobs import AppliedJobWrites
+from orchgit.state.tables.authored_changes import AuthoredChangeWrites
 from orchgit.state.tables.autopilot_config import AutopilotConfigWrites
 from orchgit.state.tables.deployments import DeploymentWrites
 from orchgit.state.tables.drifted_jobs import DriftedJobWrites
@@ -72,6 +74,7 @@ class WriteTxn:
         self._writes_before_entry = 0
         self._committed = Changes()
         self._attached: list[str] = []
+        self._author: Author | None = None
         self.offset = 0
         """Index of the state minus index of the log; a restored snapshot moves it."""
         self.acl_auth_methods = AclAuthMethodWrites(entry)
@@ -82,6 +85,7 @@ class WriteTxn:
         self.acl_roles = AclRoleWrites(entry)
         self.acl_tokens = AclTokenWrites(entry)
         self.applied_jobs = AppliedJobWrites(entry)
+        self.authored_changes = AuthoredChangeWrites(entry)
         self.autopilot_config = AutopilotConfigWrites(entry)
         self.deployments = DeploymentWrites(entry)
         self.drifted_jobs = DriftedJobWrites(entry)
@@ -136,7 +140,17 @@ class WriteTxn:
         """The time of the proposer of the entry being applied."""
         return self._entry.now_ns
 
-    def begin_entry(self, index: int, now_ns: int) -> None:
+    @property
+    def author(self) -> Author | None:
+        """Whose token the entry being applied bore."""
+        return self._author
+
+    def changed_by_entry(self) -> list[tuple[str, list[str]]]:
+        """Returns (table, keys) of what the entry being applied has changed so far."""
+        return [(table, list(keys)) for table, keys in self._entry.changes]
+
+    def begin_entry(self, index: int, now_ns: int, author: Author | None = None) -> None:
+        self._author = author
         self._entry.begin(index, now_ns)
         self.job_summaries.begin_entry()
         self.evaluations.begin_entry()

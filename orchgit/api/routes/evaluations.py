@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
-from orchgit.api.filters import parse_filter
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routes.allocations import answer_allocations
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.filters import parse_filter
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.replication.commands import DeleteEvaluations

@@ -25,7 +25,7 @@ from orchgit.model.source import PauseRecord, Source, SourceKind
 from orchgit.services.gitops.blame import BlameQuestion, find_blame
 from orchgit.services.gitops.held import kept_from_cluster
 from orchgit.services.gitops.pauses import pause_source, resume_source
-from orchgit.services.gitops.rollouts import delete_rollouts
+from orchgit.services.gitops.rollouts import delete_rollouts, find_rollout
 from orchgit.services.gitops.sources import (
     change_source,
     check_change,
@@ -327,21 +327,6 @@ def _known_rollout(call: ApiCall) -> Rollout:
     if found is None:
         raise NotFoundError(f'cannot find rollout "{text}"; `orchgit rollout list` shows them')
     return found
-
-
-def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
-    """Returns the newest rollout whose id, or whose commit's id, begins with the text."""
-    exact = snapshot.rollouts.get(text)
-    if exact is not None or len(text) < 4:
-        return exact
-    return next(
-        (
-            each
-            for each in snapshot.rollouts.all()
-            if each.id.startswith(text) or each.commit.id.startswith(text)
-        ),
-        None,
-    )
 
 
 async def revert(call: ApiCall) -> Response:

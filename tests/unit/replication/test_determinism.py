@@ -31,6 +31,7 @@ from orchgit.model.acl import (
     SealedSecret,
 )
 from orchgit.model.allocation import DesiredTransition
+from orchgit.model.author import Author
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
@@ -56,6 +57,7 @@ from orchgit.replication.commands import (
     ApplyPlan,
     ApplyRollout,
     ApplyStage,
+    AuthoredEntry,
     BeginRestore,
     BootstrapAcl,
     ChangeAclToken,
@@ -741,7 +743,15 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         methods=st.lists(auth_methods, max_size=2),
     ),
 }
-COMMANDS: st.SearchStrategy[Command] = st.one_of(*GENERATED.values())
+PLAIN: st.SearchStrategy[Command] = st.one_of(*GENERATED.values())
+AUTHORED: st.SearchStrategy[Command] = st.builds(
+    lambda inner, name: AuthoredEntry(
+        now_ns=inner.now_ns, author=Author(name, name), entry=encode(inner)
+    ),
+    PLAIN,
+    named,
+)
+COMMANDS = st.one_of(PLAIN, PLAIN, AUTHORED)
 OFTEN: st.SearchStrategy[Command] = st.one_of(
     *(
         GENERATED[kind]

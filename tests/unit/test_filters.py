@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchgit.api.filters import FieldError, parse_filter
 from orchgit.errors import InvalidInputError
+from orchgit.filters import FieldError, parse_filter
 from orchgit.model.job import ParameterizedJobConfig
 from tests.support.factories import make_job
 
