@@ -26,6 +26,7 @@ from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
+from agent.metrics.task_usage import UsageSampler
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
 from agent.services.registrations import ServiceTable
@@ -75,6 +76,7 @@ class Agent:
         self._templates = TemplateRenderer()
         self.local: LocalState
         self.drivers: dict[str, Driver] = {}
+        self.usage: UsageSampler
         self.allocations: Allocations
         self.volumes: DynamicHostVolumes
         self._found: Fingerprint
@@ -212,6 +214,7 @@ class Agent:
                 options=config.drivers,
             )
         )
+        self.usage = UsageSampler(self.drivers, self.node, self.clock)
         self._watch = DriverWatch(self.drivers, self.clock, self._drivers_changed)
         _, self._driver_infos, self._found = await asyncio.gather(
             self._supervisor.connect(),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp
@@ -11,8 +11,9 @@ from starlette.types import ASGIApp
 from orchgit.api.access.control import AccessControl
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
-from orchgit.api.metric_values import Counter, Gauge
 from orchgit.control.watchers.autopilot import ClusterHealth
+from orchgit.metrics.settings import TelemetrySettings
+from orchgit.metrics.values import Metric
 from orchgit.model.server import ServerRecord
 from orchgit.services.jobs.dry_run import DryRun
 from orchgit.services.services import Services
@@ -94,6 +95,10 @@ class MembershipPort(Protocol):
         ...
 
 
+async def _no_metrics() -> Sequence[Metric]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class LocalNode:
     """The node of this process's agent, and the app that answers its `/v1/client` paths."""
@@ -101,6 +106,7 @@ class LocalNode:
     node_id: Callable[[], str]
     app: ASGIApp
     config: Callable[[], Mapping[str, Any]] = dict
+    metrics: Callable[[], Awaitable[Sequence[Metric]]] = _no_metrics
 
 
 class JobTextsPort(Protocol):
@@ -148,10 +154,11 @@ class ApiContext:
     sql: SqlPort
     local_node: LocalNode | None = None
     gitops: GitopsPort | None = None
-    scrape: Callable[[], Sequence[Gauge | Counter]] = tuple
+    scrape: Callable[[], Sequence[Metric]] = tuple
     """Returns the metrics of parts that the API does not know: broker, raft, workers."""
     access: AccessControl | None = None
     """Decides who may ask what; None: everyone may ask everything."""
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     agents_tls: TlsFiles | None = None
     """The certificates with which agents that serve HTTPS are reached."""
 
