@@ -1,306 +1,517 @@
 """The filter language of list requests (that of go-bexpr): text in, a predicate out.
 
-expression = and_list { "or" and_list }          and_list = term { "and" term }
-term = "not" term | "(" expression ")" | match
+expression = conjunction ["or" expression]       conjunction = negation ["and" conjunction]
+negation = "not" negation | "(" expression ")" | quantifier | match
 match = selector operator value | selector "is" ["not"] ("empty" | "nil")
-      | value ["not"] "in" selector | "any"/"all" selector "as" name "{" expression "}"
+      | value ["not"] "in" selector
 operator = "==" | "!=" | ["not"] "contains" | ["not"] "matches"
+quantifier = ("any" | "all") selector "as" name ["," name] "{" expression "}"
 selector = name { "." name | "[" string "]" } | "\"/json/pointer\""
+
+A mistake is told as the reference's parser tells it: at the farthest place that was read, with
+everything that could have followed.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
-from typing import Any, NoReturn
-
-import msgspec
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from orchgit.errors import InvalidInputError
+from orchgit.filter_values import MISSING, FieldError, Found, Shape, find, items_of
 from orchgit.regex import PatternError, compile_pattern
-from orchgit.whole_number import whole_number
 
 Predicate = Callable[[Any], bool]
+_Scope = Mapping[str, Found]
+_Test = Callable[[Any, _Scope], bool]
 
-_TOKEN = re.compile(
-    r'\s*(?:(?P<string>"(?:[^"\\]|\\.)*"|`[^`]*`)|(?P<op>==|!=|[()\[\]{}.])'
-    r"|(?P<word>[^\s()\[\]{}.\"`=!]+))"
-)
+_PREFIX = "failed to create result paginator: "
 _MAX_CHARACTERS = 4096
 _MAX_DEPTH = 100
 _MAX_SEARCH_STEPS = 500_000
 """Of `matches` on one value: 2 ms, as a list has many values."""
-_MISSING = object()
 
-
-class FieldError(InvalidInputError):
-    """A selector names no field of the listed objects."""
+_SPACES = re.compile(r"[ \t\r\n]*")
+_NAME_REST = re.compile(r"[a-zA-Z0-9_/]*")
+_POINTER = re.compile(r'"((?:/[^/"]+)+)"')
+_DIGITS = re.compile(r"[0-9]+")
+_STRINGS = {
+    '"': re.compile(r'((?:[^"\\]|\\.)*)("?)', re.DOTALL),
+    "`": re.compile(r"([^`]*)(`?)"),
+}
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+_AFTER_NUMBER = re.compile(r"[ \t\r\n)}]|$")
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_WHITESPACE_CLASS = r"[ \t\r\n]"
+_GO_INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F_]+|0[oO]?[0-7_]+|0[bB][01_]+|[1-9][0-9_]*|0)")
+_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
+_FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
 
 
 def parse_filter(text: str) -> Predicate:
     """Parses an expression into a predicate.
 
     Raises InvalidInputError with the position of the first mistake. The predicate raises FieldError
-    for a selector that names no field.
+    for a selector that names no field, and for a comparison that its value does not allow.
     """
     if len(text) > _MAX_CHARACTERS:
-        raise InvalidInputError(
-            f"failed to create result paginator: filter longer than {_MAX_CHARACTERS} characters"
-        )
-    parser = _Parser(text)
-    predicate = parser.expression()
-    parser.end()
-    return predicate
+        raise InvalidInputError(f"{_PREFIX}filter longer than {_MAX_CHARACTERS} characters")
+    test = _Parser(text).whole()
+    return lambda item: test(item, {})
+
+
+@dataclass(frozen=True, slots=True)
+class _Selector:
+    path: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join(self.path)
+
+    def find(self, item: Any, scope: _Scope) -> Found:
+        return find(item, self.path, scope)
 
 
 class _Parser:
+    """Reads at a position and returns (position after, what was read), or None.
+
+    `_farthest` and `_wanted` are where reading failed last and what could have been there.
+    """
+
     def __init__(self, text: str) -> None:
         self._text = text
-        self._tokens = _tokens(text)
-        self._next = 0
+        self._farthest = 0
+        self._wanted: set[str] = set()
+        self._mistakes: dict[str, None] = {}
         self._depth = 0
 
-    def expression(self) -> Predicate:
-        terms = [self._conjunction()]
-        while self._accept("or"):
-            terms.append(self._conjunction())
-        return terms[0] if len(terms) == 1 else lambda item: any(term(item) for term in terms)
+    def whole(self) -> _Test:
+        found = self._expression(self._optional_spaces(0))
+        if found is not None:
+            end = self._optional_spaces(found[0])
+            if end == len(self._text) and not self._mistakes:
+                return found[1]
+            self._miss(end, "!.")
+        raise InvalidInputError(f"{_PREFIX}failed to read filter expression: {self._problem()}")
 
-    def end(self) -> None:
-        if self._next < len(self._tokens):
-            self._fail("the end of the filter, or `and`/`or`")
+    def _problem(self) -> str:
+        if self._mistakes:
+            return "\n".join(self._mistakes)
+        wanted = sorted(self._wanted - {"!."})
+        if "!." in self._wanted:
+            wanted.append("EOF")
+        last = wanted.pop()
+        listed = f"{', '.join(wanted)} or {last}" if wanted else last
+        return f"{self._place(self._farthest)}: no match found, expected: {listed}"
 
-    def _conjunction(self) -> Predicate:
-        terms = [self._term()]
-        while self._accept("and"):
-            terms.append(self._term())
-        return terms[0] if len(terms) == 1 else lambda item: all(term(item) for term in terms)
+    def _place(self, at: int) -> str:
+        before = self._text[:at]
+        line_start = before.rfind("\n") + 1
+        line, column = before.count("\n") + 1, at - line_start + 1
+        return f"{line}:{column} ({len(before.encode())})"
 
-    def _term(self) -> Predicate:
+    # -- grammar ---------------------------------------------------------------------------
+
+    def _expression(self, at: int) -> tuple[int, _Test] | None:
+        return self._joined(at, self._conjunction, "or", self._expression)
+
+    def _conjunction(self, at: int) -> tuple[int, _Test] | None:
+        return self._joined(at, self._negation, "and", self._conjunction)
+
+    def _joined(
+        self,
+        at: int,
+        left: Callable[[int], tuple[int, _Test] | None],
+        word: str,
+        right: Callable[[int], tuple[int, _Test] | None],
+    ) -> tuple[int, _Test] | None:
+        one = left(at)
+        if one is None:
+            return None
+        after = self._spaced(one[0], (word,))
+        other = None if after is None else right(after)
+        if other is None:
+            return one
+        first, second = one[1], other[1]
+        if word == "or":
+            return other[0], lambda item, scope: first(item, scope) or second(item, scope)
+        return other[0], lambda item, scope: first(item, scope) and second(item, scope)
+
+    def _negation(self, at: int) -> tuple[int, _Test] | None:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
-            self._fail(f"at most {_MAX_DEPTH} levels of nesting")
+            raise InvalidInputError(f"{_PREFIX}filter with more than {_MAX_DEPTH} nested levels")
         try:
-            if self._accept("not"):
-                negated = self._term()
-                return lambda item: not negated(item)
-            if self._accept("("):
-                inner = self.expression()
-                self._expect(")")
-                return inner
-            if self._peek() in ("any", "all") and self._peek(1) not in ("==", "!=", "is", "."):
-                return self._collection()
-            return self._match()
+            after = self._word(at, "not")
+            after = None if after is None else self._spaces(after)
+            negated = None if after is None else self._negation(after)
+            if negated is not None:
+                inner = negated[1]
+                return negated[0], lambda item, scope: not inner(item, scope)
+            return self._group(at)
         finally:
             self._depth -= 1
 
-    def _collection(self) -> Predicate:
-        quantifier = any if self._take() == "any" else all
-        select = self._selector()
-        self._expect("as")
-        name = self._take()
-        self._expect("{")
-        inner = self.expression()
-        self._expect("}")
-        return lambda item: quantifier(inner({name: each}) for each in _items(select(item)))
+    def _group(self, at: int) -> tuple[int, _Test] | None:
+        after = self._word(at, "(")
+        if after is None:
+            return self._quantifier(at) or self._match(at)
+        found = self._expression(self._optional_spaces(after))
+        if found is None:
+            return None
+        end = self._optional_spaces(found[0])
+        closed = self._word(end, ")")
+        if closed is None:
+            self._mistake(end, "grouping", "Unmatched parentheses")
+            return None
+        return closed, found[1]
 
-    def _match(self) -> Predicate:
-        following = self._peek(1), self._peek(2)
-        if following[0] == "in" or following == ("not", "in"):
-            return self._membership()
-        select = self._selector()
-        if self._accept("is"):
-            return self._state(select)
-        negate = self._accept("not")
-        operator = self._take()
-        if operator not in _OPERATORS or (negate and operator in ("==", "!=")):
-            self._next -= 1
-            self._fail("one of ==, !=, contains, matches, is, in")
-        test = _OPERATORS[operator]
-        wanted = self._value()
-        matcher = test(wanted, self._fail)
-        return lambda item: matcher(select(item)) != negate
+    def _quantifier(self, at: int) -> tuple[int, _Test] | None:
+        after = self._word(at, "all")
+        combine: Callable[[Any], bool] = all
+        if after is None:
+            after, combine = self._word(at, "any"), any
+        after = None if after is None else self._spaces(after)
+        selected = None if after is None else self._selector(after)
+        after = None if selected is None else self._spaced(selected[0], ("as",))
+        names = None if after is None else self._names(after)
+        if selected is None or names is None:
+            return None
+        opened = self._word(self._optional_spaces(names[0]), "{")
+        inner = None if opened is None else self._expression(self._optional_spaces(opened))
+        closed = None if inner is None else self._word(self._optional_spaces(inner[0]), "}")
+        if closed is None or inner is None:
+            return None
+        selector, bound, test = selected[1], names[1], inner[1]
 
-    def _membership(self) -> Predicate:
-        wanted = self._value()
-        negate = self._accept("not")
-        self._expect("in")
-        select = self._selector()
-        matcher = _contains(wanted, self._fail)
-        return lambda item: matcher(select(item)) != negate
-
-    def _state(self, select: Callable[[Any], Any]) -> Predicate:
-        negate = self._accept("not")
-        state = self._take()
-        if state == "empty":
-            return lambda item: (not _present(select(item))) != negate
-        if state == "nil":
-            return lambda item: (select(item) in (None, _MISSING)) != negate
-        self._next -= 1
-        self._fail("`empty` or `nil`")
-
-    def _selector(self) -> Callable[[Any], Any]:
-        first = self._take()
-        if first.startswith('"'):
-            path = [part for part in _unquoted(first).split("/") if part]
-        else:
-            path = [first]
-            while True:
-                if self._accept("."):
-                    path.append(self._take())
-                elif self._accept("["):
-                    path.append(_unquoted(self._take()))
-                    self._expect("]")
-                else:
-                    break
-        return lambda item: _resolve(item, path)
-
-    def _value(self) -> str:
-        value = self._take()
-        while self._peek() == "." and value[:1] not in '"`':  # 1.5, a version, a dotted name
-            value += self._take() + self._take()
-        return _unquoted(value)
-
-    def _peek(self, ahead: int = 0) -> str:
-        place = self._next + ahead
-        return self._tokens[place][0] if place < len(self._tokens) else ""
-
-    def _take(self) -> str:
-        token = self._peek()
-        if not token:
-            self._fail("more text")
-        self._next += 1
-        return token
-
-    def _accept(self, token: str) -> bool:
-        if self._peek() == token:
-            self._next += 1
-            return True
-        return False
-
-    def _expect(self, token: str) -> None:
-        if not self._accept(token):
-            self._fail(f'"{token}"')
-
-    def _fail(self, expected: str) -> NoReturn:
-        at = self._tokens[self._next][1] if self._next < len(self._tokens) else len(self._text)
-        raise InvalidInputError(
-            "failed to create result paginator: failed to read filter expression: "
-            f"1:{at + 1} ({at}): no match found, expected: {expected}"
-        )
-
-
-def _tokens(text: str) -> list[tuple[str, int]]:
-    found, at = [], 0
-    stripped = len(text.rstrip())
-    while at < stripped:
-        match = _TOKEN.match(text, at)
-        if match is None:
-            raise InvalidInputError(
-                "failed to create result paginator: failed to read filter expression: "
-                f"1:{at + 1} ({at}): no match found, expected: an operator, a name or a value"
+        def quantified(item: Any, scope: _Scope) -> bool:
+            return combine(
+                test(item, {**scope, **each}) for each in _bindings(selector, bound, item, scope)
             )
-        kind = match.lastgroup or "word"
-        found.append((match.group(kind), match.start(kind)))
-        at = match.end()
-    return found
+
+        return closed, quantified
+
+    def _names(self, at: int) -> tuple[int, tuple[str, ...]] | None:
+        first = self._name(at)
+        if first is None:
+            return None
+        comma = self._word(self._optional_spaces(first[0]), ",")
+        second = None if comma is None else self._name(self._optional_spaces(comma))
+        if second is None:
+            return first[0], (first[1],)
+        return second[0], (first[1], second[1])
+
+    def _match(self, at: int) -> tuple[int, _Test] | None:
+        selected = self._selector(at)
+        if selected is not None:
+            found = self._compared(*selected) or self._stated(*selected)
+            if found is not None:
+                return found
+        return self._membership(at)
+
+    def _compared(self, at: int, selector: _Selector) -> tuple[int, _Test] | None:
+        for words, test, negated in _COMPARISONS:
+            after = self._operator(at, words)
+            if after is None:
+                continue
+            value = self._value(after)
+            return None if value is None else (value[0], test(selector, value[1], negated))
+        return None
+
+    def _operator(self, at: int, words: Sequence[str]) -> int | None:
+        if words[0] not in ("==", "!="):
+            return self._spaced(at, words)
+        after = self._word(self._optional_spaces(at), words[0])
+        return None if after is None else self._optional_spaces(after)
+
+    def _stated(self, at: int, selector: _Selector) -> tuple[int, _Test] | None:
+        for words, test, negated in _STATES:
+            after = self._spaced(at, words, space_follows=False)
+            if after is not None:
+                return after, test(selector, "", negated)
+        return None
+
+    def _membership(self, at: int) -> tuple[int, _Test] | None:
+        value = self._value(at)
+        if value is None:
+            return None
+        for words, negated in ((("in",), False), (("not", "in"), True)):
+            after = self._spaced(value[0], words)
+            if after is None:
+                continue
+            selected = self._selector(after)
+            if selected is not None:
+                return selected[0], _contains(selected[1], value[1], negated)
+            self._mistake(after, "match", "Invalid selector")
+        return None
+
+    # -- selectors and values --------------------------------------------------------------
+
+    def _selector(self, at: int) -> tuple[int, _Selector] | None:
+        return self._dotted_name(at) or self._json_pointer(at)
+
+    def _dotted_name(self, at: int) -> tuple[int, _Selector] | None:
+        first = self._name(at)
+        if first is None:
+            return None
+        end, name = first
+        path = [name]
+        while (part := self._dotted(end) or self._indexed(end)) is not None:
+            end = part[0]
+            path.append(part[1])
+        return end, _Selector(tuple(path))
+
+    def _dotted(self, at: int) -> tuple[int, str] | None:
+        after = self._word(at, ".")
+        if after is None:
+            return None
+        digits = _DIGITS.match(self._text, after)
+        return (digits.end(), digits[0]) if digits else self._name(after)
+
+    def _indexed(self, at: int) -> tuple[int, str] | None:
+        after = self._word(at, "[")
+        if after is None:
+            return None
+        after = self._optional_spaces(after)
+        key = self._string(after)
+        if key is None:
+            self._mistake(after, "index", "Invalid index")
+            return None
+        end = self._optional_spaces(key[0])
+        closed = self._word(end, "]")
+        if closed is None:
+            self._mistake(end, "index", "Unclosed index expression")
+            return None
+        return closed, key[1]
+
+    def _name(self, at: int) -> tuple[int, str] | None:
+        character = self._text[at : at + 1]
+        if not (character.isascii() and (character.isalpha() or character == "_")):
+            self._miss(at, "[a-zA-Z]")
+            return None
+        rest = _NAME_REST.match(self._text, at + 1)
+        assert rest is not None
+        self._miss(rest.end(), "[a-zA-Z0-9_/]")
+        return rest.end(), self._text[at : rest.end()]
+
+    def _json_pointer(self, at: int) -> tuple[int, _Selector] | None:
+        pointer = _POINTER.match(self._text, at)
+        if pointer is None:
+            self._miss(at, r'"\""')
+            return None
+        return pointer.end(), _Selector(tuple(pointer[1][1:].split("/")))
+
+    def _value(self, at: int) -> tuple[int, str] | None:
+        name = self._dotted_name(at)
+        if name is not None:
+            return name[0], str(name[1])
+        return self._number(at) or self._string(at)
+
+    def _number(self, at: int) -> tuple[int, str] | None:
+        number = _NUMBER.match(self._text, at)
+        if number is None:
+            for want in ('"-"', '"0"', "[1-9]"):
+                self._miss(at, want)
+            return None
+        if _AFTER_NUMBER.match(self._text, number.end()) is None:
+            self._mistake(number.end(), "number", "Invalid number literal")
+            return None
+        return number.end(), number[0]
+
+    def _string(self, at: int) -> tuple[int, str] | None:
+        quote = self._text[at : at + 1]
+        if quote not in _STRINGS:
+            self._miss(at, '"`"')
+            self._miss(at, r'"\""')
+            return None
+        found = _STRINGS[quote].match(self._text, at + 1)
+        assert found is not None
+        if not found[2]:
+            self._mistake(len(self._text), "string", "Unterminated string literal")
+            return None
+        return found.end(), _ESCAPE.sub(r"\1", found[1]) if quote == '"' else found[1]
+
+    # -- words -----------------------------------------------------------------------------
+
+    def _spaced(self, at: int, words: Sequence[str], space_follows: bool = True) -> int | None:
+        """Reads words with spaces before, between and behind them."""
+        place: int | None = at
+        for word in words:
+            place = None if place is None else self._spaces(place)
+            place = None if place is None else self._word(place, word)
+        return self._spaces(place) if place is not None and space_follows else place
+
+    def _word(self, at: int, word: str) -> int | None:
+        if self._text.startswith(word, at):
+            return at + len(word)
+        self._miss(at, json.dumps(word))
+        return None
+
+    def _spaces(self, at: int) -> int | None:
+        end = self._optional_spaces(at)
+        return end if end > at else None
+
+    def _optional_spaces(self, at: int) -> int:
+        found = _SPACES.match(self._text, at)
+        assert found is not None
+        self._miss(found.end(), _WHITESPACE_CLASS)
+        return found.end()
+
+    def _miss(self, at: int, wanted: str) -> None:
+        if at > self._farthest:
+            self._farthest = at
+            self._wanted.clear()
+        if at == self._farthest:
+            self._wanted.add(wanted)
+
+    def _mistake(self, at: int, rule: str, problem: str) -> None:
+        self._mistakes[f'{self._place(at)}: rule "{rule}": {problem}'] = None
 
 
-def _unquoted(token: str) -> str:
-    if token.startswith("`"):
-        return token[1:-1]
-    if token.startswith('"'):
-        return re.sub(r"\\(.)", r"\1", token[1:-1])
-    return token
+# -- what is asked of a value ------------------------------------------------------------------
 
 
-def _resolve(item: Any, path: list[str]) -> Any:
-    for depth, name in enumerate(path):
-        if item is None or item is _MISSING:
-            return _MISSING
-        item = _field(item, name, path, depth)
-    return item
+def _equals(selector: _Selector, wanted: str, negated: bool) -> _Test:
+    def test(item: Any, scope: _Scope) -> bool:
+        value, shape = selector.find(item, scope)
+        if shape is MISSING:
+            return negated
+        return _is_equal(value, shape, wanted, "matching") != negated
+
+    return test
 
 
-def _field(item: Any, name: str, path: list[str], depth: int) -> Any:
-    if isinstance(item, dict):
-        return item.get(name, _MISSING)
-    if isinstance(item, list) and (place := whole_number(name)) is not None:
-        return item[place] if 0 <= place < len(item) else _MISSING
-    if isinstance(item, msgspec.Struct):
-        attribute = field_names(type(item)).get(name)
-        if attribute is not None:
-            return getattr(item, attribute)
-    pointer = "/".join(path)
-    raise FieldError(
-        f"failed to read result page: error finding value in datum: /{pointer} at part {depth}: "
-        f'couldn\'t find key: struct field with name "{name}"'
+def _is_equal(value: Any, shape: Shape, wanted: str, purpose: str) -> bool:
+    if shape.kind == "string":
+        return str(value or "") == wanted
+    if shape.kind == "bool":
+        if wanted not in _TRUE | _FALSE:
+            raise _unreadable("ParseBool", wanted)
+        return bool(value) == (wanted in _TRUE)
+    if shape.kind in ("int", "int64", "uint64"):
+        if not _GO_INTEGER.fullmatch(wanted) or (shape.kind == "uint64" and wanted[0] in "+-"):
+            raise _unreadable("ParseUint" if shape.kind == "uint64" else "ParseInt", wanted)
+        return int(value or 0) == int(wanted, 0 if len(wanted.lstrip("+-")) > 1 else 10)
+    if shape.kind == "float64":
+        try:
+            return float(value or 0.0) == float(wanted)
+        except ValueError:
+            raise _unreadable("ParseFloat", wanted) from None
+    raise FieldError(f"unable to find suitable primitive comparison function for {purpose}")
+
+
+def _unreadable(function: str, wanted: str) -> FieldError:
+    return FieldError(
+        "error getting match value in expression: "
+        f"strconv.{function}: parsing {json.dumps(wanted)}: invalid syntax"
     )
 
 
-_names: dict[type[msgspec.Struct], dict[str, str]] = {}
+def _contains(selector: _Selector, wanted: str, negated: bool) -> _Test:
+    def test(item: Any, scope: _Scope) -> bool:
+        value, shape = selector.find(item, scope)
+        if shape is MISSING:
+            return negated
+        if shape.kind == "string":
+            return (wanted in str(value or "")) != negated
+        if shape.kind == "map":
+            return (wanted in (value or {})) != negated
+        elements = items_of((value, shape))
+        if not isinstance(elements, list):
+            raise FieldError(
+                f"cannot perform in/contains operations on type {shape.kind} "
+                f"for selector: {_quoted(selector)}"
+            )
+        same = (_is_equal(each, kind, wanted, "an element") for each, kind in elements)
+        return any(same) != negated
+
+    return test
 
 
-def field_names(kind: type[msgspec.Struct]) -> dict[str, str]:
-    """Returns the attributes by Go's names of the fields."""
-    if kind not in _names:
-        _names[kind] = {f.encode_name: f.name for f in msgspec.structs.fields(kind)}
-    return _names[kind]
+def _matches(selector: _Selector, wanted: str, negated: bool) -> _Test:
+    def test(item: Any, scope: _Scope) -> bool:
+        value, shape = selector.find(item, scope)
+        if shape is MISSING:
+            return negated
+        if shape.kind != "string":
+            raise FieldError(f"value of type {shape.kind} is not convertible to []byte")
+        try:
+            pattern = compile_pattern(wanted)
+        except PatternError as error:
+            raise FieldError(
+                f"failed to compile regular expression {json.dumps(wanted)}: {error}"
+            ) from error
+        return pattern.search(str(value or ""), _MAX_SEARCH_STEPS) != negated
+
+    return test
 
 
-def _items(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(value)
-    return list(value) if isinstance(value, list | tuple) else []
+def _is_empty(selector: _Selector, wanted: str, negated: bool) -> _Test:
+    def test(item: Any, scope: _Scope) -> bool:
+        value, shape = selector.find(item, scope)
+        if shape is MISSING:
+            return not negated
+        if shape.kind not in ("string", "list", "map"):
+            raise FieldError(
+                f"cannot perform is-empty operations on type {shape.kind} "
+                f"for selector: {_quoted(selector)}"
+            )
+        return (not value) != negated
+
+    return test
 
 
-def _present(value: Any) -> bool:
-    return value is not _MISSING and value is not None and value not in ("", [], {})
+def _is_nil(selector: _Selector, wanted: str, negated: bool) -> _Test:
+    def test(item: Any, scope: _Scope) -> bool:
+        value, _ = selector.find(item, scope)
+        return (value is None) != negated
+
+    return test
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return "" if value is None or value is _MISSING else str(value)
+def _quoted(selector: _Selector) -> str:
+    return json.dumps(str(selector))
 
 
-def _equals(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
-    def matcher(value: Any) -> bool:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            try:
-                return float(wanted) == value
-            except ValueError:
-                return False
-        return value is not _MISSING and _text(value) == wanted
-
-    return matcher
-
-
-def _differs(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
-    equal = _equals(wanted, fail)
-    return lambda value: not equal(value)
-
-
-def _contains(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
-    def matcher(value: Any) -> bool:
-        if isinstance(value, str):
-            return wanted in value
-        return wanted in [_text(each) for each in _items(value)]
-
-    return matcher
+def _bindings(
+    selector: _Selector, names: Sequence[str], item: Any, scope: _Scope
+) -> list[dict[str, Found]]:
+    """Returns what each round of `any` or `all` binds: an element, or a place or key and it."""
+    found = selector.find(item, scope)
+    elements = items_of(found)
+    if elements is None:
+        raise FieldError(
+            f"cannot perform any/all operations on type {found[1].kind} "
+            f"for selector: {_quoted(selector)}"
+        )
+    if isinstance(elements, dict):
+        keys: list[Found] = [(key, Shape("string")) for key in elements]
+        values = list(elements.values())
+        single = keys
+    else:
+        keys = [(place, Shape("int")) for place in range(len(elements))]
+        values = single = elements
+    if len(names) == 1:
+        return [{names[0]: each} for each in single]
+    return [{names[0]: key, names[1]: each} for key, each in zip(keys, values, strict=True)]
 
 
-def _matches(wanted: str, fail: Callable[[str], NoReturn]) -> Predicate:
-    try:
-        pattern = compile_pattern(wanted)
-    except PatternError:
-        fail("a regular expression")
-    return lambda value: pattern.search(_text(value), _MAX_SEARCH_STEPS)
+_Make = Callable[[_Selector, str, bool], _Test]
+_COMPARISONS: tuple[tuple[tuple[str, ...], _Make, bool], ...] = (
+    (("==",), _equals, False),
+    (("!=",), _equals, True),
+    (("contains",), _contains, False),
+    (("not", "contains"), _contains, True),
+    (("matches",), _matches, False),
+    (("not", "matches"), _matches, True),
+)
+_STATES: tuple[tuple[tuple[str, ...], _Make, bool], ...] = (
+    (("is", "empty"), _is_empty, False),
+    (("is", "not", "empty"), _is_empty, True),
+    (("is", "nil"), _is_nil, False),
+    (("is", "not", "nil"), _is_nil, True),
+)
 
-
-_OPERATORS: dict[str, Callable[[str, Callable[[str], NoReturn]], Predicate]] = {
-    "==": _equals,
-    "!=": _differs,
-    "contains": _contains,
-    "matches": _matches,
-}
+__all__ = ["FieldError", "Predicate", "parse_filter"]

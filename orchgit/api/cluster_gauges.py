@@ -19,7 +19,8 @@ def cluster_gauges(snapshot: Snapshot, dispatched: bool = True) -> Iterator[Gaug
     statuses = snapshot.jobs.count_by_status()
     for each in JobStatus:
         yield Gauge(f"nomad.nomad.job_status.{each.value}", statuses.get(each.value, 0))
-    yield from _counted("nomad.nomad.node_status", (node.status for node in snapshot.nodes.all()))
+    for node_status, count in sorted(Counter(n.status for n in snapshot.nodes.all()).items()):
+        yield Gauge("nomad.nomad.node_status", count, {"status": node_status})
     sums: Counter[str] = Counter()
     for row in snapshot.job_summaries.all():
         sums.update(row.counts)
@@ -50,8 +51,3 @@ def process_gauges() -> Iterator[Gauge]:
     yield Gauge("nomad.runtime.cpu_seconds", usage.ru_utime + usage.ru_stime)
     scale = 1 if sys.platform == "darwin" else 1024
     yield Gauge("nomad.runtime.max_rss_bytes", usage.ru_maxrss * scale)
-
-
-def _counted(name: str, values: Iterator[str], key: str = "status") -> Iterator[Gauge]:
-    for value, count in sorted(Counter(values).items()):
-        yield Gauge(name, count, {key: value})

@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from orchgit.api.access.control import AccessControl
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
+from orchgit.api.kept_answers import KeptAnswers
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.metrics.settings import TelemetrySettings
 from orchgit.metrics.values import Metric
@@ -161,6 +162,10 @@ class ApiContext:
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     agents_tls: TlsFiles | None = None
     """The certificates with which agents that serve HTTPS are reached."""
+    kept_answers: KeptAnswers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kept_answers = KeptAnswers(lambda: self.services.context.state.store)
 
     def wake_source(self, name: str) -> None:
         if self.gitops is not None:

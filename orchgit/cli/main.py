@@ -40,6 +40,7 @@ COMMANDS = {
     "status": ("status", "status", "What runs here; or the status of anything by its id"),
     "system": ("system", "system", "Garbage collection"),
     "tls": ("tls", "tls", "An authority of the cluster's own, and its certificates"),
+    "ui": ("ui", "ui", "The address of the pages, or of the page of something"),
     "var": ("var", "var", "Variables: secrets and settings, with check-and-set and locks"),
     "volume": ("volume", "volume", "Host volumes and the claims on them"),
 }

@@ -8,7 +8,6 @@ import contextlib
 from orchgit.clock import Clock
 from orchgit.errors import RefusedError
 from orchgit.ids import IdSource
-from orchgit.model.author import Author
 from orchgit.raft.configuration import Member
 from orchgit.raft.core import RaftConfig
 from orchgit.raft_log.disk_space import DiskSpace
@@ -206,10 +205,9 @@ class ReplicatedState:
         timeout_s: float = 30.0,
         forward: bool = False,
         writes: RequestWrites | None = None,
-        author: Author | None = None,
     ) -> Applied:
         """See `Writer.propose`."""
-        return await self.writer.propose(command, timeout_s, forward, writes, author)
+        return await self.writer.propose(command, timeout_s, forward, writes)
 
     def subscribe(self) -> AppliedFeed:
         """What is applied from now on."""

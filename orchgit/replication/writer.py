@@ -59,7 +59,6 @@ class Writer:
         timeout_s: float = 30.0,
         forward: bool = False,
         writes: RequestWrites | None = None,
-        author: Author | None = None,
     ) -> Applied:
         """Append a command to the log; returns when this server has applied it.
 
@@ -67,10 +66,10 @@ class Writer:
         if another server must be asked, TimedOutError if the outcome is unknown after `timeout_s`.
         A command without a time gets the clock's. `forward`: a follower has the leader append it;
         not for what was decided on the belief that this server leads. `writes` is set unless the
-        command is certain not to be in the log. `author` is recorded with what the command changes,
-        once every member understands that.
+        command is certain not to be in the log. Its author is recorded with what the command
+        changes, once every member understands that.
         """
-        proposal = self._submit(command, forward, author)
+        proposal = self._submit(command, forward, writes.author if writes is not None else None)
         self._pending.add(proposal, timeout_s)
         in_log = True
         try:

@@ -16,6 +16,7 @@ from orchgit.api.app import create_app
 from orchgit.api.consistency import Consistency
 from orchgit.api.context import ApiContext, LocalNode
 from orchgit.api.event_buffer import EventBuffer
+from orchgit.api.ui.routes import Ui
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.router import LeaderRouter
@@ -34,6 +35,7 @@ from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.serve import RpcServer, RpcSettings
 from orchgit.server.audit.audit_log import audit_log
 from orchgit.server.config import ServerConfig
+from orchgit.server.http.kept_requests import KeptRequests
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.leader_duties import LeaderDuties
 from orchgit.server.membership.addresses import advertised
@@ -49,6 +51,7 @@ from orchgit.server.ports.membership import MembershipOperations
 from orchgit.server.ports.metrics import server_metrics
 from orchgit.server.ports.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
+from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import RESET_FILE
 from orchgit.services.cluster.membership import add_server, remove_server
 from orchgit.services.cluster.server_directory import ServerDirectory
@@ -105,7 +108,12 @@ class Server:
         keyring = Keyring(context, key)
         acl = replace(config.acl, reset_file=config.server_dir / RESET_FILE)
         self.services = Services(
-            context, keyring, self.control.collect_garbage, config.oidc_issuer, acl
+            context,
+            keyring,
+            self.control.collect_garbage,
+            config.oidc_issuer,
+            acl,
+            IdentityProviders(clock),
         )
         self.dry_run = DryRun(self.services.context)
         self.rpc: RpcServer | None = None
@@ -140,11 +148,13 @@ class Server:
             telemetry=config.telemetry,
             agents_tls=config.agents_tls,
         )
-        self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
+        ui = Ui(lambda: self.front, self.events, clock)
+        self._app = create_app(self._api, [*self.gitops.routes, *ui.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
+        leadership = ServerLeadership(self.state)
         self.front = Consistency(
             self._app.serve,
-            ServerLeadership(self.state),
+            leadership,
             self._app.knows_node,
             self._forwarder.forward,
             clock,
@@ -153,6 +163,7 @@ class Server:
             self.front,
             config.http_bind,
             config.http_access,
+            KeptRequests(lambda: leadership.is_leader and leadership.leads_for_certain),
             audit_log(config.audit, config.data_dir, clock, ids),
         )
         self._leader_duties = LeaderDuties(

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from orchgit.clock import Clock
 from orchgit.errors import ConflictError, NotUnderstoodError, RefusedError
 from orchgit.ids import IdSource
-from orchgit.model.author import Author
 from orchgit.model.job import Job
 from orchgit.replication.commands import Command
 from orchgit.replication.proposal import RequestWrites
@@ -34,7 +33,7 @@ class UseCaseContext:
     Every writing request makes one, so the class is a plain one: a frozen dataclass costs twice.
     """
 
-    __slots__ = ("author", "caches", "clock", "ids", "job_max_count", "state", "writes")
+    __slots__ = ("caches", "clock", "ids", "job_max_count", "state", "writes")
 
     def __init__(
         self,
@@ -44,7 +43,6 @@ class UseCaseContext:
         job_max_count: int = JOB_MAX_COUNT,
         writes: RequestWrites | None = None,
         caches: ContextCaches | None = None,
-        author: Author | None = None,
     ) -> None:
         self.state = state
         self.clock = clock
@@ -52,15 +50,12 @@ class UseCaseContext:
         self.job_max_count = job_max_count
         self.writes = writes
         """Notes the commands that are proposed."""
-        self.author = author
-        """Recorded with what is changed; None: nobody's token stands behind it."""
         self.caches = caches or ContextCaches(job_max_count)
 
-    def noting(self, writes: RequestWrites | None, author: Author | None = None) -> UseCaseContext:
-        """Returns the same context for one request: its commands are noted in `writes`, and
-        recorded as the author's."""
+    def noting(self, writes: RequestWrites | None) -> UseCaseContext:
+        """Returns the same context for one request: its commands are noted in `writes`."""
         return UseCaseContext(
-            self.state, self.clock, self.ids, self.job_max_count, writes, self.caches, author
+            self.state, self.clock, self.ids, self.job_max_count, writes, self.caches
         )
 
     def snapshot(self) -> Snapshot:
@@ -79,7 +74,7 @@ class UseCaseContext:
 
     async def propose(self, command: Command, timeout_s: float = 30.0) -> Applied:
         """Commits one entry; returns when its effects can be read."""
-        return await self.state.propose(command, timeout_s, writes=self.writes, author=self.author)
+        return await self.state.propose(command, timeout_s, writes=self.writes)
 
     async def propose_newest(self, command: Command, earlier: Callable[[], Command]) -> Applied:
         """Commits one entry, or in its place `earlier()` while a server of an earlier version is a

@@ -49,6 +49,8 @@ from orchgit.state.tables.variables import VariableWrites
 from orchgit.state.tables.volume_claims import VolumeClaimWrites
 from orchgit.state.writer_cache import WriterCache
 
+NO_INDEX = -1
+
 
 class MustStartOver(Exception):
     """An entry was refused after it had written, and no savepoint was made for it: roll the whole
@@ -77,6 +79,8 @@ class WriteTxn:
         self._author: Author | None = None
         self.offset = 0
         """Index of the state minus index of the log; a restored snapshot moves it."""
+        self.visible_index = NO_INDEX
+        """The newest index that readers may see: set before each commit."""
         self.acl_auth_methods = AclAuthMethodWrites(entry)
         self.acl_binding_rules = AclBindingRuleWrites(entry)
         self.acl_bootstrap = AclBootstrapWrites(entry)
@@ -203,6 +207,7 @@ class WriteTxn:
 
     def commit(self, applied_index: int) -> Changes:
         """End the transaction, the applied index in it; returns what its entries changed."""
+        self.visible_index = applied_index
         self.meta.set("applied_index", applied_index)
         self.table_indexes.put_all(self._committed.table_indexes())
         self.connection.execute("COMMIT")

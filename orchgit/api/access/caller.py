@@ -4,25 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
 from orchgit.acl.rights import MANAGEMENT, Rights
-
-
-class Identity(Protocol):
-    """Who a token stands for; without a token the anonymous identity."""
-
-    @property
-    def accessor_id(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def policies(self) -> tuple[str, ...]: ...
-
-    @property
-    def expiration_time_ns(self) -> int: ...
+from orchgit.services.acl.resolve import Identity
 
 
 @dataclass(frozen=True, slots=True)

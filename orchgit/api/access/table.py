@@ -118,6 +118,7 @@ _WRITE_CSI = EveryOf((_in("csi-write-volume"), Coarse("plugin")))
 _ENTERPRISE = Anyone("the answer is that this needs Nomad Enterprise")
 _PUBLIC = Anyone("it tells nothing about what runs here")
 _REMOTE = OwnCheck("the git remote takes a token as password")
+_PAGE = OwnCheck("a page asks the API with its reader's token")
 _ANY = AnyToken("what the token may not read")
 _SEARCH = Rule(SearchContext(), body=RuleBody.SEARCH)
 
@@ -318,17 +319,22 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/acl/token/onetime", put=OwnCheck("it trades the caller's own token")),
     Row("/v1/acl/token/onetime/exchange", put=OwnCheck("by the one-time secret in the body")),
     Row("/v1/acl/policies", get=AnyToken("policies that the token does not have")),
-    Row("/v1/acl/policy/{name}", get=OwnPolicy("name"), put=MANAGEMENT, delete=MANAGEMENT),
+    Row("/v1/acl/policy/{name:path}", get=OwnPolicy("name"), put=MANAGEMENT, delete=MANAGEMENT),
     Row("/v1/acl/roles", get=AnyToken("roles that the token does not have")),
     Row("/v1/acl/role", put=MANAGEMENT),
-    Row("/v1/acl/role/{id}", get=AnyToken("a role of another"), put=MANAGEMENT, delete=MANAGEMENT),
-    Row("/v1/acl/role/name/{name}", get=AnyToken("a role of another")),
+    Row(
+        "/v1/acl/role/{id:path}",
+        get=AnyToken("a role of another"),
+        put=MANAGEMENT,
+        delete=MANAGEMENT,
+    ),
+    Row("/v1/acl/role/name/{name:path}", get=AnyToken("a role of another")),
     Row("/v1/acl/auth-methods", get=Anyone("who wants to log in has no token yet")),
     Row("/v1/acl/auth-method", put=MANAGEMENT),
-    Row("/v1/acl/auth-method/{name}", get=MANAGEMENT, put=MANAGEMENT, delete=MANAGEMENT),
+    Row("/v1/acl/auth-method/{name:path}", get=MANAGEMENT, put=MANAGEMENT, delete=MANAGEMENT),
     Row("/v1/acl/binding-rules", get=MANAGEMENT),
     Row("/v1/acl/binding-rule", put=MANAGEMENT),
-    Row("/v1/acl/binding-rule/{id}", get=MANAGEMENT, put=MANAGEMENT, delete=MANAGEMENT),
+    Row("/v1/acl/binding-rule/{id:path}", get=MANAGEMENT, put=MANAGEMENT, delete=MANAGEMENT),
     Row("/v1/acl/login", put=OwnCheck("the identity provider's signature")),
     Row("/v1/acl/oidc/auth-url", put=Anyone("who wants to log in has no token yet")),
     Row("/v1/acl/oidc/complete-auth", put=OwnCheck("the identity provider's code")),
@@ -367,11 +373,17 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/gitops/rollout/{rollout_id}/revert", put=_rollout("gitops-revert")),
     Row("/v1/gitops/rollout/{rollout_id}/approve", put=_rollout("gitops-approve")),
     Row("/v1/gitops/rollout/{rollout_id}/reject", put=_rollout("gitops-approve")),
+    Row("/v1/gitops/authors", get=MANAGEMENT),
+    Row("/v1/gitops/authors/{job_id:path}", get=_in(*_READ_GITOPS)),
     Row("/v1/gitops/blame/{id:path}", get=_in(*_READ_GITOPS)),
     Row("/v1/gitops/webhooks/{host}", put=OwnCheck("the webhook's signature")),
     Row("/git/{name}.git/info/refs", get=_REMOTE),
     Row("/git/{name}.git/git-upload-pack", put=_REMOTE),
     Row("/git/{name}.git/git-receive-pack", put=_REMOTE),
+    *(Row(path, get=_PAGE) for path in ("/", "/ui", "/ui/", "/ui/live", "/ui/{rest:path}")),
+    Row("/ui/static/{name}", get=_PUBLIC),
+    Row("/ui/login", get=_PUBLIC, put=OwnCheck("it asks the API whether the token is known")),
+    Row("/ui/logout", put=_PUBLIC),
     # -- what Nomad keeps for Enterprise -------------------------------------------------------
     *(
         Row(path, get=_ENTERPRISE, put=_ENTERPRISE, delete=_ENTERPRISE)

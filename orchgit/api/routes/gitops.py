@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
-from orchgit.api.caller import changed_by
+from orchgit.api.caller import name_of_person, user_name
 from orchgit.api.errors import text_response
 from orchgit.api.gitops_port import HeldChoice, RollbackPerson
 from orchgit.api.pagination import PageRequest, by_index
@@ -165,7 +165,7 @@ async def pause(call: ApiCall) -> Response:
     index = await pause_source(
         call.context,
         call.path["name"],
-        _claimed_name(call, body),
+        user_name(call, nomad_json.get(body, "By", "")),
         nomad_json.get(body, "Reason", ""),
         nomad_json.get(body, "For", 0),
     )
@@ -174,12 +174,7 @@ async def pause(call: ApiCall) -> Response:
 
 def _paused_now(call: ApiCall) -> PauseRecord:
     """Returns the record of a source that is paused or resumed as one of its settings."""
-    return PauseRecord(by=changed_by(call, "").user, at_ns=call.context.now_ns())
-
-
-def _claimed_name(call: ApiCall, body: dict[str, Any]) -> str:
-    """Returns the name that the client gives in the body, or in a header; nothing proves it."""
-    return nomad_json.get(body, "By", "") or changed_by(call, "").user
+    return PauseRecord(by=user_name(call), at_ns=call.context.now_ns())
 
 
 async def _sent(call: ApiCall) -> dict[str, Any]:
@@ -193,7 +188,7 @@ async def resume(call: ApiCall) -> Response:
     index = await resume_source(
         call.context,
         call.path["name"],
-        _claimed_name(call, body),
+        user_name(call, nomad_json.get(body, "By", "")),
         nomad_json.get(body, "Reason", ""),
     )
     call.api.wake_source(call.path["name"])
@@ -243,7 +238,7 @@ async def retry(call: ApiCall) -> Response:
             "cannot retry: name the jobs (Jobs is a list of job ids), or set All to true"
         )
     choice = HeldChoice([(call.namespace, job_id) for job_id in jobs], every)
-    by = nomad_json.get(body, "By", "")
+    by = name_of_person(call, body)
     rollout = await required_gitops(call).retry(call.path["name"], choice, by, call.writes)
     return call.answer(rollout, index=call.context.state.store.watch.applied_index)
 
@@ -332,7 +327,7 @@ def _known_rollout(call: ApiCall) -> Rollout:
 async def revert(call: ApiCall) -> Response:
     """Goes back to the commit before a rollout's; with `DryRun` returns the plan of that."""
     found = _known_rollout(call)
-    person = _person_of(await _sent(call))
+    person = _person_of(call, await _sent(call))
     return call.answer(await required_gitops(call).revert(found.id, person, call.writes))
 
 
@@ -343,13 +338,13 @@ async def rollback(call: ApiCall) -> Response:
     if not commit:
         raise InvalidInputError("cannot go back: Commit names the commit to go back to")
     gitops = required_gitops(call)
-    made = await gitops.rollback(call.path["name"], commit, _person_of(body), call.writes)
+    made = await gitops.rollback(call.path["name"], commit, _person_of(call, body), call.writes)
     return call.answer(made)
 
 
-def _person_of(body: dict[str, Any]) -> RollbackPerson:
+def _person_of(call: ApiCall, body: dict[str, Any]) -> RollbackPerson:
     return RollbackPerson(
-        by=nomad_json.get(body, "By", ""),
+        by=name_of_person(call, body),
         email=nomad_json.get(body, "Email", ""),
         reason=nomad_json.get(body, "Reason", ""),
         delete=nomad_json.get_texts(body, "Delete"),
@@ -361,14 +356,14 @@ def _person_of(body: dict[str, Any]) -> RollbackPerson:
 async def approve(call: ApiCall) -> Response:
     """Approves the plan of a rollout that waits; `PlanHash` names the plan."""
     body, found = await _sent(call), _known_rollout(call)
-    plan_hash, by = nomad_json.get(body, "PlanHash", ""), nomad_json.get(body, "By", "")
+    plan_hash, by = nomad_json.get(body, "PlanHash", ""), name_of_person(call, body)
     return call.answer(await required_gitops(call).approve(found.id, plan_hash, by, call.writes))
 
 
 async def reject(call: ApiCall) -> Response:
     """Ends a rollout that waits, for the given `Reason`."""
     body, found = await _sent(call), _known_rollout(call)
-    reason, by = nomad_json.get(body, "Reason", ""), nomad_json.get(body, "By", "")
+    reason, by = nomad_json.get(body, "Reason", ""), name_of_person(call, body)
     return call.answer(await required_gitops(call).reject(found.id, reason, by, call.writes))
 
 

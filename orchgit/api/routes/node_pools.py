@@ -76,7 +76,7 @@ async def jobs(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         pool = call.path["name"]
         found = [each for each in snapshot.jobs.all(call.namespaces) if each.node_pool == pool]
-        chosen, headers = page.apply(found, job_token)
+        chosen, headers = page.apply(found, job_token, namespaced=True)
         stubs = [job_stub(job, snapshot.job_summaries.get(job.namespace, job.id)) for job in chosen]
         return stubs, headers
 

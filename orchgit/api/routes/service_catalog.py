@@ -56,9 +56,13 @@ async def read_service(call: ApiCall) -> Response:
         ]
         if choose:
             found = rendezvous(found, key)[:chosen_count]
-        return page.apply(found, lambda each: str(each["ID"]))
+        return page.apply(sorted(found, key=_registration_id), _registration_id)
 
     return await answer_list(call, _TABLES, read)
+
+
+def _registration_id(service: dict[str, Any]) -> str:
+    return str(service["ID"])
 
 
 def rendezvous(found: list[dict[str, Any]], key: str) -> list[dict[str, Any]]:

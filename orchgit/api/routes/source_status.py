@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import wait_parameters
 from orchgit.api.call import ApiCall
+from orchgit.api.caller import name_of_person
 from orchgit.api.errors import text_response
 from orchgit.api.gitops_port import GitopsPort, SourceReportPort
 from orchgit.api.pagination import PageRequest
@@ -18,6 +19,7 @@ from orchgit.api.shapes import nomad_json
 from orchgit.clock import SECOND_NS
 from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError, NotFoundError, UnavailableError
+from orchgit.model.author import AuthoredChange
 from orchgit.model.source_health import SyncResult
 from orchgit.state.snapshot import Snapshot
 from orchgit.wait_first import wait_first
@@ -48,12 +50,15 @@ async def sources(call: ApiCall) -> Response:
 
 async def source(call: ApiCall) -> Response:
     name, gitops = call.path["name"], required_gitops(call)
+    change: AuthoredChange | None = None
 
     def read(snapshot: Snapshot) -> tuple[SourceReportPort | None, int]:
         found = snapshot.sources.get(name)
         if found is None:
             return None, snapshot.table_indexes.newest("sources")
         report = gitops.report(snapshot, found)
+        nonlocal change
+        change = snapshot.authored_changes.get("sources", name)
         return report, report.modify_index
 
     report, index = await _moved(call, read)
@@ -61,7 +66,8 @@ async def source(call: ApiCall) -> Response:
         headers = {"X-Nomad-Index": str(max(index, 1)), **call.contact_headers()}
         missing = f'cannot find source "{name}"; `orchgit source list` shows them'
         return text_response(missing, 404, headers)
-    return call.answer(_shown(report), index=index, read=True)
+    shown = {**_shown(report), "Token": None if change is None else nomad_json.tree(change)}
+    return call.answer(shown, index=index, read=True)
 
 
 def _shown(report: SourceReportPort) -> dict[str, Any]:
@@ -120,7 +126,7 @@ async def sync(call: ApiCall) -> Response:
         return call.answer(rollout, index=call.context.state.store.watch.applied_index)
     wait_s = _sync_wait_s(call)
     if reason:
-        by = nomad_json.get(body, "By", "")
+        by = name_of_person(call, body)
         work = required_gitops(call).override_window(name, reason, by)
         result = await _synced(call, work, wait_s or _MAX_SYNC_WAIT_S)
     elif wait_s:

@@ -130,7 +130,7 @@ def _agent_alone(
         client_app(agent),
         bind,
         access_of(config, (config.node_name, bind, advertise)),
-        audit_log(audit, config.data_dir, SystemClock(), RandomIds()),
+        audit=audit_log(audit, config.data_dir, SystemClock(), RandomIds()),
     )
     http.bind()
     address = advertised("http", http.address, advertise)

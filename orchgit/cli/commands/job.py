@@ -30,6 +30,7 @@ from orchgit.cli.printing.output import (
     table,
 )
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.cli.printing.tokens import token_text
 
 
 @cli_group("job")
@@ -101,6 +102,7 @@ def history(
     )
     if output.printed(data["Versions"]):
         return
+    tokens = _tokens_of_versions(client, found)
     diffs = data.get("Diffs") or []
     for number, version in enumerate(data["Versions"]):
         origin = version.get("Origin") or {}
@@ -110,11 +112,21 @@ def history(
                 ("Stable", str(version["Stable"]).lower()),
                 ("Submitted", ago(version["SubmitTime"])),
                 ("Commit", plain(origin_line(origin, verbose))),
+                ("Token", plain(token_text(tokens.get(version["Version"])))),
             )
         )
         if with_diffs and number < len(diffs) and diffs[number]:
             print_job_diff(diffs[number], verbose)
         click.echo()
+
+
+def _tokens_of_versions(client: ApiClient, job: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Returns whose tokens made the job's versions; servers of earlier versions do not know."""
+    try:
+        found = client.get(f"/v1/gitops/authors/{quoted(job['ID'])}", namespace=job["Namespace"])
+    except ApiError:
+        return {}
+    return {int(each["Key"].rpartition("@")[2]): each for each in found}
 
 
 @job.command("allocs")

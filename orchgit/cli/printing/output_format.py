@@ -16,6 +16,16 @@ class OutputFormat:
     as_json: bool = False
     template: str | None = None
 
+    @property
+    def is_text(self) -> bool:
+        """Whether people read the answer."""
+        return not self.as_json and self.template is None
+
+    def refuse_question(self, yes: bool) -> None:
+        """Raises click.UsageError where a program reads the answer, and nobody could say yes."""
+        if not self.is_text and not yes:
+            raise click.UsageError("cannot ask for confirmation with -json or -t: add -yes")
+
     def printed(self, data: Any) -> bool:
         """Prints `data` as JSON or through the template, and returns whether it did."""
         if self.template is not None:

@@ -77,6 +77,7 @@ class SourceLoops:
         finally:
             for name in list(self._followed):
                 await self._stop(name)
+            await self._remotes.close()
 
     async def _match(self, sources: dict[str, Source]) -> None:
         for name in [name for name in self._followed if name not in sources]:

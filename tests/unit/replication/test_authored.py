@@ -21,6 +21,7 @@ from orchgit.replication.commands import (
     UpsertNamespaces,
     encode,
 )
+from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.versions import understands
 from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
@@ -30,6 +31,11 @@ from tests.support.use_cases import ready_node, with_context
 
 ADA = Author("0a0a0a0a-1111-4222-8333-444444444444", "ada")
 BOB = Author("0b0b0b0b-1111-4222-8333-444444444444", "bob")
+
+
+def of(context: UseCaseContext, author: Author) -> UseCaseContext:
+    """The context of a request with the author's token."""
+    return context.noting(RequestWrites(author=author))
 
 
 def changes(context: UseCaseContext) -> dict[str, AuthoredChange]:
@@ -43,8 +49,8 @@ def who(context: UseCaseContext) -> dict[str, str]:
 
 def test_each_version_of_a_job_has_its_author() -> None:
     async def work(context: UseCaseContext) -> None:
-        await register_job(context.noting(None, ADA), make_job(id="web"))
-        await register_job(context.noting(None, BOB), make_job(id="web", priority=70))
+        await register_job(of(context, ADA), make_job(id="web"))
+        await register_job(of(context, BOB), make_job(id="web", priority=70))
         await register_job(context, make_job(id="web", priority=80))
         with context.snapshot() as snapshot:
             found = snapshot.authored_changes.of_job("default", "web", [0, 1, 2])
@@ -60,10 +66,13 @@ def test_purge_and_evaluation_by_hand_have_authors() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web"))
         evaluation = Evaluation(id="e1", namespace="default", job_id="web")
-        await context.noting(None, ADA).propose(UpsertEvaluations(evaluations=[evaluation]))
+        await of(context, ADA).propose(UpsertEvaluations(evaluations=[evaluation]))
         assert who(context) == {"evaluations:e1": "ada"}
         await deregister_job(
-            context.noting(None, BOB), "default", "web", DeregisterOptions(purge=True)
+            of(context, BOB),
+            "default",
+            "web",
+            DeregisterOptions(purge=True),
         )
         assert who(context)["jobs:default/web"] == "bob"
 
@@ -74,9 +83,9 @@ def test_last_author_of_an_object_wins() -> None:
     async def work(context: UseCaseContext) -> None:
         for author in (ADA, BOB):
             command = UpsertNamespaces(namespaces=[Namespace(name="team")])
-            await context.noting(None, author).propose(command)
+            await of(context, author).propose(command)
         assert who(context) == {"namespaces:team": "bob"}
-        await context.noting(None, ADA).propose(DeleteNamespaces(names=["team"]))
+        await of(context, ADA).propose(DeleteNamespaces(names=["team"]))
         assert changes(context)["namespaces:team"].action == "DeleteNamespaces"
 
     with_context(work)
@@ -86,7 +95,7 @@ def test_refused_write_records_nobody() -> None:
     async def work(context: UseCaseContext) -> None:
         command = RenewVariableLock(namespace="default", path="nowhere", lock_id="x")
         with pytest.raises((ConflictError, NotFoundError)):
-            await context.noting(None, ADA).propose(command)
+            await of(context, ADA).propose(command)
         assert who(context) == {}
 
     with_context(work)
@@ -116,7 +125,7 @@ def test_drain_names_the_accessor_of_its_token() -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context)
         drain = SetNodeDrain(node_id=node.id, drain=DrainStrategy())
-        await context.noting(None, ADA).propose(drain)
+        await of(context, ADA).propose(drain)
         with context.snapshot() as snapshot:
             stored = snapshot.nodes.get(node.id)
         assert stored is not None
