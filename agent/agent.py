@@ -27,6 +27,7 @@ from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
+from agent.metrics.task_usage import UsageSampler
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
 from agent.serve.guard import NodeAccess
@@ -79,6 +80,7 @@ class Agent:
         self._templates = TemplateRenderer()
         self.local: LocalState
         self.drivers: dict[str, Driver] = {}
+        self.usage: UsageSampler
         self.allocations: Allocations
         self.volumes: DynamicHostVolumes
         self._found: Fingerprint
@@ -219,6 +221,7 @@ class Agent:
                 options=config.drivers,
             )
         )
+        self.usage = UsageSampler(self.drivers, self.node, self.clock)
         self._watch = DriverWatch(self.drivers, self.clock, self._drivers_changed)
         _, self._driver_infos, self._found = await asyncio.gather(
             self._supervisor.connect(),

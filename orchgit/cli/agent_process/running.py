@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import uvloop
 
 from agent.agent import Agent
 from agent.config import AgentConfig
+from agent.metrics.node_metrics import node_metrics
 from agent.serve import client_app
 from agent.serve.guard import AccessGuard
 from orchgit.cli.agent_process.reloading import Reloader
@@ -148,7 +150,7 @@ def _agent_beside(config: AgentConfig, server: Server) -> Agent:
         http_tls=server.config.http_tls,
     )
     agent = Agent(config)
-    server.attach_client(lambda: agent.node_id, client_app(agent))
+    server.attach_client(lambda: agent.node_id, client_app(agent), partial(node_metrics, agent))
     return agent
 
 
