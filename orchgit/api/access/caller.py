@@ -27,14 +27,18 @@ OPEN = Caller(MANAGEMENT)
 
 @dataclass(frozen=True, slots=True)
 class BadTokenReason:
-    """Why a token is no caller's. `is_unknown`: it has the form of a token, and nobody has it."""
+    """Why a token is no caller's. `is_unknown`: it has the form of a token, and nobody has it.
+
+    A reason that is not `is_lasting` may end with time: a token of a workload may be too young.
+    """
 
     text: str
     is_unknown: bool = False
+    is_lasting: bool = False
 
 
-UNKNOWN_TOKEN = BadTokenReason("Permission denied", is_unknown=True)
-EXPIRED_TOKEN = BadTokenReason("ACL token expired")
+UNKNOWN_TOKEN = BadTokenReason("Permission denied", is_unknown=True, is_lasting=True)
+EXPIRED_TOKEN = BadTokenReason("ACL token expired", is_lasting=True)
 
 
 def secret_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
