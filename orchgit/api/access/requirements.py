@@ -48,6 +48,7 @@ class Question:
     objects: Objects
     policies: Collection[str] = ()
     """Names of the caller's policies."""
+    accessor_id: str = ""
     job: Job | None = None
     """Of the body, where the rule asks for it."""
     context: str = ""
@@ -397,13 +398,15 @@ class ByQuery:
 
 @dataclass(frozen=True, slots=True)
 class SelfOr(_SeesEverything):
-    """Every valid token where the path says `self`, else the inner requirement."""
+    """Every valid token where the path says `self` or names that token, else the inner
+    requirement."""
 
     parameter: str
     inner: Requirement
 
     def allows(self, question: Question) -> bool:
-        return question.path[self.parameter] == "self" or self.inner.allows(question)
+        named = question.path[self.parameter]
+        return named in ("self", question.accessor_id) or self.inner.allows(question)
 
 
 @dataclass(frozen=True, slots=True)

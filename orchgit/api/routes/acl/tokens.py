@@ -15,7 +15,7 @@ from orchgit.api.routes.acl.enabled import acl_endpoint
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import go_json
 from orchgit.api.shapes.acl import ANONYMOUS_TOKEN, NO_ACCESS_CONTROL, shown_token, token_stub
-from orchgit.errors import InvalidInputError, NotAllowedError, RefusedError
+from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, RefusedError
 from orchgit.model.acl import AclToken, RoleLink
 from orchgit.services.acl.bootstrap import bootstrap
 from orchgit.services.acl.resolve import token_of
@@ -123,6 +123,8 @@ async def read_own_token(call: ApiCall) -> Response:
         return call.answer(ANONYMOUS_TOKEN, headers=headers, read=True)
     with call.context.snapshot() as snapshot:
         token = _with_roles(snapshot, token_of(snapshot, secret))
+    if token is None and call.rights.workload is not None:
+        raise NotFoundError("ACL token not found")
     if token is None:
         raise NotAllowedError("Permission denied")
     if token.is_expired(call.context.now_ns()):
