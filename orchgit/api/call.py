@@ -76,6 +76,12 @@ class ApiCall:
     def rights(self) -> Rights:
         return self.access.caller.rights
 
+    @property
+    def author(self) -> Author | None:
+        """Whose token the request bears; None while access control is off."""
+        identity = self.access.caller.identity
+        return None if identity is None else Author(identity.accessor_id, identity.name)
+
     def sees(self, namespace: str) -> bool:
         """Returns whether objects of the namespace may be in the answer."""
         return self.access.sees(namespace)
@@ -94,12 +100,6 @@ class ApiCall:
             return found if isinstance(found, list) else list(found)
         sees = self.access.sees
         return [each for each in found if sees(each.namespace)]
-
-    @property
-    def author(self) -> Author | None:
-        """Whose token the request bears; None while access control is off."""
-        identity = self.access.caller.identity
-        return None if identity is None else Author(identity.accessor_id, identity.name)
 
     def decide_access_by(self, decide: Callable[[], Access]) -> None:
         """Sets how it is decided about this request, and decides. Raises AccessRefusedError."""

@@ -158,6 +158,8 @@ class ApiContext:
     """Returns the metrics of parts that the API does not know: broker, raft, workers."""
     access: AccessControl | None = None
     """Decides who may ask what; None: everyone may ask everything."""
+    reload: Callable[[], None] | None = None
+    """Reads configuration and certificates again."""
     agents_tls: TlsFiles | None = None
     """The certificates with which agents that serve HTTPS are reached."""
     kept_answers: KeptAnswers = field(init=False)

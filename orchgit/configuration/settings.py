@@ -255,6 +255,7 @@ def _source(name: str, section: SourceSection) -> Source:
         webhook_secret=section.webhook_secret,
         allow_rewind=section.allow_rewind,
         adopt=section.adopt,
+        policies=section.policies,
         depends_on=section.depends_on,
         rollout_deadline_ns=parse_setting_ns(
             f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"

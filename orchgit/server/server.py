@@ -45,7 +45,9 @@ from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.identity import cluster_key, server_id_of
 from orchgit.server.membership.joining import Joining
 from orchgit.server.membership.records import RecordKeeper, own_record
+from orchgit.server.ports.audited import audited_by
 from orchgit.server.ports.facts import Facts
+from orchgit.server.ports.git_callers import GitCallers
 from orchgit.server.ports.git_peers import ClusterPeers
 from orchgit.server.ports.gitops import ApiGitops
 from orchgit.server.ports.job_texts import JobTexts
@@ -124,12 +126,16 @@ class Server:
         record = own_record(config, server_id, config.name or os.uname().nodename, key)
         self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
         self.facts = Facts(config, record, self.state, self.control, self.directory)
+        callers = TokenCallers(lambda: self.state.store, clock.now_ns)
+        self._callers = callers if config.acl.enabled else None
+        """Finds who is behind a token; None: access control is off."""
         gitops_ports = GitopsPorts(
             parser=JobspecParser(ParsePool(config.gitops.parsing)),
             forecaster=SchedulerForecaster(self.dry_run),
             peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
             peer_client=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
+            callers=GitCallers(self._callers) if self._callers else None,
         )
         gitops_config = replace(config.gitops, region=config.region)
         self.gitops = Gitops(self.services.context, config.data_dir, gitops_config, gitops_ports)
@@ -138,7 +144,6 @@ class Server:
         )
         self.events = EventBuffer()
         self._job_texts = JobTexts()
-        callers = TokenCallers(lambda: self.state.store, clock.now_ns)
         access = AccessControl(callers, StateObjects(self.services.context.snapshot))
         self._api = ApiContext(
             services=self.services,
@@ -169,7 +174,7 @@ class Server:
             config.http_bind,
             config.http_access,
             KeptRequests(lambda: leadership.is_leader and leadership.leads_for_certain),
-            audit_log(config.audit, config.data_dir, clock, ids),
+            audit_log(config.audit, config.data_dir, clock, ids, audited_by(self._callers)),
         )
         self._leader_duties = LeaderDuties(
             config, self.services, self.gitops, self._end_streams, clock
@@ -251,6 +256,10 @@ class Server:
     def attach_client(self, node_id: Callable[[], str], app: ASGIApp) -> None:
         """Serves `/v1/client` of the node whose agent runs in this process with `app`."""
         self._api.local_node = LocalNode(node_id, app)
+
+    def attach_reload(self, reload: Callable[[], None]) -> None:
+        """Has `/v1/agent/reload` call this."""
+        self._api.reload = reload
 
     # -- parts -------------------------------------------------------------------------------------
 

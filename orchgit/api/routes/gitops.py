@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from orchgit.acl.capabilities import LIST
+from orchgit.acl.jobs import STOP, missing_in_namespace
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.caller import name_of_person, user_name
@@ -21,7 +22,7 @@ from orchgit.api.routes import source_adopt, source_status
 from orchgit.api.routes.source_status import required_gitops
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
-from orchgit.errors import ConflictError, InvalidInputError, NotFoundError
+from orchgit.errors import ConflictError, InvalidInputError, NotAllowedError, NotFoundError
 from orchgit.model.blame import Blame
 from orchgit.model.node import Node
 from orchgit.model.rollout import Rollout, RolloutStatus
@@ -57,10 +58,43 @@ async def put(call: ApiCall) -> Response:
     wanted.pause = _paused_now(call) if wanted.paused else PauseRecord()
     with call.context.snapshot() as snapshot:
         _check_is_new(snapshot, wanted)
+    _check_grant(call, wanted)
     await _check_settings(call, wanted)
     index = await create_source(call.context, wanted)
     call.api.wake_source(name)
     return call.answer({"Index": index}, index=index)
+
+
+def _check_grant(call: ApiCall, wanted: Source) -> None:
+    """Refuses settings by which a source could do more than the caller: a policy that the token
+    does not have itself, also one that the source has already, or another namespace."""
+    rights = call.rights
+    if rights.is_management:
+        return
+    if not rights.allows_namespace(wanted.namespace, "gitops-source"):
+        raise NotAllowedError(
+            f'cannot store source "{wanted.name}": the token lacks gitops-source in namespace '
+            f'"{wanted.namespace}"'
+        )
+    held = call.access.caller.policies
+    if more := [name for name in wanted.policies if name not in held]:
+        raise NotAllowedError(
+            f'cannot store source "{wanted.name}": it would apply with the policy "{more[0]}", '
+            "which the token does not have itself"
+        )
+
+
+def _check_stop(call: ApiCall, name: str) -> None:
+    """Refuses to stop the jobs of a source where the caller may not stop each of them."""
+    if call.rights.is_management:
+        return
+    with call.context.snapshot() as snapshot:
+        namespaces = {namespace for namespace, _ in snapshot.jobs.keys_of_source(name)}
+    for namespace in sorted(namespaces):
+        if missing := missing_in_namespace(call.rights, namespace, STOP):
+            raise NotAllowedError(
+                f'cannot stop the jobs of source "{name}": the token lacks {missing}'
+            )
 
 
 def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
@@ -134,6 +168,7 @@ async def change(call: ApiCall) -> Response:
     if known is not None:
         wanted = changed(known)
         check_change(known, wanted)
+        _check_grant(call, wanted)
         await _check_settings(call, wanted)
     index = await change_source(call.context, name, changed)
     call.api.wake_source(name)
@@ -143,6 +178,8 @@ async def change(call: ApiCall) -> Response:
 async def delete(call: ApiCall) -> Response:
     """Removes a source; with `stop` its jobs are stopped, else they go on without a source."""
     name = call.path["name"]
+    if call.flag("stop"):
+        _check_stop(call, name)
     index = await remove_source(call.context, name, stop=call.flag("stop"))
     gitops, warnings = call.api.gitops, []
     if gitops is not None and gitops.is_declared(name):

@@ -92,6 +92,7 @@ async def run_until_stopped(
     try:
         if server:
             await server.start()
+            server.attach_reload(reloader.reload)
         if agent_config and server:
             agent = _agent_beside(agent_config, server)
             await agent.start()
