@@ -32,6 +32,12 @@ _REFUSAL = re.compile(
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
+def is_asked_last(request: str) -> bool:
+    """Returns whether the request collects what others ask for. When Nomad was asked these, its
+    expired token had been collected too."""
+    return _LAST.match(request) is not None
+
+
 @dataclass(frozen=True)
 class Difference:
     request: str
@@ -60,8 +66,8 @@ class MatrixRun:
         """Asks everything, or what `tokens` are asked. The last requests come token by token, as
         they were recorded."""
         chosen = [each for each in matrix.tokens if tokens is None or each in set(tokens)]
-        ordinary = [each for each in matrix.requests if not _LAST.match(each.name)]
-        last = [each for each in matrix.requests if _LAST.match(each.name)]
+        ordinary = [each for each in matrix.requests if not is_asked_last(each.name)]
+        last = [each for each in matrix.requests if is_asked_last(each.name)]
         for request in ordinary:
             for token in chosen:
                 await self._cell(matrix, request, token)
@@ -93,8 +99,7 @@ class MatrixRun:
 
     async def _ask(self, request: MatrixRequest, secret: str) -> Found:
         target = self._scenario.filled(request.target)
-        own = self._scenario.labels.get("own", "")
-        target = target.replace("(own)", own)
+        target = target.replace("(own)", self._scenario.labels["own"])
         if request.method == "WS":
             return await self._ask_socket(target, secret)
         if "/event/stream" in target or "/agent/monitor?" in target:

@@ -142,6 +142,7 @@ class AclScenario:
 
     def _learn(self) -> None:
         self._make_auth_method()
+        self.labels["own"] = self._get("/v1/agent/servers")[0]
         for namespace, suffix in NAMESPACES.items():
             query = f"?namespace={namespace}"
             states = {"run": "running", "done": "complete"}
