@@ -17,12 +17,12 @@ class Caller:
     identity: Identity | None = None
 
     @property
-    def accessor_id(self) -> str:
-        return self.identity.accessor_id if self.identity is not None else ""
-
-    @property
     def policies(self) -> tuple[str, ...]:
         return self.identity.policies if self.identity is not None else ()
+
+    @property
+    def accessor_id(self) -> str:
+        return self.identity.accessor_id if self.identity is not None else ""
 
 
 OPEN = Caller(MANAGEMENT)

@@ -50,6 +50,7 @@ class Question:
     policies: Collection[str] = ()
     """Names of the caller's policies."""
     accessor_id: str = ""
+    """Of the caller's token."""
     job: Job | None = None
     """Of the body, where the rule asks for it."""
     context: str = ""
@@ -385,15 +386,14 @@ class ByQuery:
 
 @dataclass(frozen=True, slots=True)
 class SelfOr(_SeesEverything):
-    """Every valid token where the path says `self` or names that token, else the inner
-    requirement."""
+    """Every valid token where the path says `self` or its accessor, else the inner requirement."""
 
     parameter: str
     inner: Requirement
 
     def allows(self, question: Question) -> bool:
-        named = question.path[self.parameter]
-        return named in ("self", question.accessor_id) or self.inner.allows(question)
+        own = ("self", question.accessor_id)
+        return question.path[self.parameter] in own or self.inner.allows(question)
 
 
 @dataclass(frozen=True, slots=True)
