@@ -74,7 +74,8 @@ class RolloutTracker:
     """Judges active rollouts, and tells those who follow one.
 
     `on_open_stage` is called with the name of a source whose current rollout has a later stage to
-    apply, again and again until that stage is applied.
+    apply, again and again until that stage is applied; `on_ended` once with each rollout that has
+    ended.
     """
 
     def __init__(
@@ -82,10 +83,12 @@ class RolloutTracker:
         context: UseCaseContext,
         config: TrackerConfig | None = None,
         on_open_stage: Callable[[str], None] = lambda source: None,
+        on_ended: Callable[[Rollout], None] = lambda rollout: None,
     ) -> None:
         self._context = context
         self._config = config or TrackerConfig()
         self._on_open_stage = on_open_stage
+        self._on_ended = on_ended
         self.timings = RolloutTimings()
         self._latest: dict[str, Rollout] = {}
         self._recorded_at_s: dict[str, float] = {}
@@ -161,6 +164,7 @@ class RolloutTracker:
             self.timings.applied(after)
         if after.is_terminal:
             self.timings.ended(after)
+            self._on_ended(after)
         async with self._news:
             while len(self._latest) >= _MAX_LATEST:
                 self._latest.pop(next(iter(self._latest)))
