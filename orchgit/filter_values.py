@@ -46,21 +46,21 @@ class FieldError(InvalidInputError):
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class GoKind:
     """What a value is for a filter: one of Go's kinds, `any`, or `pointer` to an element."""
 
     kind: str
-    element: Shape | None = None
+    element: GoKind | None = None
     struct: type[msgspec.Struct] | None = None
 
 
-ANY = Shape("any")
-MISSING = Shape("missing")
+ANY = GoKind("any")
+MISSING = GoKind("missing")
 """A key that a map does not have."""
-INVALID = Shape("invalid")
+INVALID = GoKind("invalid")
 """A null pointer, seen through."""
 
-Found = tuple[Any, Shape]
+Found = tuple[Any, GoKind]
 
 
 def find(item: Any, path: Sequence[str], scope: Mapping[str, Found]) -> Found:
@@ -70,7 +70,7 @@ def find(item: Any, path: Sequence[str], scope: Mapping[str, Found]) -> Found:
     """
     bound = scope.get(path[0])
     # A listed object is a struct also where it is kept as a dict.
-    value, shape = (item, Shape("struct")) if bound is None else bound
+    value, shape = (item, GoKind("struct")) if bound is None else bound
     for at in range(0 if bound is None else 1, len(path)):
         inside = _seen_through(value, shape)
         found = _part(inside, path, at)
@@ -128,7 +128,7 @@ def _pointer(path: Sequence[str]) -> str:
     return "/" + "/".join(path)
 
 
-def _seen_through(value: Any, shape: Shape) -> Found:
+def _seen_through(value: Any, shape: GoKind) -> Found:
     if shape.kind == "pointer":
         return (None, INVALID) if value is None else (value, shape.element or ANY)
     if shape.kind != "any":
@@ -136,7 +136,7 @@ def _seen_through(value: Any, shape: Shape) -> Found:
     if value is None:
         return None, INVALID
     if isinstance(value, msgspec.Struct):
-        return value, Shape("struct", struct=type(value))
+        return value, GoKind("struct", struct=type(value))
     kinds: tuple[tuple[type | tuple[type, ...], str], ...] = (
         (bool, "bool"),
         (int, "int"),
@@ -146,11 +146,11 @@ def _seen_through(value: Any, shape: Shape) -> Found:
         ((list, tuple, set, frozenset), "list"),
     )
     kind = next((kind for type_, kind in kinds if isinstance(value, type_)), "struct")
-    return value, Shape(kind)
+    return value, GoKind(kind)
 
 
 @cache
-def _fields_of(kind: type[msgspec.Struct]) -> dict[str, tuple[str, Shape]]:
+def _fields_of(kind: type[msgspec.Struct]) -> dict[str, tuple[str, GoKind]]:
     """Returns (attribute, shape) by Go's names of the fields."""
     info = inspect.type_info(kind)
     assert isinstance(info, inspect.StructType)
@@ -165,22 +165,22 @@ def _fields_of(kind: type[msgspec.Struct]) -> dict[str, tuple[str, Shape]]:
             attribute, shape = found[name]
             found[name] = attribute, shape.element or shape
     always_null = _ALWAYS_NULL.get(kind.__name__, frozenset())
-    return {**found, **{name: (name, Shape("pointer")) for name in always_null}}
+    return {**found, **{name: (name, GoKind("pointer")) for name in always_null}}
 
 
-def _shape(kind: inspect.Type, name: str) -> Shape:
+def _shape(kind: inspect.Type, name: str) -> GoKind:
     if name in _POINTERS:
-        return Shape("pointer", ANY)
+        return GoKind("pointer", ANY)
     if name in _TIMES:
-        return Shape("struct")
+        return GoKind("struct")
     if isinstance(kind, inspect.UnionType):
         return _shape_of_union(kind, name)
     if isinstance(kind, inspect.StructType):
-        return Shape("struct", struct=kind.cls)
+        return GoKind("struct", struct=kind.cls)
     if isinstance(kind, inspect.DictType):
-        return Shape("map", _shape(kind.value_type, ""))
+        return GoKind("map", _shape(kind.value_type, ""))
     if isinstance(kind, inspect.ListType | inspect.VarTupleType | inspect.SetType):
-        return Shape("list", _shape(kind.item_type, ""))
+        return GoKind("list", _shape(kind.item_type, ""))
     simple: tuple[tuple[type[inspect.Type], str], ...] = (
         (inspect.StrType, "string"),
         (inspect.EnumType, "string"),
@@ -190,10 +190,10 @@ def _shape(kind: inspect.Type, name: str) -> Shape:
         (inspect.FloatType, "float64"),
         (inspect.DateTimeType, "struct"),
     )
-    return Shape(next((word for type_, word in simple if isinstance(kind, type_)), "any"))
+    return GoKind(next((word for type_, word in simple if isinstance(kind, type_)), "any"))
 
 
-def _shape_of_union(kind: inspect.UnionType, name: str) -> Shape:
+def _shape_of_union(kind: inspect.UnionType, name: str) -> GoKind:
     rest = [each for each in kind.types if not isinstance(each, inspect.NoneType)]
     if len(rest) != 1:
         return ANY
@@ -202,4 +202,4 @@ def _shape_of_union(kind: inspect.UnionType, name: str) -> Shape:
         return inner
     if isinstance(rest[0], inspect.DateTimeType):
         return inner
-    return Shape("pointer", inner)
+    return GoKind("pointer", inner)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchgit.errors import InvalidInputError
-from orchgit.filter_values import MISSING, FieldError, Found, Shape, find, items_of
+from orchgit.filter_values import MISSING, FieldError, Found, GoKind, find, items_of
 from orchgit.regex import PatternError, compile_pattern
 
 Predicate = Callable[[Any], bool]
@@ -383,7 +383,7 @@ def _equals(selector: _Selector, wanted: str, negated: bool) -> _Test:
     return test
 
 
-def _is_equal(value: Any, shape: Shape, wanted: str, purpose: str) -> bool:
+def _is_equal(value: Any, shape: GoKind, wanted: str, purpose: str) -> bool:
     if shape.kind == "string":
         return str(value or "") == wanted
     if shape.kind == "bool":
@@ -487,11 +487,11 @@ def _bindings(
             f"for selector: {_quoted(selector)}"
         )
     if isinstance(elements, dict):
-        keys: list[Found] = [(key, Shape("string")) for key in elements]
+        keys: list[Found] = [(key, GoKind("string")) for key in elements]
         values = list(elements.values())
         single = keys
     else:
-        keys = [(place, Shape("int")) for place in range(len(elements))]
+        keys = [(place, GoKind("int")) for place in range(len(elements))]
         values = single = elements
     if len(names) == 1:
         return [{names[0]: each} for each in single]

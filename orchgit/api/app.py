@@ -20,6 +20,7 @@ from orchgit.api.request_metrics import RequestMetrics
 from orchgit.api.routes import (
     acl,
     agent,
+    agent_debug,
     allocations,
     authors,
     deployments,
@@ -48,7 +49,7 @@ from orchgit.api.routes import (
     variables,
     volumes,
 )
-from orchgit.api.routes.client import ClientRoutes, checks_of_allocation
+from orchgit.api.routes.client import ClientRoutes, action_of_job, checks_of_allocation
 from orchgit.api.routing import Endpoint
 from orchgit.errors import InvariantError
 
@@ -70,6 +71,7 @@ TABLES: tuple[Sequence[Endpoint], ...] = (
     gitops.ENDPOINTS,
     event_stream.ENDPOINTS,
     agent.ENDPOINTS,
+    agent_debug.ENDPOINTS,
     operator.ENDPOINTS,
     operator_autopilot.ENDPOINTS,
     operator_raft.ENDPOINTS,
@@ -114,6 +116,7 @@ def create_app(api: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> App:
             Route(_CLIENT, client),
             WebSocketRoute(_CLIENT, client),
             checks_of_allocation(client),
+            action_of_job(client, api),
             *extra_routes,
             Route("/v1/{rest:path}", _unknown_path, methods=_ANY),
         ]

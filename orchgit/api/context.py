@@ -129,9 +129,14 @@ class SqlPort(Protocol):
     """Questions in SQL about the state of this server."""
 
     async def ask(
-        self, query: str, max_rows: int | None, namespaces: Sequence[str] | None
+        self,
+        query: str,
+        max_rows: int | None,
+        namespaces: Sequence[str] | None,
+        without: Sequence[str],
     ) -> SqlRows:
-        """Raises InvalidInputError for what is no question, or costs too much."""
+        """Answers with rows of these namespaces (None: of all), none of them of the views in
+        `without`. Raises InvalidInputError for what is no question, or costs too much."""
         ...
 
     def schema(self) -> Sequence[Mapping[str, Any]]:
@@ -159,6 +164,8 @@ class ApiContext:
     """Returns the metrics of parts that the API does not know: broker, raft, workers."""
     access: AccessControl | None = None
     """Decides who may ask what; None: everyone may ask everything."""
+    reload: Callable[[], None] | None = None
+    """Reads configuration and certificates again."""
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     agents_tls: TlsFiles | None = None
     """The certificates with which agents that serve HTTPS are reached."""

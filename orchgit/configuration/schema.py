@@ -197,6 +197,7 @@ class SourceSection(Section):
     webhook_secret: str = ""
     allow_rewind: bool = False
     adopt: bool = False
+    policies: list[str] = []
     rollout_deadline: str = ""
     depends_on: list[str] = []
     prune_max_share: int = 50

@@ -203,6 +203,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
         "artifact": _artifact(client.artifact),
+        "acl_enabled": file.acl.enabled,
         **http_settings(file),
     }
     if client.task_env_allow is not None:
@@ -268,6 +269,7 @@ def _source(name: str, section: SourceSection) -> Source:
         webhook_secret=section.webhook_secret,
         allow_rewind=section.allow_rewind,
         adopt=section.adopt,
+        policies=section.policies,
         depends_on=section.depends_on,
         rollout_deadline_ns=parse_setting_ns(
             f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"

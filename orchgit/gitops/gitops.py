@@ -39,6 +39,7 @@ from orchgit.gitops.mirrors.quorum import ObjectQuorum
 from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
+from orchgit.gitops.remote.access import Callers
 from orchgit.gitops.remote.push import PushReceiver
 from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.routes import GitRemote
@@ -72,6 +73,8 @@ class GitopsPorts:
     random: Random = field(default_factory=Random)
     on_rollout_ended: Callable[[Rollout], None] = lambda rollout: None
     """Called on the leader with each rollout that has ended."""
+    callers: Callers | None = None
+    """Finds who is behind a token of the git remote; None: everyone may do everything."""
 
 
 class Gitops:
@@ -109,14 +112,18 @@ class Gitops:
             git=git,
             mirrors=self.mirrors,
             quorum=self._quorum,
-            applier=CommitApplier(context),
+            applier=CommitApplier(context, checks_rights=ports.callers is not None),
             caches=SourceCaches(ports.parser, self._disk_cache, config.region),
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )
         self._stages = StageRunner(self._services, config.tracker.patience_s)
         self.tracker = RolloutTracker(
-            context, config.tracker, self._stages.apply_open_stage, ports.on_rollout_ended
+            context,
+            config.tracker,
+            self._stages.apply_open_stage,
+            self._stages.problem,
+            ports.on_rollout_ended,
         )
         self._adopter = Adopter(self._services)
         self._drift = DriftDetector(self._services)
@@ -130,10 +137,12 @@ class Gitops:
         # the ways in: loops on the leader, pushes, webhooks
         self._loops = SourceLoops(self._services, config, ports.random, self._gatekeeper)
         self._gate_loop = GateLoop(context, self._look_at_gates)
-        receiver = PushReceiver(self._services, self._gatekeeper, self.wake)
+        receiver = PushReceiver(
+            self._services, self._gatekeeper, self.wake, lambda name: self._loops.pushed(name)
+        )
         self.reporter = RolloutReporter(context, ports.logs)
         progress = PushProgress(self.tracker, self.reporter)
-        remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
+        remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up, ports.callers)
 
         def sources() -> Sequence[Source]:
             with context.snapshot() as snapshot:

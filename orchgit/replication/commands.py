@@ -30,6 +30,7 @@ from orchgit.model.node import DrainStrategy, Namespace, Node, NodeEvent, NodePo
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import PlanResult
 from orchgit.model.rollout import Rollout
+from orchgit.model.scaling import ScalingEvent
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import AppliedJob, Source, SourceStatus
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
@@ -271,6 +272,13 @@ class PutSource(Entry, tag="put-source", kw_only=True):
     expected_modify_index: int | None = None
 
 
+class DefineSource(Entry, tag="define-source", kw_only=True):
+    """As `PutSource`, with every setting that a source has since version 5."""
+
+    source: Source
+    expected_modify_index: int | None = None
+
+
 class SetSourceStatus(Entry, tag="set-source-status", kw_only=True):
     """As `UpdateSourceStatus`, with every field that a status has since version 4."""
 
@@ -298,6 +306,32 @@ class SetJobStability(Entry, tag="set-job-stability", kw_only=True):
     job_id: str
     version: int
     stable: bool
+
+
+class SetJobVersionTag(Entry, tag="set-job-version-tag", kw_only=True):
+    """Gives a version a tag; a version of another number with this tag is a refusal.
+
+    `version` None is the current one.
+    """
+
+    namespace: str
+    job_id: str
+    version: int | None
+    name: str
+    description: str = ""
+
+
+class DeleteJobVersionTag(Entry, tag="delete-job-version-tag", kw_only=True):
+    namespace: str
+    job_id: str
+    name: str
+
+
+class RecordScalingEvent(Entry, tag="record-scaling-event", kw_only=True):
+    namespace: str
+    job_id: str
+    group: str
+    event: ScalingEvent
 
 
 class UpsertEvaluations(Entry, tag="upsert-evaluations", kw_only=True):
@@ -666,7 +700,7 @@ class PutAclAuthMethod(Entry, tag="put-acl-auth-method", kw_only=True):
 
 
 class DeleteAclAuthMethods(Entry, tag="delete-acl-auth-methods", kw_only=True):
-    """Unknown names are passed over; binding rules of deleted methods stay."""
+    """Binding rules of deleted methods stay."""
 
     names: list[str]
 
@@ -713,6 +747,7 @@ Command = (
     | UpsertSource
     | StoreSource
     | PutSource
+    | DefineSource
     | SetSourceStatus
     | ApplyStage
     | RecordProgress
@@ -726,6 +761,9 @@ Command = (
     | DeleteSource
     | DeleteRollouts
     | SetJobStability
+    | SetJobVersionTag
+    | DeleteJobVersionTag
+    | RecordScalingEvent
     | UpsertEvaluations
     | DeleteEvaluations
     | ApplyPlan

@@ -12,6 +12,9 @@ import structlog
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from orchgit.api.access.callers import TokenCallers
+from orchgit.api.access.control import AccessControl
+from orchgit.api.access.objects import StateObjects
 from orchgit.api.app import create_app
 from orchgit.api.consistency import Consistency
 from orchgit.api.context import ApiContext, LocalNode
@@ -43,7 +46,10 @@ from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.identity import cluster_key, server_id_of
 from orchgit.server.membership.joining import Joining
 from orchgit.server.membership.records import RecordKeeper, own_record
+from orchgit.server.ports.agent_access import authorizer
+from orchgit.server.ports.audited import audited_by
 from orchgit.server.ports.facts import Facts
+from orchgit.server.ports.git_callers import GitCallers
 from orchgit.server.ports.git_peers import ClusterPeers
 from orchgit.server.ports.gitops import ApiGitops
 from orchgit.server.ports.job_texts import JobTexts
@@ -128,6 +134,9 @@ class Server:
             if config.traces is not None
             else None
         )
+        callers = TokenCallers(lambda: self.state.store, clock.now_ns)
+        self._callers = callers if config.acl.enabled else None
+        """Finds who is behind a token; None: access control is off."""
         gitops_ports = GitopsPorts(
             parser=JobspecParser(ParsePool(config.gitops.parsing)),
             forecaster=SchedulerForecaster(self.dry_run),
@@ -135,6 +144,7 @@ class Server:
             peer_client=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
             on_rollout_ended=self._rollout_ended,
+            callers=GitCallers(self._callers) if self._callers else None,
         )
         gitops_config = replace(config.gitops, region=config.region)
         self.gitops = Gitops(self.services.context, config.data_dir, gitops_config, gitops_ports)
@@ -143,6 +153,7 @@ class Server:
         )
         self.events = EventBuffer()
         self._job_texts = JobTexts()
+        access = AccessControl(callers, StateObjects(self.services.context.snapshot))
         self._api = ApiContext(
             services=self.services,
             server=self.facts,
@@ -155,6 +166,7 @@ class Server:
             scrape=self._metrics,
             telemetry=config.telemetry,
             agents_tls=config.agents_tls,
+            access=access if config.acl.enabled else None,
         )
         ui = Ui(lambda: self.front, self.events, clock)
         self._app = create_app(self._api, [*self.gitops.routes, *ui.routes, *extra_routes])
@@ -172,7 +184,7 @@ class Server:
             config.http_bind,
             config.http_access,
             KeptRequests(lambda: leadership.is_leader and leadership.leads_for_certain),
-            audit_log(config.audit, config.data_dir, clock, ids),
+            audit_log(config.audit, config.data_dir, clock, ids, audited_by(self._callers)),
         )
         self._leader_duties = LeaderDuties(
             config, self.services, self.gitops, self._end_streams, clock
@@ -262,6 +274,10 @@ class Server:
         metrics with the server's."""
         self._api.local_node = LocalNode(node_id, app, metrics=metrics)
 
+    def attach_reload(self, reload: Callable[[], None]) -> None:
+        """Has `/v1/agent/reload` call this."""
+        self._api.reload = reload
+
     # -- parts -------------------------------------------------------------------------------------
 
     async def _start_rpc(self) -> None:
@@ -274,6 +290,7 @@ class Server:
                 region=config.region,
                 limits=config.limits,
                 translate=self.directory.translated,
+                authorize=authorizer(self._api.access),
             ),
             self.services,
             self.control,

@@ -35,6 +35,7 @@ from orchgit.state.tables.nodes import NodeReads
 from orchgit.state.tables.periodic_launches import PeriodicLaunchReads
 from orchgit.state.tables.rollouts import RolloutReads
 from orchgit.state.tables.root_keys import RootKeyReads
+from orchgit.state.tables.scaling_events import ScalingEventReads
 from orchgit.state.tables.scheduler_config import SchedulerConfigReads
 from orchgit.state.tables.servers import ServerReads
 from orchgit.state.tables.source_jobs import SourceJobReads
@@ -77,6 +78,7 @@ class StateReads:
         self.periodic_launches = PeriodicLaunchReads(connection)
         self.rollouts = RolloutReads(connection)
         self.root_keys = RootKeyReads(connection)
+        self.scaling_events = ScalingEventReads(connection)
         self.scheduler_config = SchedulerConfigReads(connection)
         self.servers = ServerReads(connection)
         self.source_jobs = SourceJobReads(connection)

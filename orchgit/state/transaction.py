@@ -40,6 +40,7 @@ from orchgit.state.tables.periodic_launches import PeriodicLaunchWrites
 from orchgit.state.tables.restore_chunks import RestoreChunks
 from orchgit.state.tables.rollouts import RolloutWrites
 from orchgit.state.tables.root_keys import RootKeyWrites
+from orchgit.state.tables.scaling_events import ScalingEventWrites
 from orchgit.state.tables.scheduler_config import SchedulerConfigWrites
 from orchgit.state.tables.servers import ServerWrites
 from orchgit.state.tables.source_jobs import SourceJobReads
@@ -106,6 +107,7 @@ class WriteTxn:
         self.restore_chunks = RestoreChunks(connection)
         self.rollouts = RolloutWrites(entry)
         self.root_keys = RootKeyWrites(entry)
+        self.scaling_events = ScalingEventWrites(entry)
         self.scheduler_config = SchedulerConfigWrites(entry)
         self.servers = ServerWrites(entry)
         self.source_jobs = SourceJobReads(connection)

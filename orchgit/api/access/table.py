@@ -102,6 +102,10 @@ def _on_node(requirement: Requirement) -> Rule:
     return Rule(requirement, bad_token=BadTokenForm.RPC)
 
 
+def _exec(parameter: str) -> Rule:
+    return Rule(ExecInAllocation(parameter), bad_token=BadTokenForm.RPC_500)
+
+
 def _told(requirement: Requirement) -> Rule:
     return Rule(requirement, bad_token=BadTokenForm.TOLD_403)
 
@@ -142,7 +146,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/job/{job_id:path}/deployment", get=_in("read-job")),
     Row("/v1/job/{job_id:path}/services", get=_in("read-job")),
     Row("/v1/job/{job_id:path}/actions", get=_in("read-job")),
-    Row("/v1/job/{job_id:path}/action", socket=_on_node(ExecInAllocation("allocID"))),
+    Row("/v1/job/{job_id:path}/action", socket=_exec("allocID")),
     Row("/v1/job/{job_id:path}/versions", get=_in("read-job")),
     Row(
         "/v1/job/{job_id:path}/versions/{tag}/tag",
@@ -265,7 +269,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "/v1/operator/sql",
         get=AnyToken("nothing: the names of tables and columns"),
-        put=AnyToken("rows of namespaces that may not be read"),
+        put=SeenWith(_ANY, ("read-job",)),
     ),
     # -- this server and the cluster -----------------------------------------------------------
     Row("/v1/agent/self", get=Rule(AGENT_READ, bad_token=BadTokenForm.TOLD)),
@@ -297,6 +301,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/operator/raft/transfer-leadership", put=MANAGEMENT),
     Row("/v1/operator/snapshot", get=OperatorCapability("snapshot-save"), put=MANAGEMENT),
     Row("/v1/operator/license", get=_PUBLIC, put=_ENTERPRISE),
+    Row("/v1/operator/utilization", put=_ENTERPRISE),
     Row("/v1/operator/upgrade-check/{check}", get=OPERATOR_READ),
     Row("/v1/operator/keyring/keys", get=OperatorCapability("keyring-read")),
     Row("/v1/operator/keyring/rotate", put=OperatorCapability("keyring-rotate")),
@@ -380,10 +385,13 @@ ROWS: tuple[Row, ...] = (
     Row("/git/{name}.git/info/refs", get=_REMOTE),
     Row("/git/{name}.git/git-upload-pack", put=_REMOTE),
     Row("/git/{name}.git/git-receive-pack", put=_REMOTE),
-    *(Row(path, get=_PAGE) for path in ("/", "/ui", "/ui/", "/ui/live", "/ui/{rest:path}")),
-    Row("/ui/static/{name}", get=_PUBLIC),
-    Row("/ui/login", get=_PUBLIC, put=OwnCheck("it asks the API whether the token is known")),
-    Row("/ui/logout", put=_PUBLIC),
+    Row("/ui/static/{name}", get=_PUBLIC, put=_PUBLIC, delete=_PUBLIC),
+    Row("/ui/login", get=_PUBLIC, put=OwnCheck("it asks the API for the token"), delete=_PUBLIC),
+    Row("/ui/logout", get=_PUBLIC, put=_PUBLIC, delete=_PUBLIC),
+    *(
+        Row(path, get=_PAGE, put=_PAGE, delete=_PAGE)
+        for path in ("/", "/ui", "/ui/", "/ui/live", "/ui/{rest:path}")
+    ),
     # -- what Nomad keeps for Enterprise -------------------------------------------------------
     *(
         Row(path, get=_ENTERPRISE, put=_ENTERPRISE, delete=_ENTERPRISE)
@@ -418,7 +426,7 @@ ROWS: tuple[Row, ...] = (
         get=_on_node(_allocation(_SUBMIT, "gc-allocation")),
         put=_on_node(_allocation(_SUBMIT, "gc-allocation")),
     ),
-    Row("/v1/client/allocation/{alloc_id}/exec", socket=_on_node(ExecInAllocation("alloc_id"))),
+    Row("/v1/client/allocation/{alloc_id}/exec", socket=_exec("alloc_id")),
     Row("/v1/client/fs/ls/{alloc_id}", get=_on_node(_allocation("read-fs"))),
     Row("/v1/client/fs/stat/{alloc_id}", get=_on_node(_allocation("read-fs"))),
     *(

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 import ssl
 from collections.abc import AsyncIterator, Iterable
+from urllib.parse import urlencode
 
 import httpx
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, status_of, text_response
 from orchgit.api.routes.agent_socket_relay import refuse, relay
-from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
+from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError, UnavailableError
 from orchgit.model.node import Node
 from orchgit.wire.https import asking_context
+from orchgit.wire.relay_proof import HEADER, proof
 from orchgit.wire.tls import PerVersion
 
 _ALLOC_PATH = re.compile(r"^/v1/client/(?:allocation/(?P<a>[^/]+)/\w+|fs/\w+/(?P<f>[^/]+))$")
@@ -71,7 +75,7 @@ class ClientRoutes:
         else:
             node = self._node(node_id)
             tls = self._context_for(node) if node.tls_enabled else None
-            await relay(scope, receive, send, node.http_addr, tls)
+            await relay(self._proven(scope, node), receive, send, node.http_addr, tls)
 
     async def _until_known(self, scope: Scope) -> None:
         context = self._api.services.context
@@ -115,13 +119,14 @@ class ClientRoutes:
         node = self._node(node_id)
         base = f"{'https' if node.tls_enabled else 'http'}://{node.http_addr}"
         client = self._client(node)
+        proven = Headers(raw=self._proven(request.scope, node)["headers"])
         outgoing = client.build_request(
             request.method,
             f"{base}{request.url.path}",
             params=httpx.QueryParams(request.url.query),
             headers={
                 name: value
-                for name, value in _end_to_end(request.headers.items()).items()
+                for name, value in _end_to_end(proven.items()).items()
                 if name.lower() not in _OF_A_PAGE
             },
             content=request.stream(),
@@ -134,6 +139,15 @@ class ClientRoutes:
             ) from error
         headers = {**_end_to_end(answer.headers.items()), **VARY}
         return StreamingResponse(_body(answer), answer.status_code, headers)
+
+    def _proven(self, scope: Scope, node: Node) -> Scope:
+        """Returns the request with this server's proof, for the node's agent, that it was checked
+        who asks."""
+        method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
+        now_ns = self._api.services.context.now_ns()
+        value = proof(node.secret_id, method, scope["path"], scope["query_string"], now_ns)
+        headers = [each for each in scope["headers"] if each[0] != HEADER]
+        return {**scope, "headers": [*headers, (HEADER, value)]}
 
     def _node(self, node_id: str) -> Node:
         with self._api.services.context.snapshot() as snapshot:
@@ -177,6 +191,48 @@ def checks_of_allocation(client: ClientRoutes) -> Route:
         await client({**scope, "path": path, "raw_path": path.encode()}, receive, send)
 
     return Route("/v1/allocation/{alloc_id}/checks", _Asgi(run), methods=["GET"])
+
+
+def action_of_job(client: ClientRoutes, api: ApiContext) -> WebSocketRoute:
+    """Serves `/v1/job/<id>/action`: runs an action of a task as `alloc exec` runs a command."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        query = QueryParams(scope["query_string"])
+        try:
+            command = _command_of_action(api, query, scope["path_params"]["job_id"])
+        except OrchgitError as error:
+            await refuse(receive, send, error)
+            return
+        kept = [(name, query[name]) for name in ("task", "tty", "ws_handshake") if name in query]
+        asked = urlencode([*kept, ("command", json.dumps(command))])
+        path = f"/v1/client/allocation/{query['allocID']}/exec"
+        await client(
+            {**scope, "path": path, "raw_path": path.encode(), "query_string": asked.encode()},
+            receive,
+            send,
+        )
+
+    return WebSocketRoute("/v1/job/{job_id:path}/action", _Asgi(run))
+
+
+def _command_of_action(api: ApiContext, query: QueryParams, job_id: str) -> list[str]:
+    """Returns the command line of the action that the query names, in the allocation's version of
+    the job. Raises InvalidInputError or NotFoundError."""
+    for name in ("allocID", "task", "action"):
+        if not query.get(name):
+            raise InvalidInputError(f"cannot run the action: the query has no {name}")
+    alloc_id, task_name, wanted = query["allocID"], query["task"], query["action"]
+    with api.services.context.snapshot() as snapshot:
+        allocation = snapshot.allocations.get(alloc_id)
+        job = snapshot.job_versions.nearest_to_allocation(allocation) if allocation else None
+    if allocation is None or job is None or allocation.job_id != job_id:
+        raise NotFoundError(f'Unknown allocation "{alloc_id}" of job "{job_id}"')
+    group = job.group(allocation.task_group)
+    for task in group.tasks if group else ():
+        for action in task.actions or ():
+            if (task.name, action.name) == (task_name, wanted):
+                return [action.command, *(action.args or ())]
+    raise NotFoundError(f'task "{task_name}" of job "{job_id}" has no action "{wanted}"')
 
 
 class _Asgi:

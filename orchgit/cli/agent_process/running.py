@@ -16,6 +16,7 @@ from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.metrics.node_metrics import node_metrics
 from agent.serve import client_app
+from agent.serve.guard import AccessGuard
 from orchgit.cli.agent_process.reloading import Reloader
 from orchgit.clock import SystemClock
 from orchgit.collector import settle_collector
@@ -94,6 +95,7 @@ async def run_until_stopped(
     try:
         if server:
             await server.start()
+            server.attach_reload(reloader.reload)
         if agent_config and server:
             agent = _agent_beside(agent_config, server)
             await agent.start()
@@ -127,7 +129,7 @@ def _agent_alone(
     """
     agent = Agent(config)
     http = HttpServer(
-        client_app(agent),
+        AccessGuard(client_app(agent), agent.access),
         bind,
         access_of(config, (config.node_name, bind, advertise)),
         audit=audit_log(audit, config.data_dir, SystemClock(), RandomIds()),

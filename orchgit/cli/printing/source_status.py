@@ -58,6 +58,7 @@ def show_source(data: dict[str, Any]) -> None:
             ("Region", plain(data["Region"])),
             ("Authorities", "given with the source" if data["CaCertificates"] else ""),
             ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
+            ("Policies", plain(", ".join(data.get("Policies") or []))),
             ("Depends on", plain(", ".join(data["DependsOn"]))),
             ("Rollout deadline", deadline),
             ("Drift policy", plain(_drift_policy(data["Drift"]))),
