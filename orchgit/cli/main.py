@@ -12,6 +12,7 @@ from orchgit.cli.printing.terminal import guard_terminal
 from orchgit.errors import OrchgitError
 
 COMMANDS = {
+    "acl": ("acl", "acl", "Access control: tokens, policies, roles, logins"),
     "agent": ("agent", "agent", "Run a server, a client, or both"),
     "agent-info": ("agent_info", "agent_info", "What this server or client says of itself"),
     "alloc": ("alloc", "alloc", "Look into allocations: status, logs, exec, stop, restart"),
@@ -30,6 +31,7 @@ COMMANDS = {
     "import": ("import_jobs", "import_jobs", "Write a cluster's jobs as job files"),
     "job": ("job", "job", "Run, plan, inspect, stop and revert jobs"),
     "lint": ("lint", "lint", "Check job files offline"),
+    "login": ("login", "login", "Get a token from an identity provider"),
     "namespace": ("namespace", "namespace", "Manage namespaces"),
     "node": ("node", "node", "Look into nodes, drain them, make them eligible"),
     "operator": ("operator", "operator", "Scheduler configuration, metrics, root keys"),
