@@ -32,7 +32,6 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRig]:
         yield found
 
 
-@pytest.mark.long
 def test_secrets_of_tokens_are_nowhere(
     rig: ServerRig, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
