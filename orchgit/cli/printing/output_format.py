@@ -16,6 +16,11 @@ class OutputFormat:
     as_json: bool = False
     template: str | None = None
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether the answer is wanted in another form than for people."""
+        return self.as_json or self.template is not None
+
     def printed(self, data: Any) -> bool:
         """Prints `data` as JSON or through the template, and returns whether it did."""
         if self.template is not None:
@@ -25,4 +30,4 @@ class OutputFormat:
             click.echo(render(self.template, data, functions={"toJSON": json.dumps}))
         elif self.as_json:
             click.echo(json.dumps(data, indent=4))
-        return self.as_json or self.template is not None
+        return self.is_asked
