@@ -23,6 +23,7 @@ from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
+from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
@@ -219,7 +220,12 @@ class Agent:
             asyncio.to_thread(
                 fingerprint_node,
                 FingerprintConfig(
-                    data_dir=config.data_dir, network_interface=config.network_interface
+                    data_dir=config.data_dir,
+                    network_interface=config.network_interface,
+                    host_networks=tuple(
+                        HostNetwork(name, each.cidr, each.interface, each.reserved_ports)
+                        for name, each in config.host_networks.items()
+                    ),
                 ),
                 layout.mode,
             ),

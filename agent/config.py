@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,16 @@ class HostVolumeConfig:
 
     path: str
     read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostNetworkConfig:
+    """Addresses of the node that ports may ask for by name: those of an interface, of a CIDR block,
+    or of both."""
+
+    cidr: str = ""
+    interface: str = ""
+    reserved_ports: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +67,7 @@ class AgentConfig:
     node_class: str = ""
     meta: Mapping[str, str] = field(default_factory=dict)
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
+    host_networks: Mapping[str, HostNetworkConfig] = field(default_factory=dict)
     reserved: ReservedConfig = field(default_factory=ReservedConfig)
     http_addr: str = ""
     """The address of this agent's HTTP API, for the servers and their clients."""
@@ -83,6 +95,7 @@ class AgentConfig:
         problems = [
             *(f"servers: {problem}" for problem in map(_address_problem, self.servers) if problem),
             *_volume_problems(self.host_volumes),
+            *_network_problems(self.host_networks),
         ]
         if not self.servers:
             problems.append("servers: name at least one, as host:port")
@@ -113,3 +126,13 @@ def _volume_problems(volumes: Mapping[str, HostVolumeConfig]) -> list[str]:
         for name, volume in volumes.items()
         if not volume.path.startswith("/") or not Path(volume.path).exists()
     ]
+
+
+def _network_problems(networks: Mapping[str, HostNetworkConfig]) -> list[str]:
+    problems = []
+    for name, host_network in networks.items():
+        try:
+            ipaddress.ip_network(host_network.cidr or "0.0.0.0/0", strict=False)
+        except ValueError:
+            problems.append(f'host_network "{name}": "{host_network.cidr}" is no CIDR block')
+    return problems

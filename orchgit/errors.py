@@ -4,6 +4,7 @@
     |-- InvalidInputError          400  what the caller sent cannot be used
     |   |-- ValidationError        400  a job (or other object) breaks the server's rules; .problems
     |   `-- JobFileError           400  a job file; .problems with file:line:column
+    |-- NotAuthenticatedError      401  what should prove who the caller is does not
     |-- NotAllowedError            403  the caller lacks the right
     |-- NotFoundError              404  no such object
     |-- ConflictError              409  compare-and-set failed, or the state forbids the change
@@ -69,6 +70,10 @@ class JobFileError(InvalidInputError):
 
 class NoJobError(JobFileError):
     """A file holds no job, and nothing in it looks like one."""
+
+
+class NotAuthenticatedError(OrchgitError):
+    """What should prove who the caller is cannot be trusted."""
 
 
 class NotAllowedError(OrchgitError):

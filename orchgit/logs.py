@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -19,6 +19,7 @@ from typing import Any, TextIO
 import structlog
 
 from orchgit.errors import InvalidInputError
+from orchgit.log_tap import LogTap
 from orchgit.printable import printable
 
 _LEVELS = {
@@ -75,6 +76,8 @@ class _Lines:
 
 
 _LINES = _Lines()
+_TAPS: list[LogTap] = []
+"""Those who follow the lines now."""
 
 
 class _Logger:
@@ -90,9 +93,17 @@ class _Logger:
 
 def configure(settings: LogSettings) -> None:
     """Configures the logging of this process; may be called again."""
-    level = _LEVELS[settings.level.upper()]
     _LINES.open(settings.file)
     _LINES.settings = settings
+    _configure_chain()
+    # Libraries speak through logging: what they warn of is ours to show. Below that some of them
+    # write addresses with what people put into them.
+    logging.basicConfig(handlers=[_FromLibraries()], level=logging.WARNING, force=True)
+
+
+def _configure_chain() -> None:
+    settings = _LINES.settings
+    level = min(_LEVELS[settings.level.upper()], *(tap.level for tap in _TAPS), logging.CRITICAL)
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(level),
         processors=[
@@ -101,17 +112,49 @@ def configure(settings: LogSettings) -> None:
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
             _printable_values,
-            structlog.processors.JSONRenderer()
-            if settings.json
-            else structlog.processors.LogfmtRenderer(
-                key_order=_FIRST, drop_missing=True, bool_as_flag=False
-            ),
+            *([_to_taps] if _TAPS else []),
+            _RENDERERS[settings.json],
         ],
         logger_factory=_Logger,
     )
-    # Libraries speak through logging: what they warn of is ours to show. Below that some of them
-    # write addresses with what people put into them.
-    logging.basicConfig(handlers=[_FromLibraries()], level=logging.WARNING, force=True)
+
+
+_RENDERERS: Mapping[bool, Callable[..., Any]] = {
+    True: structlog.processors.JSONRenderer(),
+    False: structlog.processors.LogfmtRenderer(
+        key_order=_FIRST, drop_missing=True, bool_as_flag=False
+    ),
+}
+
+
+def _to_taps(
+    logger: _Logger, method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """Hands a line to those who follow; drops it where only they asked for its level."""
+    level = _LEVELS.get(method.upper(), logging.ERROR)
+    for tap in _TAPS:
+        if level >= tap.level:
+            tap.push(str(_RENDERERS[tap.as_json](logger, method, dict(event))))
+    if level < _LEVELS[_LINES.settings.level.upper()]:
+        raise structlog.DropEvent
+    return event
+
+
+def is_level(level: str) -> bool:
+    return level.upper() in _LEVELS
+
+
+@contextlib.contextmanager
+def followed(level: str, as_json: bool, wake: Callable[[], None]) -> Iterator[LogTap]:
+    """Follows the lines of this process from `level` on, also where it writes fewer itself."""
+    tap = LogTap(_LEVELS[level.upper()], as_json, wake)
+    _TAPS.append(tap)
+    _configure_chain()
+    try:
+        yield tap
+    finally:
+        _TAPS.remove(tap)
+        _configure_chain()
 
 
 def current() -> LogSettings:

@@ -32,6 +32,7 @@ def routes(agent: Agent) -> list[BaseRoute]:
         Route(f"{base}/checks", allocations.checks),
         Route(f"{base}/restart", allocations.restart, methods=_WRITE),
         Route(f"{base}/signal", allocations.signal, methods=_WRITE),
+        Route(f"{base}/pause", allocations.pause, methods=["GET", *_WRITE]),
         Route(f"{base}/gc", allocations.gc, methods=["GET", *_WRITE]),
     ]
 
@@ -61,13 +62,16 @@ class _Allocations:
         check_no_page(request)
         if not await self._agent.garbage.collect_one(self._runner(request)):
             raise DriverError("cannot collect the allocation's garbage: it still runs")
-        return json_reply({})
+        return Response()
+
+    async def pause(self, request: Request) -> Response:
+        """Refuses: tasks that are paused by a schedule are Nomad Enterprise's."""
+        raise DriverError("Enterprise only")
 
     async def checks(self, request: Request) -> Response:
         runner = self._runner(request)
-        return json_reply(
-            {check.id: _check_json(check, runner) for check in runner.services.checks.values()}
-        )
+        found = {check.id: _check_json(check, runner) for check in runner.services.checks.values()}
+        return json_reply(found or None)
 
     # -- statistics --------------------------------------------------------------------------------
 
@@ -89,7 +93,7 @@ class _Allocations:
                     name: {"Pids": None, "ResourceUsage": usage, "Timestamp": now_ns}
                     for name, usage in tasks.items()
                 },
-                "Timestamp": now_ns,
+                "Timestamp": now_ns if tasks else 0,
             }
         )
 

@@ -11,6 +11,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from orchgit.api.access.guard import Guard
+from orchgit.api.access.table import TABLE, AccessTable
 from orchgit.api.context import ApiContext
 from orchgit.api.dispatch import Dispatch
 from orchgit.api.errors import VARY
@@ -18,7 +20,9 @@ from orchgit.api.request_metrics import RequestMetrics
 from orchgit.api.routes import (
     acl,
     agent,
+    agent_debug,
     allocations,
+    authors,
     deployments,
     disabled,
     evaluations,
@@ -45,8 +49,9 @@ from orchgit.api.routes import (
     variables,
     volumes,
 )
-from orchgit.api.routes.client import ClientRoutes, checks_of_allocation
+from orchgit.api.routes.client import ClientRoutes, action_of_job, checks_of_allocation
 from orchgit.api.routing import Endpoint
+from orchgit.errors import InvariantError
 
 TABLES: tuple[Sequence[Endpoint], ...] = (
     # Of those below one prefix the order counts: job paths end with the one that takes any id.
@@ -62,9 +67,11 @@ TABLES: tuple[Sequence[Endpoint], ...] = (
     allocations.ENDPOINTS,
     node_pools.ENDPOINTS,
     nodes.ENDPOINTS,
+    authors.ENDPOINTS,
     gitops.ENDPOINTS,
     event_stream.ENDPOINTS,
     agent.ENDPOINTS,
+    agent_debug.ENDPOINTS,
     operator.ENDPOINTS,
     operator_autopilot.ENDPOINTS,
     operator_raft.ENDPOINTS,
@@ -96,21 +103,50 @@ class App:
 
 
 def create_app(api: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> App:
-    """Builds the app. `extra_routes` are the git remote, webhooks and the UI, which bring their own
-    checks."""
+    """Builds the app. `extra_routes` are the git remote, webhooks and the UI.
+
+    Raises InvariantError for a route without an entry in the access table.
+    """
     requests = RequestMetrics()
     endpoints = [each for table in (*TABLES, metrics.endpoints(requests)) for each in table]
+    check_entries(endpoints, extra_routes)
     client = ClientRoutes(api)
     rest = Starlette(
         routes=[
             Route(_CLIENT, client),
             WebSocketRoute(_CLIENT, client),
             checks_of_allocation(client),
+            action_of_job(client, api),
             *extra_routes,
             Route("/v1/{rest:path}", _unknown_path, methods=_ANY),
         ]
     )
-    return App(Dispatch(endpoints, api, requests, rest), client.close, client.knows_node)
+    guarded = Guard(rest, api, guarded_paths(endpoints))
+    return App(Dispatch(endpoints, api, requests, guarded), client.close, client.knows_node)
+
+
+def check_entries(
+    endpoints: Sequence[Endpoint],
+    extra_routes: Sequence[BaseRoute] = (),
+    table: AccessTable = TABLE,
+) -> None:
+    """Raises InvariantError where a route has no entry in the access table."""
+    served = [(each.path, method) for each in endpoints for method in each.methods]
+    for route in extra_routes:
+        if not isinstance(route, Route):
+            raise InvariantError(f"cannot guard {route}: only a Route has one path and its methods")
+        served += [(route.path, method) for method in route.methods or ()]
+    missing = [f"{method} {path}" for path, method in served if table.rule(path, method) is None]
+    if missing:
+        raise InvariantError(
+            f"cannot serve {', '.join(missing)}: orchgit/api/access/table.py says nobody may ask it"
+        )
+
+
+def guarded_paths(endpoints: Sequence[Endpoint]) -> list[str]:
+    """Returns the paths of the table that are not answered by an endpoint."""
+    answered = {each.path for each in endpoints}
+    return [path for path in TABLE.paths if path not in answered]
 
 
 _CLIENT = "/v1/client/{rest:path}"

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
+from orchgit.api.kept_answers import KeptAnswer
 from orchgit.clock import SECOND_NS
 from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError
@@ -44,6 +45,7 @@ async def blocking_read(call: ApiCall, tables: Sequence[str], read: Read[T]) -> 
         if not min_index or index > min_index or remaining_s <= 0:
             return value, max(index, 1)
         await store.watch.wait(tables, max(seen, min_index), remaining_s)
+        call.refresh_access()
 
 
 def wait_parameters(call: ApiCall) -> tuple[int, float]:
@@ -70,12 +72,16 @@ async def answer_list(
     read: Callable[[Snapshot], Any],
     *,
     in_thread: bool = False,
+    depends_on: Sequence[str] = (),
 ) -> Response:
     """Answers with a list whose index is that of its tables.
 
     `read` may return (value, extra headers). `in_thread` is for lists that may be long, so that
-    they do not block the event loop.
+    they do not block the event loop. With `depends_on`, every table that `read` looks at, the
+    encoded answer is given again until one of them changes.
     """
+    if depends_on:
+        return await _answer_kept(call, tables, read, depends_on)
     snapshot = await _moved_snapshot(call, tables)
 
     def answer() -> Response:
@@ -85,6 +91,36 @@ async def answer_list(
         return call.answer(value, index=index, headers=headers, read=True)
 
     return await asyncio.to_thread(answer) if in_thread else answer()
+
+
+async def _answer_kept(
+    call: ApiCall,
+    tables: Sequence[str],
+    read: Callable[[Snapshot], Any],
+    depends_on: Sequence[str],
+) -> Response:
+    store, clock = call.context.state.store, call.context.clock
+    min_index, wait_s = wait_parameters(call)
+    deadline_s = clock.monotonic_s() + wait_s
+    while min_index and store.watch.index(tables) <= min_index:
+        if (remaining_s := deadline_s - clock.monotonic_s()) <= 0:
+            break
+        await store.watch.wait(tables, min_index, remaining_s)
+        call.refresh_access()
+    before = call.api.kept_answers.before()
+
+    def answer() -> KeptAnswer:
+        with store.snapshot() as snapshot:
+            value, index = read(snapshot), snapshot.table_indexes.newest(*tables)
+            table_index = snapshot.table_indexes.newest(*depends_on)
+        value, headers = value if isinstance(value, tuple) else (value, {})
+        body = call.encode(value)
+        return KeptAnswer(depends_on, table_index, before, index, body, headers)
+
+    key = call.read_key
+    return call.answer_kept(
+        await call.api.kept_answers.answer(key, lambda: asyncio.to_thread(answer))
+    )
 
 
 async def _moved_snapshot(call: ApiCall, tables: Sequence[str]) -> Snapshot:
@@ -104,6 +140,7 @@ async def _moved_snapshot(call: ApiCall, tables: Sequence[str]) -> Snapshot:
         seen = snapshot.index
         snapshot.close()
         await store.watch.wait(tables, max(seen, min_index), remaining_s)
+        call.refresh_access()
 
 
 async def answer_object(
@@ -114,11 +151,13 @@ async def answer_object(
     shown: Callable[[Any], Any] = lambda found: found,
     *,
     key: str = "",
+    depends_on: Sequence[str] = (),
 ) -> Response:
     """Answers with one object; its index is its `modify_index`, or its table's where there is none.
 
     `read` returns None for an unknown object: 404 with the text `missing`. With the object's `key`
-    in the first table, changes of other objects do not wake the reader.
+    in the first table, changes of other objects do not wake the reader. With `depends_on`, every
+    table that `read` looks at, the encoded answer is given again until one of them changes.
     """
 
     def indexed(snapshot: Snapshot) -> tuple[Any, int]:
@@ -127,8 +166,46 @@ async def answer_object(
         return found, own or snapshot.table_indexes.newest(*tables)
 
     targets = [target(tables[0], key), *tables[1:]] if key else tables
-    value, index = await blocking_read(call, targets, indexed)
-    if value is None:
-        headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
-        return text_response(missing, 404, headers)
-    return call.answer(shown(value), index=index, read=True)
+    if depends_on:
+        found, index = await _kept_object(call, targets, indexed, shown, depends_on)
+        if found is not None:
+            return call.answer_kept(found)
+    else:
+        value, index = await blocking_read(call, targets, indexed)
+        if value is not None:
+            return call.answer(shown(value), index=index, read=True)
+    headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
+    return text_response(missing, 404, headers)
+
+
+async def _kept_object(
+    call: ApiCall,
+    targets: Sequence[str],
+    read: Read[Any],
+    shown: Callable[[Any], Any],
+    depends_on: Sequence[str],
+) -> tuple[KeptAnswer | None, int]:
+    """Returns (answer, its index) as `blocking_read`; nothing is read while a kept answer is
+    current."""
+    store, clock, kept_answers = call.context.state.store, call.context.clock, call.api.kept_answers
+    min_index, wait_s = wait_parameters(call)
+    deadline_s = clock.monotonic_s() + wait_s
+    read_key = call.read_key
+    while True:
+        seen, found = store.watch.applied_index, kept_answers.find(read_key)
+        if found is not None:
+            index = found.index
+        else:
+            before = kept_answers.before()
+            with store.snapshot() as snapshot:
+                value, index = read(snapshot)
+                seen, table_index = snapshot.index, snapshot.table_indexes.newest(*depends_on)
+            if value is not None:
+                body = call.encode(shown(value))
+                found = KeptAnswer(depends_on, table_index, before, index, body)
+                kept_answers.keep(read_key, found)
+        remaining_s = deadline_s - clock.monotonic_s()
+        if not min_index or index > min_index or remaining_s <= 0:
+            return found, max(index, 1)
+        await store.watch.wait(targets, max(seen, min_index), remaining_s)
+        call.refresh_access()

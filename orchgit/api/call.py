@@ -3,28 +3,54 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from orchgit.acl.capabilities import READ
+from orchgit.acl.rights import Rights
+from orchgit.api.access.caller import secret_of
+from orchgit.api.access.control import OPEN_ACCESS, Access
 from orchgit.api.consistency import WRITES
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY
+from orchgit.api.kept_answers import KeptAnswer
 from orchgit.api.placing import is_safe
 from orchgit.api.shapes import nomad_json
-from orchgit.errors import InvalidInputError, TooLargeError
+from orchgit.errors import InvalidInputError, RefusedError, TooLargeError
+from orchgit.model.author import Author
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 from orchgit.services.identifiers import uuid_prefix
+from orchgit.services.secrets.identities import looks_like_token
 from orchgit.services.services import Services
 from orchgit.whole_number import whole_number
 
+T = TypeVar("T")
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _GZIP_FROM_BYTES = 1024
+_OF_UUIDS = frozenset("0123456789abcdefABCDEF- ")
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
+
+
+class _OfNamespace(Protocol):
+    @property
+    def namespace(self) -> str: ...
+
+
+V = TypeVar("V", bound=_OfNamespace)
+
+
+class KeptResponse(Response):
+    """The answer to a read that is the same for equal requests while `kept` is current."""
+
+    def __init__(self, *arguments: Any, kept: KeptAnswer, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.kept = kept
 
 
 class ApiCall:
@@ -40,12 +66,67 @@ class ApiCall:
 
         self.writes: RequestWrites | None = request.scope.get(WRITES)
         """Notes what this request writes to the log; None where no server asks for it."""
+        self.access: Access = OPEN_ACCESS
+        """Who asks, and what the answer may hold; see `visible`. A wait may change it."""
+        self._decide_access: Callable[[], Access] | None = None
+        self._body: bytes | None = None
+        self._read: dict[object, Any] = {}
+
+    @property
+    def rights(self) -> Rights:
+        return self.access.caller.rights
+
+    @property
+    def author(self) -> Author | None:
+        """Whose token the request bears; None while access control is off."""
+        identity = self.access.caller.identity
+        return None if identity is None else Author(identity.accessor_id, identity.name)
+
+    def sees(self, namespace: str) -> bool:
+        """Returns whether objects of the namespace may be in the answer."""
+        return self.access.sees(namespace)
+
+    @property
+    def sees_everything(self) -> bool:
+        return self.rights.is_management
+
+    @property
+    def sees_nodes(self) -> bool:
+        return self.rights.allows_coarse("node", READ)
+
+    def visible(self, found: Iterable[V]) -> list[V]:
+        """Returns the objects that may be in the answer."""
+        if self.rights.is_management:
+            return found if isinstance(found, list) else list(found)
+        sees = self.access.sees
+        return [each for each in found if sees(each.namespace)]
+
+    def decide_access_by(self, decide: Callable[[], Access]) -> None:
+        """Sets how it is decided about this request, and decides. Raises AccessRefusedError."""
+        self._decide_access = decide
+        self.access = decide()
+        if self.writes is not None:
+            self.writes.author = self.author
+
+    def refresh_access(self) -> None:
+        """Decides again after a wait: meanwhile the token may have lost its rights. Raises
+        AccessRefusedError."""
+        if self._decide_access is not None:
+            self.access = self._decide_access()
+
+    async def once(self, read: Callable[[ApiCall], Awaitable[T]]) -> T:
+        """Returns what `read` makes of the request; reads only the first time."""
+        if read not in self._read:
+            self._read[read] = await read(self)
+        return cast(T, self._read[read])
 
     @cached_property
     def services(self) -> Services:
         """The use cases; their commands are noted in `writes`."""
         services = self.api.services
-        return services if is_safe(self.request.method) else services.noting(self.writes)
+        if is_safe(self.request.method):
+            return services
+        return services.noting(self.writes or RequestWrites(author=self.author))
 
     @property
     def context(self) -> UseCaseContext:
@@ -87,12 +168,26 @@ class ApiCall:
             raise InvalidInputError(f'Failed to parse value of "{name}" ({value}) as a number')
         return number
 
-    def id_prefix(self) -> str:
-        """The parameter `prefix` of a list whose ids are UUIDs."""
-        return uuid_prefix(self.query.get("prefix", ""))
+    def id_prefix(self, problem: str = "") -> str:
+        """The parameter `prefix` of a list whose ids are UUIDs.
+
+        Raises RefusedError for a text with which no id begins; its message starts with `problem`.
+        """
+        text = self.query.get("prefix", "")
+        strange = next((each for each in text if each not in _OF_UUIDS), None)
+        if strange is not None:
+            shown = f"U+{ord(strange):04X} {strange!r}"
+            raise RefusedError(
+                f"{problem}index error: Invalid UUID: encoding/hex: invalid byte: {shown}"
+            )
+        return uuid_prefix(text)
 
     async def body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
         """Reads the request's body; raises TooLargeError before it reads more than the limit."""
+        if self._body is not None:
+            if len(self._body) > limit_bytes:
+                raise _too_large(limit_bytes)
+            return self._body
         announced = self.header(b"content-length") or "0"
         size_bytes = whole_number(announced)
         if size_bytes is None or size_bytes > limit_bytes:
@@ -107,7 +202,8 @@ class ApiCall:
             if size > limit_bytes:
                 raise _too_large(limit_bytes)
             chunks.append(chunk)
-        return b"".join(chunks)
+        self._body = b"".join(chunks)
+        return self._body
 
     async def json(self) -> dict[str, Any]:
         return nomad_json.decode_tree(await self.body())
@@ -123,9 +219,7 @@ class ApiCall:
     ) -> Response:
         """Answers with `value` as JSON; with `read`, with the headers of every read of the
         state."""
-        data = nomad_json.encode(value)
-        if "pretty" in self.query and self.flag("pretty"):
-            data = msgspec.json.format(data, indent=4)
+        data = self.encode(value)
         sent = {**VARY, **(headers or {})}
         if index is not None:
             sent["X-Nomad-Index"] = str(max(index, 1))
@@ -135,6 +229,45 @@ class ApiCall:
             data = gzip.compress(data, compresslevel=1, mtime=0)
             sent["Content-Encoding"] = "gzip"
         return Response(data, status_code=status, headers=sent, media_type="application/json")
+
+    def encode(self, value: Any) -> bytes:
+        data = nomad_json.encode(value)
+        if "pretty" in self.query and self.flag("pretty"):
+            data = msgspec.json.format(data, indent=4)
+        return data
+
+    def answer_kept(self, kept: KeptAnswer) -> Response:
+        """Answers a read with a body that is encoded already."""
+        sent = {**VARY, **kept.headers, "X-Nomad-Index": str(max(kept.index, 1))}
+        sent.update(self.contact_headers())
+        data = kept.body
+        if len(data) >= _GZIP_FROM_BYTES and "gzip" in (self.header(b"accept-encoding") or ""):
+            data = kept.zipped()
+            sent["Content-Encoding"] = "gzip"
+        if not self.rights_last:
+            return Response(data, headers=sent, media_type="application/json")
+        return KeptResponse(data, headers=sent, media_type="application/json", kept=kept)
+
+    @property
+    def rights_last(self) -> bool:
+        """Whether only a change of access rules can take the caller's rights away: a token that
+        expires, and that of a workload, lose them by themselves."""
+        identity = self.access.caller.identity
+        if identity is None:
+            return True
+        secret = secret_of(self.request.scope["headers"])
+        return identity.expiration_time_ns == 0 and not looks_like_token(secret)
+
+    @property
+    def read_key(self) -> Hashable:
+        """What the answer to a read depends on, beside the state: path, parameters, credentials.
+
+        How long the request waits does not change what it reads.
+        """
+        names = (name for name in self.query if name not in ("index", "wait"))
+        query = tuple((name, self.query[name]) for name in names)
+        credentials = self.header(b"x-nomad-token"), self.header(b"authorization")
+        return self.request.scope["path"], query, credentials
 
     def answer_query(self, value: dict[str, Any], index: int) -> Response:
         """Answers a read with `value`, which gets the fields that say how it was read."""

@@ -1,13 +1,16 @@
 """Who sends a request, as far as the server knows.
 
-There are no checked identities yet: the name in `X-Orchgit-User` is what the client claims.
+While access control is on, the name is that of the request's token. Without it, nobody has checked
+what the client claims in `X-Orchgit-User`.
 """
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import unquote
 
 from orchgit.api.call import ApiCall
+from orchgit.api.shapes import nomad_json
 from orchgit.model.job import ChangedBy
 from orchgit.printable import printable
 
@@ -20,11 +23,29 @@ def changed_by(call: ApiCall, via: str) -> ChangedBy:
     client = call.request.client
     return ChangedBy(
         via=via,
-        # Clients quote a name that a header cannot hold.
-        user=_bounded(unquote(call.header(USER_HEADER) or "", errors="replace")),
+        user=user_name(call),
+        is_verified=call.author is not None,
         address=client.host if client is not None else "",
         client=_bounded(call.header(b"user-agent") or ""),
     )
+
+
+def user_name(call: ApiCall, claimed: str = "") -> str:
+    """Returns the name of the request's token, or its accessor where it has none.
+
+    While access control is off, returns the name that the client claims: `claimed`, or what its
+    header says.
+    """
+    if call.author is not None:
+        return _bounded(call.author.name or call.author.accessor_id)
+    # Clients quote a name that a header cannot hold.
+    return claimed or _bounded(unquote(call.header(USER_HEADER) or "", errors="replace"))
+
+
+def name_of_person(call: ApiCall, body: dict[str, Any]) -> str:
+    """Returns who acts: the name of the token, or without access control what the body claims."""
+    claimed: str = nomad_json.get(body, "By", "")
+    return claimed if call.author is None else user_name(call)
 
 
 def _bounded(text: str) -> str:

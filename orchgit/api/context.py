@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from starlette.types import ASGIApp
 
+from orchgit.api.access.control import AccessControl
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
+from orchgit.api.kept_answers import KeptAnswers
 from orchgit.api.metric_values import Counter, Gauge
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.model.server import ServerRecord
@@ -121,9 +123,14 @@ class SqlPort(Protocol):
     """Questions in SQL about the state of this server."""
 
     async def ask(
-        self, query: str, max_rows: int | None, namespaces: Sequence[str] | None
+        self,
+        query: str,
+        max_rows: int | None,
+        namespaces: Sequence[str] | None,
+        without: Sequence[str],
     ) -> SqlRows:
-        """Raises InvalidInputError for what is no question, or costs too much."""
+        """Answers with rows of these namespaces (None: of all), none of them of the views in
+        `without`. Raises InvalidInputError for what is no question, or costs too much."""
         ...
 
     def schema(self) -> Sequence[Mapping[str, Any]]:
@@ -149,8 +156,16 @@ class ApiContext:
     gitops: GitopsPort | None = None
     scrape: Callable[[], Sequence[Gauge | Counter]] = tuple
     """Returns the metrics of parts that the API does not know: broker, raft, workers."""
+    access: AccessControl | None = None
+    """Decides who may ask what; None: everyone may ask everything."""
+    reload: Callable[[], None] | None = None
+    """Reads configuration and certificates again."""
     agents_tls: TlsFiles | None = None
     """The certificates with which agents that serve HTTPS are reached."""
+    kept_answers: KeptAnswers = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.kept_answers = KeptAnswers(lambda: self.services.context.state.store)
 
     def wake_source(self, name: str) -> None:
         if self.gitops is not None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
 from starlette.requests import Request
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from orchgit.api.call import KeptResponse
 from orchgit.api.context import ApiContext
+from orchgit.api.kept_answers import KEEP, Keep, KeptBytes
 from orchgit.api.request_metrics import RequestMetrics
 from orchgit.api.routing import Endpoint, answer
 
@@ -47,7 +50,24 @@ class Dispatch:
             return
         each, scope["path_params"] = found
         response = await answer(each, Request(scope, receive), self._api, self._metrics)
+        if isinstance(response, KeptResponse) and (keep := scope.get(KEEP)) is not None:
+            self._keep(each, scope, response, keep)
         await response(scope, receive, send)
+
+    def _keep(self, each: Endpoint, scope: Scope, response: KeptResponse, keep: Keep) -> None:
+        """Lets the listener answer equal requests; not those that wait, or ask for a proof."""
+        query = scope["query_string"]
+        if b"index=" in query or b"consistent" in query:
+            return
+        lines = [b"%s: %s\r\n" % pair for pair in response.raw_headers]
+        keep(
+            KeptBytes(
+                holds=partial(self._api.kept_answers.is_current, response.kept),
+                head=b"".join([*lines, b"\r\n"]),
+                body=bytes(response.body),
+                count=partial(self._metrics.observe, "GET", each.path),
+            )
+        )
 
     def find(self, path: str) -> _Found | None:
         return self._by_path.get(path) or self._matching(path)

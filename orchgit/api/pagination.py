@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from orchgit.api.call import ApiCall
-from orchgit.api.filters import Predicate, parse_filter
 from orchgit.errors import InvalidInputError
+from orchgit.filters import Predicate, parse_filter
 from orchgit.whole_number import whole_number
 
 T = TypeVar("T")
@@ -38,33 +38,37 @@ class PageRequest:
         items: Iterable[T],
         token_of: Callable[[T], str],
         view: Callable[[T], Any] = lambda item: item,
+        *,
+        namespaced: bool = False,
     ) -> tuple[list[T], dict[str, str]]:
         """Returns one page of `items` (in ascending order of tokens), and its headers.
 
-        The token names the first item of the next page. Filters look at `view` of each item.
+        The token names the first item of the next page, and any text is a lower bound. A token is
+        `<index>.<rest>`, or with `namespaced` `<namespace>.<rest>`, and sorts by both parts; others
+        sort as texts. Filters look at `view` of each item. A negative size is a page of nothing.
         """
         chosen: Sequence[T] = items if isinstance(items, list) else list(items)
         if self.reverse:
             chosen = chosen[::-1]
         if self.next_token:
-            chosen = chosen[self._start(chosen, token_of) :]
+            chosen = chosen[self._start([token_of(each) for each in chosen], namespaced) :]
         page: list[T] = []
         for item in chosen:
             if self.matches is not None and not self.matches(view(item)):
                 continue
-            if self.per_page and len(page) == self.per_page:
+            if self.per_page and len(page) >= self.per_page:
                 return page, {"X-Nomad-NextToken": token_of(item)}
             page.append(item)
         return page, {}
 
-    def _start(self, items: Sequence[T], token_of: Callable[[T], str]) -> int:
+    def _start(self, tokens: Sequence[str], namespaced: bool) -> int:
         """Returns where the next page begins, also when the item that the token named is gone."""
-        wanted = _sortable(self.next_token)
-        for place, item in enumerate(items):
-            token = _sortable(token_of(item))
+        wanted = _sortable(self.next_token, namespaced)
+        for place, each in enumerate(tokens):
+            token = _sortable(each, namespaced)
             if token <= wanted if self.reverse else token >= wanted:
                 return place
-        return len(items)
+        return len(tokens)
 
 
 def by_index(item: Any) -> str:
@@ -76,10 +80,12 @@ def in_order_of_creation(items: Iterable[T]) -> list[T]:
     return sorted(items, key=lambda item: (item.create_index, item.id))  # type: ignore[attr-defined]
 
 
-def _sortable(token: str) -> tuple[int, str]:
-    number, dot, rest = token.partition(".")
-    index = whole_number(number) if dot else None
-    return (0, token) if index is None else (index, rest)
+def _sortable(token: str, namespaced: bool) -> tuple[int, int, str, str]:
+    first, dot, rest = token.partition(".")
+    if namespaced:
+        return (1, 0, first, rest)
+    index = whole_number(first) if dot else None
+    return (1, 0, token, "") if index is None else (0, index, "", rest)
 
 
 def _per_page(text: str | None) -> int:
@@ -88,4 +94,4 @@ def _per_page(text: str | None) -> int:
     number = whole_number(text)
     if number is None:
         raise InvalidInputError("Expect a number for `per_page` query string parameter")
-    return max(0, number)
+    return number

@@ -15,6 +15,7 @@ _HERE = (
     "/v1/status/",
     "/v1/regions",
     "/v1/jobs/parse",
+    "/ui/",
 )
 """Paths about this server, or about nothing but the request itself."""
 _READING_POSTS = ("/v1/search", "/v1/operator/sql")

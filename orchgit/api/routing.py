@@ -11,6 +11,8 @@ import structlog
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from orchgit.api.access.control import AccessRefusedError
+from orchgit.api.access.enforcement import admit, refusal_response
 from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, MethodNotAllowedError, status_of, text_response
@@ -68,7 +70,11 @@ async def _answer(each: Endpoint, call: ApiCall) -> Response:
         region = call.query.get("region")
         if region and region != call.api.server.region:
             raise RefusedError("No path to region")
+        if (control := call.api.access) is not None:
+            await admit(call, each.path, control)
         return await handler(call)
+    except AccessRefusedError as error:
+        return refusal_response(error.refusal)
     except (ClientDisconnect, ConnectionError):
         return Response(status_code=499)
     except NotLeaderError as error:

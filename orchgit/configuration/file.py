@@ -1,30 +1,36 @@
-"""Reads an agent's configuration file, and says where it listens."""
+"""Reads an agent's configuration, and says where it listens."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from orchgit.configuration.agent_view import agent_view
+from orchgit.configuration.documented import CONFIGURATION
+from orchgit.configuration.keys import BlockValues, ConfigBlock, ConfigKey
+from orchgit.configuration.loading import LoadedConfig, load
 from orchgit.configuration.schema import Addresses, FileConfig
 from orchgit.configuration.settings import agent_settings, server_settings
-from orchgit.configuration.tree import read_tree
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import join_host_port
 
 
 @dataclass(frozen=True, slots=True)
 class ReadConfig:
-    """A file's settings as keyword arguments of ServerConfig and AgentConfig.
+    """The files' settings as keyword arguments of ServerConfig and AgentConfig.
 
     Addresses to listen on and the data directory are left out: the command decides them.
+    `warnings` are sentences to show when the agent starts.
     """
 
     file: FileConfig
     server: dict[str, Any]
     agent: dict[str, Any]
+    warnings: list[str] = field(default_factory=list)
 
 
 class Listen:
@@ -49,11 +55,62 @@ class Listen:
         self.serf = join_host_port(addresses.serf or self.host, serf)
 
 
-def read_config(path: Path) -> ReadConfig:
-    """Reads the file. Raises InvalidInputError, with line and column where they are known."""
-    tree = read_tree(path)
+def read_config(*paths: Path | str) -> ReadConfig:
+    """Reads the files and directories in order, later ones over earlier ones.
+
+    Raises InvalidInputError with every mistake, with line and column where they are known.
+    """
+    loaded = load([str(path) for path in paths])
+    loaded.check()
+    return settings_of(loaded)
+
+
+def settings_of(loaded: LoadedConfig) -> ReadConfig:
+    """Returns the settings of files that could be read. Raises InvalidInputError."""
+    names = ", ".join(map(str, loaded.files)) or "without files"
     try:
-        file = msgspec.convert(tree, FileConfig)
+        file = msgspec.convert(_tree(CONFIGURATION, loaded.values), FileConfig)
     except msgspec.ValidationError as error:
-        raise InvalidInputError(f"cannot use the configuration {path}: {error}") from error
-    return ReadConfig(file, server_settings(file), agent_settings(file))
+        raise InvalidInputError(f"cannot use the configuration {names}: {error}") from error
+    warnings = [f"no configuration in the directory {path}" for path in loaded.empty]
+    warnings += loaded.warnings
+    without = list(without_effect(CONFIGURATION, loaded.values))
+    if without:
+        warnings.append(
+            f"these keys have no effect here: {', '.join(without)} (docs/configuration.md says why)"
+        )
+    server = {**server_settings(file), "configured": agent_view(loaded)}
+    return ReadConfig(file, server, agent_settings(file), warnings)
+
+
+def without_effect(shape: ConfigBlock, values: BlockValues, prefix: str = "") -> Iterator[str]:
+    """Yields the paths of what is set and has no effect; a block as a whole, where none of it
+    has."""
+    for name in (*values.values, *values.blocks, *values.labelled):
+        key, path = shape.keys[name], prefix + name
+        if key.no_effect:
+            yield path
+        elif isinstance(key, ConfigBlock):
+            inner = (values.blocks[name],) if name in values.blocks else ()
+            for one in (*inner, *values.labelled.get(name, {}).values()):
+                yield from without_effect(key, one, f"{path}.")
+
+
+def _tree(shape: ConfigBlock, values: BlockValues) -> dict[str, Any]:
+    """Returns the values that have an effect, in the shape of `FileConfig`."""
+    tree: dict[str, Any] = {
+        name: value for name, value in values.values.items() if not shape.keys[name].no_effect
+    }
+    for name, inner in values.blocks.items():
+        block = _effective(shape.keys[name])
+        if block is not None:
+            tree[name] = _tree(block, inner)
+    for name, named in values.labelled.items():
+        block = _effective(shape.keys[name])
+        if block is not None:
+            tree[name] = {label: _tree(block, inner) for label, inner in named.items()}
+    return tree
+
+
+def _effective(key: ConfigKey | ConfigBlock) -> ConfigBlock | None:
+    return key if isinstance(key, ConfigBlock) and not key.no_effect else None

@@ -1,4 +1,4 @@
-"""The shape of an agent's configuration file: Nomad's; unknown keys are errors."""
+"""The keys of an agent's configuration that have an effect, with their defaults."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ from typing import Any
 import msgspec
 
 from orchgit.configuration.control import ControlSection, Section
-
-LABELLED = frozenset(("host_volume", "plugin", "credential", "source", "sink", "filter"))
-"""Blocks with one label; the file's tree has a map by label for each."""
 
 
 class Ports(Section):
@@ -200,6 +197,7 @@ class SourceSection(Section):
     webhook_secret: str = ""
     allow_rewind: bool = False
     adopt: bool = False
+    policies: list[str] = []
     rollout_deadline: str = ""
     depends_on: list[str] = []
     prune_max_share: int = 50
@@ -251,8 +249,14 @@ class GitopsSection(Section):
     source: dict[str, SourceSection] = {}
 
 
+class AclSection(Section):
+    enabled: bool = False
+    token_min_expiration_ttl: str = "1m"  # noqa: S105 - a length of time
+    token_max_expiration_ttl: str = "24h"  # noqa: S105
+
+
 class FileConfig(Section):
-    """The whole file; `docs/operations.md` lists the same keys."""
+    """The whole file; `docs/configuration.md` lists the same keys."""
 
     name: str = ""
     region: str = "global"
@@ -272,6 +276,7 @@ class FileConfig(Section):
     plugin: dict[str, PluginSection] = {}
     tls: TlsSection | None = None
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
+    acl: AclSection = msgspec.field(default_factory=AclSection)
     insecure_http: bool = False
     http_allowed_hosts: list[str] = []
     audit: AuditSection = msgspec.field(default_factory=AuditSection)

@@ -39,6 +39,7 @@ from orchgit.model.window_text import parse_window
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
+from orchgit.services.acl.settings import AclSettings
 from orchgit.wire.limits import Limits
 
 
@@ -61,6 +62,15 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "rpc_advertise": file.advertise.rpc,
         "raft_advertise": file.advertise.serf,
         **http_settings(file),
+        "acl": AclSettings(
+            enabled=file.acl.enabled,
+            token_min_expiration_ttl_ns=parse_setting_ns(
+                "acl.token_min_expiration_ttl", file.acl.token_min_expiration_ttl
+            ),
+            token_max_expiration_ttl_ns=parse_setting_ns(
+                "acl.token_max_expiration_ttl", file.acl.token_max_expiration_ttl
+            ),
+        ),
         "audit": audit_settings(file.audit),
         "gitops": GitopsConfig(
             credentials={
@@ -245,6 +255,7 @@ def _source(name: str, section: SourceSection) -> Source:
         webhook_secret=section.webhook_secret,
         allow_rewind=section.allow_rewind,
         adopt=section.adopt,
+        policies=section.policies,
         depends_on=section.depends_on,
         rollout_deadline_ns=parse_setting_ns(
             f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"

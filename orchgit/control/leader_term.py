@@ -27,6 +27,7 @@ from orchgit.control.plans.queue import PlanQueue
 from orchgit.control.watchers.autopilot import Autopilot, AutopilotLimits
 from orchgit.control.watchers.deployments import DeploymentWatcher
 from orchgit.control.watchers.drainer import Drainer
+from orchgit.control.watchers.expired_tokens import ExpiredTokens
 from orchgit.control.watchers.garbage import GarbageLimits, StateGarbageCollector
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
 from orchgit.control.watchers.heartbeats import Heartbeats
@@ -107,6 +108,7 @@ class ControlTerm:
             PeriodicDispatcher(state, clock, ids),
             VolumeWatcher(state, clock),
             VariableLocks(state, clock),
+            ExpiredTokens(state, clock),
         )
         self.autopilot = Autopilot(state, clock, config.autopilot)
 

@@ -39,6 +39,7 @@ from orchgit.gitops.mirrors.quorum import ObjectQuorum
 from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
+from orchgit.gitops.remote.access import Callers
 from orchgit.gitops.remote.push import PushReceiver
 from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.routes import GitRemote
@@ -70,6 +71,8 @@ class GitopsPorts:
     peer_client: PeerClient = field(default_factory=PeerClient)
     logs: TaskLogs = field(default_factory=NoLogs)
     random: Random = field(default_factory=Random)
+    callers: Callers | None = None
+    """Finds who is behind a token of the git remote; None: everyone may do everything."""
 
 
 class Gitops:
@@ -107,7 +110,7 @@ class Gitops:
             git=git,
             mirrors=self.mirrors,
             quorum=self._quorum,
-            applier=CommitApplier(context),
+            applier=CommitApplier(context, checks_rights=ports.callers is not None),
             caches=SourceCaches(ports.parser, self._disk_cache, config.region),
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
@@ -126,10 +129,12 @@ class Gitops:
         # the ways in: loops on the leader, pushes, webhooks
         self._loops = SourceLoops(self._services, config, ports.random, self._gatekeeper)
         self._gate_loop = GateLoop(context, self._look_at_gates)
-        receiver = PushReceiver(self._services, self._gatekeeper, self.wake)
+        receiver = PushReceiver(
+            self._services, self._gatekeeper, self.wake, lambda name: self._loops.pushed(name)
+        )
         self.reporter = RolloutReporter(context, ports.logs)
         progress = PushProgress(self.tracker, self.reporter)
-        remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
+        remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up, ports.callers)
 
         def sources() -> Sequence[Source]:
             with context.snapshot() as snapshot:

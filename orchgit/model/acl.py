@@ -20,6 +20,10 @@ ANONYMOUS = "anonymous"
 """Accessor id of requests without a token, and the name of the policy that they get."""
 
 
+GLOBAL, LOCAL = "global", "local"
+"""Localities of the tokens that an auth method makes."""
+
+
 class TokenType(StrEnum):
     CLIENT = "client"
     MANAGEMENT = "management"
@@ -146,7 +150,8 @@ class ClientAssertion(Model):
 
 
 class AuthMethodConfig(Model):
-    """The settings of an auth method. Its secrets are "" here: see `AuthMethodSecrets`."""
+    """The settings of an auth method. A word stands in place of each of its secrets, see
+    `AuthMethodSecrets`."""
 
     expiration_leeway_ns: int = 0
     not_before_leeway_ns: int = 0
@@ -198,6 +203,10 @@ class AclAuthMethod(Model):
     modify_time_ns: int = 0
     create_index: int = 0
     modify_index: int = 0
+
+    @property
+    def makes_global_tokens(self) -> bool:
+        return self.token_locality == GLOBAL
 
     @property
     def key_id(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from orchgit.model.author import AuthoredChange
 from orchgit.model.base import Model
 from orchgit.model.drift import JobDrift
 from orchgit.model.job import ChangedBy
@@ -51,6 +52,8 @@ class Blame(Model):
     group_line: int = 0
     group_lines: dict[str, int] = {}
     changed_by: ChangedBy | None = None
+    token: AuthoredChange | None = None
+    """Whose token the last change of the thing bore, or that of the job's version."""
     drift: JobDrift | None = None
     create_time: int = 0
     modify_time: int = 0

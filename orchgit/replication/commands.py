@@ -19,6 +19,7 @@ from orchgit.model.acl import (
     OneTimeToken,
 )
 from orchgit.model.allocation import DesiredTransition, NetworkStatus, TaskState
+from orchgit.model.author import Author
 from orchgit.model.base import Model
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.drift import JobDrift
@@ -29,6 +30,7 @@ from orchgit.model.node import DrainStrategy, Namespace, Node, NodeEvent, NodePo
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import PlanResult
 from orchgit.model.rollout import Rollout
+from orchgit.model.scaling import ScalingEvent
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import AppliedJob, Source, SourceStatus
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
@@ -43,6 +45,14 @@ class Entry(Model, tag_field="Kind"):
 
 class Noop(Entry, tag="noop", kw_only=True):
     """What a new leader commits first."""
+
+
+class AuthoredEntry(Entry, tag="authored", kw_only=True):
+    """Another entry, whose author is recorded with what it changes."""
+
+    author: Author
+    entry: bytes
+    """As `encode` makes it; never an authored one itself."""
 
 
 class SetClusterId(Entry, tag="set-cluster-id", kw_only=True):
@@ -262,6 +272,13 @@ class PutSource(Entry, tag="put-source", kw_only=True):
     expected_modify_index: int | None = None
 
 
+class DefineSource(Entry, tag="define-source", kw_only=True):
+    """As `PutSource`, with every setting that a source has since version 5."""
+
+    source: Source
+    expected_modify_index: int | None = None
+
+
 class SetSourceStatus(Entry, tag="set-source-status", kw_only=True):
     """As `UpdateSourceStatus`, with every field that a status has since version 4."""
 
@@ -289,6 +306,32 @@ class SetJobStability(Entry, tag="set-job-stability", kw_only=True):
     job_id: str
     version: int
     stable: bool
+
+
+class SetJobVersionTag(Entry, tag="set-job-version-tag", kw_only=True):
+    """Gives a version a tag; a version of another number with this tag is a refusal.
+
+    `version` None is the current one.
+    """
+
+    namespace: str
+    job_id: str
+    version: int | None
+    name: str
+    description: str = ""
+
+
+class DeleteJobVersionTag(Entry, tag="delete-job-version-tag", kw_only=True):
+    namespace: str
+    job_id: str
+    name: str
+
+
+class RecordScalingEvent(Entry, tag="record-scaling-event", kw_only=True):
+    namespace: str
+    job_id: str
+    group: str
+    event: ScalingEvent
 
 
 class UpsertEvaluations(Entry, tag="upsert-evaluations", kw_only=True):
@@ -693,6 +736,7 @@ class ResealAclSecrets(Entry, tag="reseal-acl-secrets", kw_only=True):
 
 Command = (
     Noop
+    | AuthoredEntry
     | SetClusterId
     | RegisterJob
     | DeregisterJob
@@ -703,6 +747,7 @@ Command = (
     | UpsertSource
     | StoreSource
     | PutSource
+    | DefineSource
     | SetSourceStatus
     | ApplyStage
     | RecordProgress
@@ -716,6 +761,9 @@ Command = (
     | DeleteSource
     | DeleteRollouts
     | SetJobStability
+    | SetJobVersionTag
+    | DeleteJobVersionTag
+    | RecordScalingEvent
     | UpsertEvaluations
     | DeleteEvaluations
     | ApplyPlan

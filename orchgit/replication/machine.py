@@ -9,7 +9,9 @@ import structlog
 
 from orchgit.errors import InvariantError, OrchgitError
 from orchgit.replication import commands
+from orchgit.replication.apply.authored import record_author
 from orchgit.replication.apply.handlers import HANDLERS
+from orchgit.replication.commands import AuthoredEntry
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
@@ -20,7 +22,8 @@ class _Kind(msgspec.Struct):
     kind: str = msgspec.field(default="", name="Kind")
 
 
-_KNOWN = {command.__struct_config__.tag for command in HANDLERS}
+_KINDS: list[type[commands.Entry]] = [*HANDLERS, AuthoredEntry]
+_KNOWN = {command.__struct_config__.tag for command in _KINDS}
 
 
 def apply_entry(txn: WriteTxn, index: int, payload: bytes, effects: Effects) -> object:
@@ -31,13 +34,19 @@ def apply_entry(txn: WriteTxn, index: int, payload: bytes, effects: Effects) -> 
     this version does not know, which must not be passed over; and MustStartOver.
     """
     own = Effects()
+    authored = None
     try:
         command = commands.decode(payload)
+        if isinstance(command, AuthoredEntry):
+            authored, payload = command, command.entry
+            command = commands.decode(payload)
     except msgspec.MsgspecError as error:
         return _unreadable(index, payload, error)
-    txn.begin_entry(index, command.now_ns)
+    txn.begin_entry(index, command.now_ns, authored.author if authored is not None else None)
     try:
         result = HANDLERS[type(command)](txn, command, own)
+        if txn.author is not None:
+            record_author(txn, txn.author, command)
         txn.end_entry()
     except (sqlite3.OperationalError, MemoryError, OSError):
         raise  # of this machine, not of the entry: other servers may well have applied it

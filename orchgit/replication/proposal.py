@@ -1,13 +1,17 @@
-"""Whether a request has written anything: then no other server may be asked to do it again."""
+"""What a request that writes tells the log, and learns of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orchgit.model.author import Author
+
 
 @dataclass(slots=True)
 class RequestWrites:
-    """Whether the log holds, or may hold, a command that was proposed for one request. While it
-    holds none, another server can answer the request instead."""
+    """`any`: whether the log holds, or may hold, a command that was proposed for one request. While
+    it holds none, another server can answer the request instead. `author`: whose token the request
+    bears; it is recorded with what the request changes."""
 
     any: bool = False
+    author: Author | None = None

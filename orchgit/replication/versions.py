@@ -107,6 +107,8 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.RecordDrift,
     ),
     5: (
+        commands.AuthoredEntry,
+        commands.DefineSource,
         commands.BootstrapAcl,
         commands.CreateAclToken,
         commands.ChangeAclToken,
@@ -123,6 +125,9 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.UseOneTimeToken,
         commands.DeleteOneTimeTokens,
         commands.ResealAclSecrets,
+        commands.SetJobVersionTag,
+        commands.DeleteJobVersionTag,
+        commands.RecordScalingEvent,
     ),
 }
 
@@ -137,6 +142,7 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
         "pause",
         "depends_on",
         "gates",
+        "policies",
     ),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
     Rollout: ("gates", "reason", "ref"),
@@ -151,9 +157,16 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     ),
     PrunePolicy: ("wildcard", "claims"),
 }
-"""Fields that servers of version 3 would drop; all have defaults."""
+"""Fields that servers of version 3 would drop; all have defaults. Those of version 4 have no
+`policies` either."""
 
 VERSION_OF = {command: version for version, known in _SINCE.items() for command in known}
+
+
+def understands(kind: type[Entry], members: Iterable[str], servers: Iterable[ServerRecord]) -> bool:
+    """Returns whether every member (raft addresses) understands this kind of command."""
+    known = {one.address: one.command_version for one in servers}
+    return all(known.get(one, FIRST_VERSION) >= VERSION_OF[kind] for one in members)
 
 
 def check_understood(

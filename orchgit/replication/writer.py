@@ -10,15 +10,21 @@ from orchgit.errors import (
     TimedOutError,
     TooLargeError,
 )
+from orchgit.model.author import Author
 from orchgit.raft_log.disk_space import DiskSpace
 from orchgit.raft_node.proposal import Applied, Proposal, not_leader
 from orchgit.replication import commands
 from orchgit.replication.cluster import Cluster
-from orchgit.replication.commands import Command, Noop
+from orchgit.replication.commands import AuthoredEntry, Command, Entry, Noop
 from orchgit.replication.pending_proposals import PendingProposals
 from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.running_node import RunningNode
-from orchgit.replication.versions import FIRST_VERSION, VERSION_OF, check_understood
+from orchgit.replication.versions import (
+    FIRST_VERSION,
+    VERSION_OF,
+    check_understood,
+    understands,
+)
 from orchgit.replication.write_failure import WriteFailure
 from orchgit.state.store import Store
 
@@ -60,9 +66,10 @@ class Writer:
         if another server must be asked, TimedOutError if the outcome is unknown after `timeout_s`.
         A command without a time gets the clock's. `forward`: a follower has the leader append it;
         not for what was decided on the belief that this server leads. `writes` is set unless the
-        command is certain not to be in the log.
+        command is certain not to be in the log. Its author is recorded with what the command
+        changes, once every member understands that.
         """
-        proposal = self._submit(command, forward)
+        proposal = self._submit(command, forward, writes.author if writes is not None else None)
         self._pending.add(proposal, timeout_s)
         in_log = True
         try:
@@ -81,7 +88,7 @@ class Writer:
             if writes is not None and in_log:
                 writes.any = True
 
-    def _submit(self, command: Command, forward: bool) -> Proposal:
+    def _submit(self, command: Command, forward: bool, author: Author | None) -> Proposal:
         self._failure.check()
         node = self._node.get()
         if not self._cluster.may_append:
@@ -92,6 +99,8 @@ class Writer:
         if not command.now_ns:
             command = msgspec.structs.replace(command, now_ns=self._clock.now_ns())
         data = commands.encode(command)
+        if author is not None and self._is_understood(AuthoredEntry):
+            data = commands.encode(AuthoredEntry(now_ns=command.now_ns, author=author, entry=data))
         if len(data) > MAX_COMMAND_BYTES:
             raise TooLargeError(
                 f"cannot write {type(command).__name__}: it has {len(data)} bytes, and a log entry "
@@ -100,6 +109,10 @@ class Writer:
         proposal = Proposal()
         node.submit(data, proposal, forward)
         return proposal
+
+    def _is_understood(self, kind: type[Entry]) -> bool:
+        with self._store.snapshot() as snapshot:
+            return understands(kind, self._cluster.other_addresses, snapshot.servers.all())
 
     def _check_understood(self, command: Command) -> None:
         """A member of an older version would stop at an entry that it does not know."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from orchgit.control.leader_term import ControlConfig
 from orchgit.control.workers.pool import SCHEDULER_TYPES
@@ -75,6 +76,8 @@ class ServerConfig:
     http_allowed_hosts: tuple[str, ...] = ()
     """Names under which HTTP answers besides the server's own names."""
     limits: Limits = field(default_factory=Limits)
+    configured: Mapping[str, Any] = field(default_factory=dict)
+    """What the configuration files say, as `/v1/agent/self` shows it."""
     audit: AuditSettings | None = None
     """None: no request is recorded."""
     stop_timeout_s: float = 4.0

@@ -12,11 +12,15 @@ import structlog
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from orchgit.api.access.callers import TokenCallers
+from orchgit.api.access.control import AccessControl
+from orchgit.api.access.objects import StateObjects
 from orchgit.api.app import create_app
 from orchgit.api.consistency import Consistency
 from orchgit.api.context import ApiContext, LocalNode
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.metric_values import Counter, Gauge
+from orchgit.api.ui.routes import Ui
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.router import LeaderRouter
@@ -34,13 +38,16 @@ from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.serve import RpcServer, RpcSettings
 from orchgit.server.audit.audit_log import audit_log
 from orchgit.server.config import ServerConfig
+from orchgit.server.http.kept_requests import KeptRequests
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.leader_duties import LeaderDuties
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.identity import cluster_key, server_id_of
 from orchgit.server.membership.joining import Joining
 from orchgit.server.membership.records import RecordKeeper, own_record
+from orchgit.server.ports.audited import audited_by
 from orchgit.server.ports.facts import Facts
+from orchgit.server.ports.git_callers import GitCallers
 from orchgit.server.ports.git_peers import ClusterPeers
 from orchgit.server.ports.gitops import ApiGitops
 from orchgit.server.ports.job_texts import JobTexts
@@ -49,6 +56,7 @@ from orchgit.server.ports.membership import MembershipOperations
 from orchgit.server.ports.metrics import server_metrics
 from orchgit.server.ports.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
+from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import RESET_FILE
 from orchgit.services.cluster.membership import add_server, remove_server
 from orchgit.services.cluster.server_directory import ServerDirectory
@@ -105,7 +113,12 @@ class Server:
         keyring = Keyring(context, key)
         acl = replace(config.acl, reset_file=config.server_dir / RESET_FILE)
         self.services = Services(
-            context, keyring, self.control.collect_garbage, config.oidc_issuer, acl
+            context,
+            keyring,
+            self.control.collect_garbage,
+            config.oidc_issuer,
+            acl,
+            IdentityProviders(clock),
         )
         self.dry_run = DryRun(self.services.context)
         self.rpc: RpcServer | None = None
@@ -113,12 +126,16 @@ class Server:
         record = own_record(config, server_id, config.name or os.uname().nodename, key)
         self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
         self.facts = Facts(config, record, self.state, self.control, self.directory)
+        callers = TokenCallers(lambda: self.state.store, clock.now_ns)
+        self._callers = callers if config.acl.enabled else None
+        """Finds who is behind a token; None: access control is off."""
         gitops_ports = GitopsPorts(
             parser=JobspecParser(ParsePool(config.gitops.parsing)),
             forecaster=SchedulerForecaster(self.dry_run),
             peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
             peer_client=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
+            callers=GitCallers(self._callers) if self._callers else None,
         )
         gitops_config = replace(config.gitops, region=config.region)
         self.gitops = Gitops(self.services.context, config.data_dir, gitops_config, gitops_ports)
@@ -127,6 +144,7 @@ class Server:
         )
         self.events = EventBuffer()
         self._job_texts = JobTexts()
+        access = AccessControl(callers, StateObjects(self.services.context.snapshot))
         self._api = ApiContext(
             services=self.services,
             server=self.facts,
@@ -138,12 +156,15 @@ class Server:
             gitops=ApiGitops(self.gitops, gitops_config),
             scrape=self._metrics,
             agents_tls=config.agents_tls,
+            access=access if config.acl.enabled else None,
         )
-        self._app = create_app(self._api, [*self.gitops.routes, *extra_routes])
+        ui = Ui(lambda: self.front, self.events, clock)
+        self._app = create_app(self._api, [*self.gitops.routes, *ui.routes, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
+        leadership = ServerLeadership(self.state)
         self.front = Consistency(
             self._app.serve,
-            ServerLeadership(self.state),
+            leadership,
             self._app.knows_node,
             self._forwarder.forward,
             clock,
@@ -152,7 +173,8 @@ class Server:
             self.front,
             config.http_bind,
             config.http_access,
-            audit_log(config.audit, config.data_dir, clock, ids),
+            KeptRequests(lambda: leadership.is_leader and leadership.leads_for_certain),
+            audit_log(config.audit, config.data_dir, clock, ids, audited_by(self._callers)),
         )
         self._leader_duties = LeaderDuties(
             config, self.services, self.gitops, self._end_streams, clock
@@ -234,6 +256,10 @@ class Server:
     def attach_client(self, node_id: Callable[[], str], app: ASGIApp) -> None:
         """Serves `/v1/client` of the node whose agent runs in this process with `app`."""
         self._api.local_node = LocalNode(node_id, app)
+
+    def attach_reload(self, reload: Callable[[], None]) -> None:
+        """Has `/v1/agent/reload` call this."""
+        self._api.reload = reload
 
     # -- parts -------------------------------------------------------------------------------------
 

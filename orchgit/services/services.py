@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from orchgit.clock import SystemClock
 from orchgit.model.node import Node
 from orchgit.replication.commands import AllocClientUpdate
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.acl.context import AclContext
+from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import AclSettings
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
@@ -53,6 +55,8 @@ class Services:
     oidc_issuer: str = ""
     """The address at which others find the keys that verify identities; "" is none."""
     acl_settings: AclSettings = field(default_factory=AclSettings)
+    providers: IdentityProviders = field(default_factory=lambda: IdentityProviders(SystemClock()))
+    """Those at which people log in."""
 
     def noting(self, writes: RequestWrites | None) -> Services:
         """Returns the same services for one request: its commands are noted in `writes`."""
@@ -64,7 +68,7 @@ class Services:
 
     @property
     def acl(self) -> AclContext:
-        return AclContext(self.context, self.keyring, self.acl_settings)
+        return AclContext(self.context, self.keyring, self.acl_settings, self.providers)
 
     @property
     def identities(self) -> IdentityUseCases:

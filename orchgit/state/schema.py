@@ -257,11 +257,25 @@ CREATE TABLE acl_binding_rules (
 CREATE INDEX acl_binding_rules_by_method ON acl_binding_rules (auth_method);
 """
 
+_AUTHORED_CHANGES = """
+CREATE TABLE authored_changes (
+    id TEXT PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX authored_changes_by_age ON authored_changes (modify_index, id);
+"""
+
+_SCALING_EVENTS = """
+CREATE TABLE scaling_events (
+    id TEXT PRIMARY KEY, namespace TEXT NOT NULL, job_id TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
     *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS, _HELD_VERSIONS, _REPOSITORIES),
     *(_ACL_TOKENS, _ACL_BOOTSTRAP, _ACL_ONE_TIME_TOKENS, _ACL_POLICIES, _ACL_ROLES),
-    *(_ACL_AUTH_METHODS, _ACL_BINDING_RULES),
+    *(_ACL_AUTH_METHODS, _ACL_BINDING_RULES, _AUTHORED_CHANGES),
+    _SCALING_EVENTS,
 )
 
 TABLES = (
@@ -294,5 +308,7 @@ TABLES = (
     "acl_roles",
     "acl_auth_methods",
     "acl_binding_rules",
+    "authored_changes",
+    "scaling_events",
 )
 """Names that readers may ask the index of, and wait for."""

@@ -16,6 +16,7 @@ from orchgit.state.tables.acl_roles import AclRoleReads
 from orchgit.state.tables.acl_tokens import AclTokenReads
 from orchgit.state.tables.allocations import AllocationReads
 from orchgit.state.tables.applied_jobs import AppliedJobReads
+from orchgit.state.tables.authored_changes import AuthoredChangeReads
 from orchgit.state.tables.autopilot_config import AutopilotConfigReads
 from orchgit.state.tables.deployments import DeploymentReads
 from orchgit.state.tables.drifted_jobs import DriftedJobReads
@@ -34,6 +35,7 @@ from orchgit.state.tables.nodes import NodeReads
 from orchgit.state.tables.periodic_launches import PeriodicLaunchReads
 from orchgit.state.tables.rollouts import RolloutReads
 from orchgit.state.tables.root_keys import RootKeyReads
+from orchgit.state.tables.scaling_events import ScalingEventReads
 from orchgit.state.tables.scheduler_config import SchedulerConfigReads
 from orchgit.state.tables.servers import ServerReads
 from orchgit.state.tables.source_jobs import SourceJobReads
@@ -57,6 +59,7 @@ class StateReads:
         self.acl_tokens = AclTokenReads(connection)
         self.allocations = AllocationReads(connection)
         self.applied_jobs = AppliedJobReads(connection)
+        self.authored_changes = AuthoredChangeReads(connection)
         self.autopilot_config = AutopilotConfigReads(connection)
         self.deployments = DeploymentReads(connection)
         self.drifted_jobs = DriftedJobReads(connection)
@@ -75,6 +78,7 @@ class StateReads:
         self.periodic_launches = PeriodicLaunchReads(connection)
         self.rollouts = RolloutReads(connection)
         self.root_keys = RootKeyReads(connection)
+        self.scaling_events = ScalingEventReads(connection)
         self.scheduler_config = SchedulerConfigReads(connection)
         self.servers = ServerReads(connection)
         self.source_jobs = SourceJobReads(connection)

@@ -13,7 +13,7 @@ from orchgit.model.node import Namespace, NodePool
 from orchgit.state import connection
 from orchgit.state.changes import Changes
 from orchgit.state.snapshot import Snapshot, StateReads
-from orchgit.state.transaction import WriteTxn
+from orchgit.state.transaction import NO_INDEX, WriteTxn
 from orchgit.state.upgrade import migrate
 from orchgit.state.watch import Watch
 from orchgit.state.writer_cache import WriterCache
@@ -79,7 +79,8 @@ class Store:
         self._readers = _Readers(path)
         self._writer_reads = StateReads(writer)
         reads = self._writer_reads
-        self.watch = Watch(reads.table_indexes.all(), reads.meta.applied_index())
+        self._txn.visible_index = reads.meta.applied_index()
+        self.watch = Watch(reads.table_indexes.all(), self._txn.visible_index)
         self._latest: StateReads | None = None
 
     @classmethod
@@ -90,6 +91,14 @@ class Store:
         migrate(writer)
         _put_built_in(writer)
         return cls(path, writer)
+
+    @property
+    def visible_index(self) -> int:
+        """The newest index that a snapshot may have; any thread may ask.
+
+        It is the published one (`watch.applied_index`) except between a commit and its `publish`.
+        """
+        return self._txn.visible_index
 
     def position(self) -> tuple[int, int]:
         """Returns (applied index of the state, that of the log): for the applier's thread, and
@@ -123,12 +132,14 @@ class Store:
         Open snapshots stay as they are. The changes name every table, but no keys.
         """
         self._cache.clear()
+        self._txn.visible_index = NO_INDEX
         source = sqlite3.connect(path)
         try:
             source.backup(self._writer)
         finally:
             source.close()
         migrate(self._writer)
+        self._txn.visible_index = self._writer_reads.meta.applied_index()
         changes = Changes()
         for name, index in self._writer_reads.table_indexes.all().items():
             changes.note(index, name, ())
@@ -137,7 +148,7 @@ class Store:
     def publish_replaced(self, changes: Changes, applied_index: int) -> None:
         """As `publish`, after `replace_by`: wakes every waiter."""
         self.publish(changes, applied_index)
-        self.watch.wake_all()
+        self.watch.note_replaced()
 
     def publish(self, changes: Changes, applied_index: int) -> None:
         """Wake waiters; on the event loop's thread, after the commit."""

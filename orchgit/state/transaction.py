@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
+from orchgit.model.author import Author
 from orchgit.state.changes import Changes
 from orchgit.state.entry import EntryContext
 from orchgit.state.job_status_updates import JobStatusUpdates
@@ -19,6 +20,7 @@ from orchgit.state.tables.acl_roles import AclRoleWrites
 from orchgit.state.tables.acl_tokens import AclTokenWrites
 from orchgit.state.tables.allocations import AllocationWrites
 from orchgit.state.tables.applied_jobs import AppliedJobWrites
+from orchgit.state.tables.authored_changes import AuthoredChangeWrites
 from orchgit.state.tables.autopilot_config import AutopilotConfigWrites
 from orchgit.state.tables.deployments import DeploymentWrites
 from orchgit.state.tables.drifted_jobs import DriftedJobWrites
@@ -38,6 +40,7 @@ from orchgit.state.tables.periodic_launches import PeriodicLaunchWrites
 from orchgit.state.tables.restore_chunks import RestoreChunks
 from orchgit.state.tables.rollouts import RolloutWrites
 from orchgit.state.tables.root_keys import RootKeyWrites
+from orchgit.state.tables.scaling_events import ScalingEventWrites
 from orchgit.state.tables.scheduler_config import SchedulerConfigWrites
 from orchgit.state.tables.servers import ServerWrites
 from orchgit.state.tables.source_jobs import SourceJobReads
@@ -46,6 +49,8 @@ from orchgit.state.tables.table_indexes import TableIndexWrites
 from orchgit.state.tables.variables import VariableWrites
 from orchgit.state.tables.volume_claims import VolumeClaimWrites
 from orchgit.state.writer_cache import WriterCache
+
+NO_INDEX = -1
 
 
 class MustStartOver(Exception):
@@ -72,8 +77,11 @@ class WriteTxn:
         self._writes_before_entry = 0
         self._committed = Changes()
         self._attached: list[str] = []
+        self._author: Author | None = None
         self.offset = 0
         """Index of the state minus index of the log; a restored snapshot moves it."""
+        self.visible_index = NO_INDEX
+        """The newest index that readers may see: set before each commit."""
         self.acl_auth_methods = AclAuthMethodWrites(entry)
         self.acl_binding_rules = AclBindingRuleWrites(entry)
         self.acl_bootstrap = AclBootstrapWrites(entry)
@@ -82,6 +90,7 @@ class WriteTxn:
         self.acl_roles = AclRoleWrites(entry)
         self.acl_tokens = AclTokenWrites(entry)
         self.applied_jobs = AppliedJobWrites(entry)
+        self.authored_changes = AuthoredChangeWrites(entry)
         self.autopilot_config = AutopilotConfigWrites(entry)
         self.deployments = DeploymentWrites(entry)
         self.drifted_jobs = DriftedJobWrites(entry)
@@ -98,6 +107,7 @@ class WriteTxn:
         self.restore_chunks = RestoreChunks(connection)
         self.rollouts = RolloutWrites(entry)
         self.root_keys = RootKeyWrites(entry)
+        self.scaling_events = ScalingEventWrites(entry)
         self.scheduler_config = SchedulerConfigWrites(entry)
         self.servers = ServerWrites(entry)
         self.source_jobs = SourceJobReads(connection)
@@ -136,7 +146,17 @@ class WriteTxn:
         """The time of the proposer of the entry being applied."""
         return self._entry.now_ns
 
-    def begin_entry(self, index: int, now_ns: int) -> None:
+    @property
+    def author(self) -> Author | None:
+        """Whose token the entry being applied bore."""
+        return self._author
+
+    def changed_by_entry(self) -> list[tuple[str, list[str]]]:
+        """Returns (table, keys) of what the entry being applied has changed so far."""
+        return [(table, list(keys)) for table, keys in self._entry.changes]
+
+    def begin_entry(self, index: int, now_ns: int, author: Author | None = None) -> None:
+        self._author = author
         self._entry.begin(index, now_ns)
         self.job_summaries.begin_entry()
         self.evaluations.begin_entry()
@@ -189,6 +209,7 @@ class WriteTxn:
 
     def commit(self, applied_index: int) -> Changes:
         """End the transaction, the applied index in it; returns what its entries changed."""
+        self.visible_index = applied_index
         self.meta.set("applied_index", applied_index)
         self.table_indexes.put_all(self._committed.table_indexes())
         self.connection.execute("COMMIT")

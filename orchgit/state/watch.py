@@ -22,12 +22,18 @@ class Watch:
     def __init__(self, indexes: Mapping[str, int], applied_index: int) -> None:
         self._indexes = dict(indexes)
         self._applied_index = applied_index
+        self._replacements = 0
         self._waiters: dict[str, set[asyncio.Future[None]]] = {}
         self._index_waiters: set[tuple[int, asyncio.Future[None]]] = set()
 
     @property
     def applied_index(self) -> int:
         return self._applied_index
+
+    @property
+    def replacements(self) -> int:
+        """How often the whole state was replaced, after which equal indexes say nothing."""
+        return self._replacements
 
     @property
     def waiter_count(self) -> int:
@@ -112,8 +118,9 @@ class Watch:
             self._index_waiters.discard(waiter)
             _set(waiter[1])
 
-    def wake_all(self) -> None:
+    def note_replaced(self) -> None:
         """Wake every waiter for a target: anything may have changed."""
+        self._replacements += 1
         for name in list(self._waiters):
             self._wake(name)
 

@@ -324,3 +324,22 @@ def test_released_job_shows_how_to_give_it_back(
     assert (twice.code, "it belongs to no source" in twice.err) == (1, True), twice.text
     assert server.cli("source", "release", "-undo", name).code == 0
     assert server.get(f"/v1/job/{name}")["Origin"]["Source"] == name
+
+
+def test_commands_that_change_a_source_answer_programs_with_what_became_of_it(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
+    name = name_of(request)
+    url = f"file://{upstream}"
+    added = server.cli_json("source", "add", name, url, "-poll-interval", "1s")
+    assert (added["Name"], added["URL"]) == (name, url)
+    healthy(server, git(upstream, "rev-parse", "HEAD").out.strip())
+    changed = server.cli_json("source", "set", name, "-no-prune")
+    assert not changed["Prune"]["Enabled"]
+    assert server.cli_json("source", "release", name)["Index"] > 0
+    renamed = server.cli_json("source", "rename", name, f"{name}-2")
+    assert (renamed["Name"], renamed["Adopt"]) == (f"{name}-2", True)
+    asked = server.cli("source", "remove", f"{name}-2", "-json")
+    assert asked.code == 1
+    assert "add -yes" in asked.text
+    assert server.cli_json("source", "remove", f"{name}-2", "-yes")["Warnings"] == []

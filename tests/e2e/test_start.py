@@ -21,7 +21,7 @@ from tests.support.secure_cluster import Office, Papers
     [
         (("-data-dir", "/proc/nowhere"), "choose another with -data-dir"),
         (("-bind", "0.0.0.0"), "insecure_http = true"),
-        (("-config", "/nonexistent.hcl"), "cannot read the configuration /nonexistent.hcl"),
+        (("-config", "/nonexistent.hcl"), "cannot read /nonexistent.hcl"),
     ],
 )
 def test_failed_start_names_the_reason(

@@ -55,6 +55,7 @@ class GitHttpServer:
     cut_after: int = 0
     login: tuple[str, str] | None = None
     seen: list[Seen] = field(default_factory=list)
+    connections: int = 0
     port: int = 0
 
     def mend(self) -> None:
@@ -84,6 +85,7 @@ class GitHttpServer:
             server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
         try:
             while await self._answer(reader, writer):
                 pass

@@ -65,9 +65,8 @@ class ServerRig:
             AgentConfig(
                 data_dir=self.data_dir / "agent",
                 servers=(self.server.rpc_address,),
-                node_name="rig",
                 http_addr=self.server.http_address,
-                **{"drivers": DRIVERS, **self._agent_config},
+                **{"drivers": DRIVERS, "node_name": "rig", **self._agent_config},
             )
         )
         await self.agent.start()

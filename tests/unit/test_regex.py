@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from orchgit.api.filters import parse_filter
 from orchgit.errors import InvalidInputError
+from orchgit.filters import parse_filter
 from orchgit.gitops.git.globs import matches
 from orchgit.regex import MAX_STEPS, PatternError, compile_pattern
 from orchgit.scheduler.feasibility.checks import in_datacenters

@@ -17,9 +17,12 @@ from orchgit.services.allocations.stop import stop_allocation
 from orchgit.services.service_catalog import services_of_allocation
 from orchgit.state.snapshot import Snapshot
 
+_TABLES = ("allocations", "jobs", "job_versions")
+"""What the answers are read from."""
+
 
 async def list_allocations(call: ApiCall) -> Response:
-    page, prefix = PageRequest.of(call), call.id_prefix()
+    page, prefix = PageRequest.of(call), call.id_prefix("alloc lookup failed: ")
     states, resources = call.flag("task_states", True), call.flag("resources")
     looks_at_job = "Job." in call.query.get("filter", "")
 
@@ -27,14 +30,15 @@ async def list_allocations(call: ApiCall) -> Response:
         def view(each: Allocation) -> Allocation:
             return with_job(snapshot, each) if looks_at_job else each
 
-        if page.per_page and page.matches is None:
+        if page.per_page and page.matches is None and (call.namespaces or call.sees_everything):
             chosen, headers = _page_by_keys(snapshot, call.namespaces, prefix, page)
         else:
-            found = in_order_of_creation(snapshot.allocations.all(call.namespaces, prefix))
+            known = call.visible(snapshot.allocations.all(call.namespaces, prefix))
+            found = in_order_of_creation(known)
             chosen, headers = page.apply(found, by_index, view)
         return [alloc_stub(each, states, resources) for each in chosen], headers
 
-    return await answer_list(call, ("allocations",), read, in_thread=True)
+    return await answer_list(call, ("allocations",), read, in_thread=True, depends_on=_TABLES)
 
 
 def _page_by_keys(
@@ -69,7 +73,12 @@ async def read_allocation(call: ApiCall) -> Response:
         return with_job(snapshot, found) if found else None
 
     return await answer_object(
-        call, ("allocations",), read, "alloc not found", key=call.path["alloc_id"]
+        call,
+        ("allocations",),
+        read,
+        "alloc not found",
+        key=call.path["alloc_id"],
+        depends_on=_TABLES,
     )
 
 

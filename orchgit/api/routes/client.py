@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import ssl
 from collections.abc import AsyncIterator, Iterable
+from urllib.parse import urlencode
 
 import httpx
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, status_of, text_response
 from orchgit.api.routes.agent_socket_relay import refuse, relay
-from orchgit.errors import NotFoundError, OrchgitError, UnavailableError
+from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError, UnavailableError
 from orchgit.model.node import Node
 from orchgit.wire.https import asking_context
 from orchgit.wire.tls import PerVersion
@@ -177,6 +180,48 @@ def checks_of_allocation(client: ClientRoutes) -> Route:
         await client({**scope, "path": path, "raw_path": path.encode()}, receive, send)
 
     return Route("/v1/allocation/{alloc_id}/checks", _Asgi(run), methods=["GET"])
+
+
+def action_of_job(client: ClientRoutes, api: ApiContext) -> WebSocketRoute:
+    """Serves `/v1/job/<id>/action`: runs an action of a task as `alloc exec` runs a command."""
+
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        query = QueryParams(scope["query_string"])
+        try:
+            command = _command_of_action(api, query, scope["path_params"]["job_id"])
+        except OrchgitError as error:
+            await refuse(receive, send, error)
+            return
+        kept = [(name, query[name]) for name in ("task", "tty", "ws_handshake") if name in query]
+        asked = urlencode([*kept, ("command", json.dumps(command))])
+        path = f"/v1/client/allocation/{query['allocID']}/exec"
+        await client(
+            {**scope, "path": path, "raw_path": path.encode(), "query_string": asked.encode()},
+            receive,
+            send,
+        )
+
+    return WebSocketRoute("/v1/job/{job_id:path}/action", _Asgi(run))
+
+
+def _command_of_action(api: ApiContext, query: QueryParams, job_id: str) -> list[str]:
+    """Returns the command line of the action that the query names, in the allocation's version of
+    the job. Raises InvalidInputError or NotFoundError."""
+    for name in ("allocID", "task", "action"):
+        if not query.get(name):
+            raise InvalidInputError(f"cannot run the action: the query has no {name}")
+    alloc_id, task_name, wanted = query["allocID"], query["task"], query["action"]
+    with api.services.context.snapshot() as snapshot:
+        allocation = snapshot.allocations.get(alloc_id)
+        job = snapshot.job_versions.nearest_to_allocation(allocation) if allocation else None
+    if allocation is None or job is None or allocation.job_id != job_id:
+        raise NotFoundError(f'Unknown allocation "{alloc_id}" of job "{job_id}"')
+    group = job.group(allocation.task_group)
+    for task in group.tasks if group else ():
+        for action in task.actions or ():
+            if (task.name, action.name) == (task_name, wanted):
+                return [action.command, *(action.args or ())]
+    raise NotFoundError(f'task "{task_name}" of job "{job_id}" has no action "{wanted}"')
 
 
 class _Asgi:

@@ -12,6 +12,7 @@ from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routes.allocations import answer_allocations
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
+from orchgit.errors import RefusedError
 from orchgit.model.deployment import Deployment
 from orchgit.services.deployments import (
     DeploymentChange,
@@ -27,7 +28,8 @@ async def list_deployments(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.id_prefix()
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = in_order_of_creation(snapshot.deployments.all(call.namespaces, prefix))
+        known = call.visible(snapshot.deployments.all(call.namespaces, prefix))
+        found = in_order_of_creation(known)
         chosen, headers = page.apply(found, by_index)
         return [shown(each) for each in chosen], headers
 
@@ -108,6 +110,17 @@ async def health(call: ApiCall) -> Response:
     return _changed(call, done)
 
 
+async def unblock(call: ApiCall) -> Response:
+    """Refuses: only deployments of jobs in several regions wait for this."""
+    with call.context.snapshot() as snapshot:
+        found = snapshot.deployments.get(call.path["id"])
+    if found is None:
+        raise RefusedError("deployment not found")
+    if not found.is_active:
+        raise RefusedError("can't unblock terminal deployment")
+    raise RefusedError(f"cannot unblock deployment {found.id}: it is not blocked")
+
+
 async def _optional_json(call: ApiCall) -> dict[str, Any]:
     data = await call.body()
     return nomad_json.decode_tree(data) if data.strip() else {}
@@ -130,6 +143,7 @@ ENDPOINTS = [
     endpoint("/v1/deployment/promote/{id}", put=promote),
     endpoint("/v1/deployment/pause/{id}", put=pause),
     endpoint("/v1/deployment/fail/{id}", put=fail),
+    endpoint("/v1/deployment/unblock/{id}", put=unblock),
     endpoint("/v1/deployment/allocation-health/{id}", put=health),
     endpoint("/v1/deployment/{id}", get=read_deployment),
     endpoint("/v1/job/{job_id:path}/deployments", get=of_job),

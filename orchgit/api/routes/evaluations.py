@@ -9,12 +9,12 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
-from orchgit.api.filters import parse_filter
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routes.allocations import answer_allocations
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.filters import FieldError, parse_filter
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.replication.commands import DeleteEvaluations
@@ -41,7 +41,7 @@ def explained(snapshot: Snapshot, each: Evaluation) -> Evaluation:
 
 def _chosen(call: ApiCall, snapshot: Snapshot) -> list[Evaluation]:
     job, status = call.query.get("job"), call.query.get("status")
-    prefix = call.id_prefix()
+    prefix = call.id_prefix("eval lookup failed: ")
     found = (
         snapshot.evaluations.of_job(call.namespaces, job)
         if job and call.namespaces
@@ -49,7 +49,7 @@ def _chosen(call: ApiCall, snapshot: Snapshot) -> list[Evaluation]:
     )
     return in_order_of_creation(
         each
-        for each in found
+        for each in call.visible(found)
         if each.id.startswith(prefix)
         and job in (None, "", each.job_id)
         and status in (None, "", each.status)
@@ -121,7 +121,10 @@ async def count(call: ApiCall) -> Response:
     page = PageRequest.of(call)
 
     def read(snapshot: Snapshot) -> dict[str, Any]:
-        found, _ = replace_per_page(page).apply(_chosen(call, snapshot), by_index)
+        try:
+            found, _ = replace_per_page(page).apply(_chosen(call, snapshot), by_index)
+        except FieldError:
+            found = []  # as Nomad answers
         return {
             "Count": len(found),
             "Index": snapshot.table_indexes.newest("evaluations"),

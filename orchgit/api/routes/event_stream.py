@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
+from orchgit.api.access.objects import StateObjects
+from orchgit.api.access.requirements import ObjectKind
+from orchgit.api.access.topics import may_follow, sees_event
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import VARY
 from orchgit.api.event_buffer import EventBuffer
@@ -73,24 +77,57 @@ async def stream(call: ApiCall) -> Response:
     index = whole_number(call.query.get("index") or "0")
     if index is None or index < 0:
         raise InvalidInputError("Unable to parse index: it is not a number")
-    wanted = TopicFilter(call.request.query_params.getlist("topic"), call.namespace)
+    topics = call.request.query_params.getlist("topic")
+    if not _may_follow(call, topics):
+        return Response(b"", headers=VARY, media_type="application/json")
+    wanted = TopicFilter(topics, call.namespace)
+    objects = StateObjects(call.context.snapshot)
+
+    def is_told(event: Event) -> bool:
+        return wanted.wants(event) and sees_event(
+            call.rights, event, partial(objects.namespace_of, ObjectKind.ROLLOUT)
+        )
+
+    def still_follows() -> bool:
+        """A token may lose its rights while its stream goes on."""
+        call.refresh_access()
+        return _may_follow(call, topics)
+
     buffer = call.api.events
     start = index
     return StreamingResponse(
-        lines(buffer, wanted, max(0, start - 1)),
+        lines(buffer, is_told, max(0, start - 1), still_follows),
         headers={**VARY, "Cache-Control": "no-cache"},
         media_type="application/json",
     )
 
 
-async def lines(buffer: EventBuffer, wanted: TopicFilter, after: int) -> AsyncIterator[bytes]:
-    """Yields the lines; ends when the server stops, or when events were missed."""
+def _may_follow(call: ApiCall, topics: Sequence[str]) -> bool:
+    if call.rights.is_management:
+        return True
+    namespaces = [call.namespace]
+    if call.namespaces is None:
+        with call.context.snapshot() as snapshot:
+            namespaces = [each.name for each in snapshot.namespaces.all()]
+    return may_follow(
+        call.rights, [text.partition(":")[0] for text in topics or (ALL,)], namespaces
+    )
+
+
+async def lines(
+    buffer: EventBuffer,
+    is_told: Callable[[Event], bool],
+    after: int,
+    still_follows: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[bytes]:
+    """Yields the lines; ends when the server stops, when events were missed, or when the caller may
+    not follow any more."""
     yield b"{}\n"
     gaps = buffer.gaps
-    while not buffer.closed and buffer.gaps == gaps:
+    while not buffer.closed and buffer.gaps == gaps and still_follows():
         for batch in buffer.after(after):
             after = batch.index
-            events = [event for event in batch.events if wanted.wants(event)]
+            events = [event for event in batch.events if is_told(event)]
             if events:
                 told = {"Index": batch.index, "Events": [told_event(event) for event in events]}
                 yield nomad_json.encode(told) + b"\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import Response
@@ -15,6 +16,7 @@ from orchgit.api.shapes import nomad_json
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job
+from orchgit.model.scaling import ScalingEvent
 from orchgit.services.identifiers import scaling_policy_id
 from orchgit.services.jobs.scale import ScaleRequest, scale_job
 from orchgit.state.snapshot import Snapshot
@@ -27,6 +29,8 @@ async def scale(call: ApiCall) -> Response:
     request = ScaleRequest(
         group=nomad_json.get(target, "Group", ""),
         count=count,
+        message=nomad_json.get(body, "Message", ""),
+        meta=nomad_json.get(body, "Meta", kind=dict),
         error=nomad_json.get(body, "Error", False),
         policy_override=nomad_json.get(body, "PolicyOverride", False),
         changed_by=changed_by(call, "scale"),
@@ -40,12 +44,17 @@ async def status(call: ApiCall) -> Response:
         job = snapshot.jobs.get(call.namespace, call.path["job_id"])
         if job is None:
             return None
-        return _status(job, snapshot.allocations.of_job(job.namespace, job.id))
+        events = snapshot.scaling_events.get(job.namespace, job.id)
+        allocations = snapshot.allocations.of_job(job.namespace, job.id)
+        return _status(job, allocations, events.groups if events else {})
 
-    return await answer_object(call, ("jobs", "allocations"), read, "job not found")
+    tables = ("jobs", "allocations", "scaling_events")
+    return await answer_object(call, tables, read, "job not found")
 
 
-def _status(job: Job, allocations: list[Allocation]) -> dict[str, Any]:
+def _status(
+    job: Job, allocations: list[Allocation], events: Mapping[str, list[ScalingEvent]]
+) -> dict[str, Any]:
     live = [each for each in allocations if not each.is_terminal]
     return {
         "JobID": job.id,
@@ -54,9 +63,12 @@ def _status(job: Job, allocations: list[Allocation]) -> dict[str, Any]:
         "JobModifyIndex": job.job_modify_index,
         "JobStopped": job.stop,
         "TaskGroups": {
-            group.name: _group_status(
-                group.count, [each for each in live if each.task_group == group.name]
-            )
+            group.name: {
+                **_group_status(
+                    group.count, [each for each in live if each.task_group == group.name]
+                ),
+                "Events": events.get(group.name),
+            }
             for group in job.task_groups
         },
     }
@@ -70,7 +82,6 @@ def _group_status(desired: int, live: list[Allocation]) -> dict[str, Any]:
         "Running": sum(each.client_status == ClientStatus.RUNNING for each in live),
         "Healthy": sum(healthy is True for healthy in health),
         "Unhealthy": sum(healthy is False for healthy in health),
-        "Events": None,
     }
 
 
@@ -87,7 +98,7 @@ async def policies(call: ApiCall) -> Response:
                 "CreateIndex": policy.create_index,
                 "ModifyIndex": policy.modify_index,
             }
-            for policy in _policies(snapshot, call.namespaces, wanted_job)
+            for policy in call.visible(_policies(snapshot, call.namespaces, wanted_job))
             if wanted_type in (None, "", policy.type)
         ]
 
@@ -96,7 +107,7 @@ async def policies(call: ApiCall) -> Response:
 
 async def policy(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> ScalingPolicy | None:
-        found = _policies(snapshot, None, None)
+        found = call.visible(_policies(snapshot, None, None))
         return next((each for each in found if each.id == call.path["policy_id"]), None)
 
     return await answer_object(call, ("jobs",), read, "policy not found")

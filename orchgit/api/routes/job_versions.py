@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 from starlette.responses import Response
 
@@ -16,8 +17,10 @@ from orchgit.api.shapes import nomad_json
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.job import Job
+from orchgit.replication.commands import SetJobVersionTag
 from orchgit.services.jobs.revert import revert_job
 from orchgit.services.jobs.stability import set_job_stability
+from orchgit.services.jobs.tags import tag_job_version, untag_job_version
 from orchgit.state.snapshot import Snapshot
 
 
@@ -31,14 +34,30 @@ async def versions(call: ApiCall) -> Response:
     if not found:
         headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
         return text_response("job versions not found", 404, headers)
-    diffs = None
-    if call.flag("diffs"):  # each version against the one before it, newest first
-        diffs = [diff_jobs(older, newer, contextual=True) for newer, older in pairwise(found)]
+    diffs = _differences(call, found) if call.flag("diffs") else None
     value = {
         "Versions": found,
         "Diffs": diffs,
     }
     return call.answer_query(value, index)
+
+
+def _differences(call: ApiCall, found: list[Job]) -> list[Any]:
+    """Returns each version against the one before it, newest first; or each against the version
+    that the query names by its number or its tag."""
+    tag, number = call.query.get("diff_tag"), call.query.get("diff_version")
+    if not tag and not number:
+        return [diff_jobs(older, newer, contextual=True) for newer, older in pairwise(found)]
+    if tag:
+        named = [each for each in found if each.version_tag and each.version_tag.name == tag]
+        missing = f'tag "{tag}" not found'
+    else:
+        wanted = call.number("diff_version")
+        named = [each for each in found if each.version == wanted]
+        missing = f"version {wanted} not found"
+    if not named:
+        raise RefusedError(missing)
+    return [diff_jobs(named[0], each, contextual=True) for each in found]
 
 
 async def submission(call: ApiCall) -> Response:
@@ -80,13 +99,37 @@ async def stable(call: ApiCall) -> Response:
 
 
 async def tag(call: ApiCall) -> Response:
-    """Refuses version tags. Must not fall through to the path of the job, where DELETE stops the
-    job."""
-    raise RefusedError("cannot tag job versions: this version of orchgit has no tags")
+    body = await call.json()
+    command = SetJobVersionTag(
+        now_ns=call.context.now_ns(),
+        namespace=call.namespace,
+        job_id=call.path["job_id"],
+        version=nomad_json.get(body, "Version", kind=int),
+        name=call.path["tag"],
+        description=nomad_json.get(body, "Description", ""),
+    )
+    done = await tag_job_version(call.context, command)
+    value = {
+        "Name": command.name,
+        "Description": command.description,
+        "TaggedTime": done.tagged_time_ns,
+        **_written(done.index),
+    }
+    return call.answer(value)
+
+
+async def untag(call: ApiCall) -> Response:
+    job_id, name = call.path["job_id"], call.path["tag"]
+    index = await untag_job_version(call.context, call.namespace, job_id, name)
+    return call.answer({"Name": "", "Description": "", "TaggedTime": 0, **_written(index)})
+
+
+def _written(index: int) -> dict[str, Any]:
+    return {"Index": index, "LastContact": 0, "KnownLeader": False, "NextToken": ""}
 
 
 ENDPOINTS = [
-    endpoint("/v1/job/{job_id:path}/versions/{tag}/tag", put=tag, delete=tag),
+    endpoint("/v1/job/{job_id:path}/versions/{tag}/tag", put=tag, delete=untag),
     endpoint("/v1/job/{job_id:path}/versions", get=versions),
     endpoint("/v1/job/{job_id:path}/submission", get=submission),
     endpoint("/v1/job/{job_id:path}/revert", put=revert),

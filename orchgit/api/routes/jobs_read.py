@@ -19,6 +19,8 @@ from orchgit.state.changes import job_key
 from orchgit.state.snapshot import Snapshot
 
 _LIST_TABLES = ("jobs", "allocations")
+_ONE = ("jobs", "job_versions")
+_OF_ALLOCATIONS = ("allocations", "jobs", "job_versions")
 
 
 def job_token(job: Job) -> str:
@@ -26,8 +28,7 @@ def job_token(job: Job) -> str:
 
 
 def _token(key: tuple[str, str]) -> str:
-    namespace, job_id = key
-    return f"{namespace}.{job_id}" if namespace != "default" else job_id
+    return ".".join(key)
 
 
 async def list_jobs(call: ApiCall) -> Response:
@@ -36,17 +37,22 @@ async def list_jobs(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         if page.per_page and page.matches is None:
-            keys, headers = page.apply(snapshot.jobs.keys(namespaces, prefix), _token)
+            known = snapshot.jobs.keys(namespaces, prefix)
+            if not call.sees_everything:
+                known = [key for key in known if call.sees(key[0])]
+            keys, headers = page.apply(known, _token, namespaced=True)
             jobs = [job for key in keys if (job := snapshot.jobs.get(*key)) is not None]
         else:
-            jobs, headers = page.apply(snapshot.jobs.all(namespaces, prefix), job_token)
+            found = call.visible(snapshot.jobs.all(namespaces, prefix))
+            jobs, headers = page.apply(found, job_token, namespaced=True)
         stubs = [
             job_stub(job, snapshot.job_summaries.get(job.namespace, job.id), with_meta)
             for job in jobs
         ]
         return stubs, headers
 
-    return await answer_list(call, _LIST_TABLES, read, in_thread=True)
+    depends_on = ("jobs", "allocations", "evaluations")
+    return await answer_list(call, _LIST_TABLES, read, in_thread=True, depends_on=depends_on)
 
 
 async def read_job(call: ApiCall) -> Response:
@@ -58,7 +64,7 @@ async def read_job(call: ApiCall) -> Response:
         return snapshot.jobs.get(call.namespace, job_id)
 
     key = job_key(call.namespace, job_id)
-    return await answer_object(call, ("jobs",), read, "job not found", key=key)
+    return await answer_object(call, ("jobs",), read, "job not found", key=key, depends_on=_ONE)
 
 
 async def summary(call: ApiCall) -> Response:
@@ -83,7 +89,9 @@ async def allocations(call: ApiCall) -> Response:
             found = [each for each in found if each.create_index >= job.create_index]
         return [alloc_stub(each) for each in in_order_of_creation(found)]
 
-    return await answer_list(call, ("allocations",), read, in_thread=True)
+    return await answer_list(
+        call, ("allocations",), read, in_thread=True, depends_on=_OF_ALLOCATIONS
+    )
 
 
 async def evaluations(call: ApiCall) -> Response:

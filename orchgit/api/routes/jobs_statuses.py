@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import Response
@@ -12,6 +13,8 @@ from orchgit.api.pagination import PageRequest
 from orchgit.api.routes.jobs_read import job_token
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
+from orchgit.errors import RefusedError
+from orchgit.filters import FieldError
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
@@ -20,14 +23,24 @@ from orchgit.state.snapshot import Snapshot
 
 async def statuses(call: ApiCall) -> Response:
     page = PageRequest.of(call)
+    newest_first = replace(page, reverse=not page.reverse)
     children = call.flag("include_children")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = [job for job in snapshot.jobs.all(call.namespaces) if children or not job.parent_id]
-        chosen, headers = page.apply(found, job_token)
+        jobs = call.visible(snapshot.jobs.all(call.namespaces))
+        found = [job for job in jobs if children or not job.parent_id]
+        found.sort(key=lambda job: (job.modify_index, job.namespace, job.id))
+        try:
+            chosen, headers = newest_first.apply(found, _token)
+        except FieldError as error:
+            raise RefusedError(str(error)) from error
         return [_status(snapshot, job) for job in chosen], headers
 
     return await answer_list(call, ("jobs", "allocations", "deployments"), read, in_thread=True)
+
+
+def _token(job: Job) -> str:
+    return f"{job.modify_index}.{job_token(job)}"
 
 
 async def chosen_statuses(call: ApiCall) -> Response:
@@ -39,7 +52,7 @@ async def chosen_statuses(call: ApiCall) -> Response:
     ]
 
     def read(snapshot: Snapshot) -> list[Any]:
-        jobs = (snapshot.jobs.get(namespace, job_id) for namespace, job_id in keys)
+        jobs = [snapshot.jobs.get(*key) for key in keys if call.sees(key[0])]
         return [_status(snapshot, job) for job in jobs if job is not None]
 
     return await answer_list(call, ("jobs", "allocations", "deployments"), read)

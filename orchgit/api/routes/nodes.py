@@ -29,7 +29,7 @@ async def list_nodes(call: ApiCall) -> Response:
 
 
 async def list_nodes_of(call: ApiCall, pool: str | None) -> Response:
-    page, prefix = PageRequest.of(call), call.id_prefix()
+    page, prefix = PageRequest.of(call), call.id_prefix("node lookup failed: ")
     resources, with_os = call.flag("resources"), call.flag("os")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
@@ -39,7 +39,7 @@ async def list_nodes_of(call: ApiCall, pool: str | None) -> Response:
         chosen, headers = page.apply(found, lambda each: each.id, shown_node)
         return [node_stub(each, resources, with_os) for each in chosen], headers
 
-    return await answer_list(call, ("nodes",), read, in_thread=True)
+    return await answer_list(call, ("nodes",), read, in_thread=True, depends_on=("nodes",))
 
 
 async def read_node(call: ApiCall) -> Response:
@@ -54,7 +54,8 @@ async def allocations(call: ApiCall) -> Response:
     """Returns the allocations in full, with their jobs, as agents of Nomad read them."""
 
     def read(snapshot: Snapshot) -> Any:
-        found = in_order_of_creation(snapshot.allocations.of_node(call.path["node_id"]))
+        known = call.visible(snapshot.allocations.of_node(call.path["node_id"]))
+        found = in_order_of_creation(known)
         return [with_job(snapshot, each) for each in found]
 
     return await answer_list(call, ("allocations",), read, in_thread=True)

@@ -6,10 +6,13 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import blocking_read
 from orchgit.api.call import ApiCall
+from orchgit.api.errors import text_response
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
+from orchgit.model.job import Job
 from orchgit.model.operator import SchedulerConfig
 from orchgit.services.cluster.scheduler_config import set_scheduler_config
+from orchgit.state.snapshot import Snapshot
 
 
 async def leader(call: ApiCall) -> Response:
@@ -62,6 +65,34 @@ async def reconcile_summaries(call: ApiCall) -> Response:
     return call.empty()
 
 
+async def upgrade_check(call: ApiCall) -> Response:
+    """Answers which jobs use Vault without an identity for it; nodes here are never too old."""
+    if call.path["check"] != "vault-workload-identity":
+        return text_response("resource not found", 404)
+
+    def read(snapshot: Snapshot) -> tuple[list[Job], int]:
+        found = [job for job in snapshot.jobs.all(None) if _lacks_vault_identity(job)]
+        return found, snapshot.table_indexes.newest("jobs")
+
+    found, index = await blocking_read(call, ("jobs",), read)
+    stubs = [{"ID": job.id, "Namespace": job.namespace, "Type": job.type} for job in found]
+    value = {"JobsWithoutVaultIdentity": stubs, "OutdatedNodes": [], "VaultTokens": None}
+    return call.answer_query(value, index)
+
+
+def _lacks_vault_identity(job: Job) -> bool:
+    return any(
+        task.vault is not None
+        and not any(str(each.get("Name")).startswith("vault_") for each in task.identities or ())
+        for group in job.task_groups
+        for task in group.tasks
+    )
+
+
+async def utilization(call: ApiCall) -> Response:
+    return text_response("Nomad Enterprise only endpoint", 501)
+
+
 ENDPOINTS = [
     endpoint("/v1/status/leader", get=leader),
     endpoint("/v1/status/peers", get=peers),
@@ -70,6 +101,8 @@ ENDPOINTS = [
         "/v1/operator/scheduler/configuration", get=scheduler_configuration, put=set_scheduler
     ),
     endpoint("/v1/operator/license", get=license_),
+    endpoint("/v1/operator/utilization", put=utilization),
+    endpoint("/v1/operator/upgrade-check/{check}", get=upgrade_check),
     endpoint("/v1/system/gc", put=collect_garbage),
     endpoint("/v1/system/reconcile/summaries", put=reconcile_summaries),
 ]

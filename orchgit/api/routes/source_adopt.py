@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
-from orchgit.api.caller import changed_by
+from orchgit.api.caller import user_name
 from orchgit.api.routes.source_status import required_gitops
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
@@ -38,7 +38,7 @@ async def adopt(call: ApiCall) -> Response:
         )
     rollout = None
     if result.result in ("applied", "unchanged"):
-        rollout = await gitops.adopt(name, changed_by(call, "").user, call.writes)
+        rollout = await gitops.adopt(name, user_name(call), call.writes)
     with call.context.snapshot() as snapshot:
         index, owned = snapshot.index, snapshot.jobs.keys_of_source(name)
     answer: dict[str, Any] = {"Index": index, **nomad_json.tree(result)}

@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import wait_parameters
 from orchgit.api.call import ApiCall
+from orchgit.api.caller import name_of_person
 from orchgit.api.errors import text_response
 from orchgit.api.gitops_port import GitopsPort, SourceReportPort
 from orchgit.api.pagination import PageRequest
@@ -17,7 +18,13 @@ from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.clock import SECOND_NS
 from orchgit.durations import DurationError, parse_ns
-from orchgit.errors import InvalidInputError, NotFoundError, UnavailableError
+from orchgit.errors import (
+    InvalidInputError,
+    NotAllowedError,
+    NotFoundError,
+    UnavailableError,
+)
+from orchgit.model.author import AuthoredChange
 from orchgit.model.source_health import SyncResult
 from orchgit.state.snapshot import Snapshot
 from orchgit.wait_first import wait_first
@@ -37,7 +44,7 @@ async def sources(call: ApiCall) -> Response:
     page, gitops = PageRequest.of(call), required_gitops(call)
 
     def read(snapshot: Snapshot) -> tuple[list[SourceReportPort], int]:
-        reports = list(gitops.reports(snapshot))
+        reports = [each for each in gitops.reports(snapshot) if call.sees(each.source.namespace)]
         newest = snapshot.table_indexes.newest("sources")
         return reports, max([newest, *(each.modify_index for each in reports)])
 
@@ -48,12 +55,15 @@ async def sources(call: ApiCall) -> Response:
 
 async def source(call: ApiCall) -> Response:
     name, gitops = call.path["name"], required_gitops(call)
+    change: AuthoredChange | None = None
 
     def read(snapshot: Snapshot) -> tuple[SourceReportPort | None, int]:
         found = snapshot.sources.get(name)
         if found is None:
             return None, snapshot.table_indexes.newest("sources")
         report = gitops.report(snapshot, found)
+        nonlocal change
+        change = snapshot.authored_changes.get("sources", name)
         return report, report.modify_index
 
     report, index = await _moved(call, read)
@@ -61,7 +71,8 @@ async def source(call: ApiCall) -> Response:
         headers = {"X-Nomad-Index": str(max(index, 1)), **call.contact_headers()}
         missing = f'cannot find source "{name}"; `orchgit source list` shows them'
         return text_response(missing, 404, headers)
-    return call.answer(_shown(report), index=index, read=True)
+    shown = {**_shown(report), "Token": None if change is None else nomad_json.tree(change)}
+    return call.answer(shown, index=index, read=True)
 
 
 def _shown(report: SourceReportPort) -> dict[str, Any]:
@@ -104,7 +115,8 @@ async def sync(call: ApiCall) -> Response:
     """
     name = call.path["name"]
     with call.context.snapshot() as snapshot:
-        if snapshot.sources.get(name) is None:
+        known = snapshot.sources.get(name)
+        if known is None:
             raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
         index = snapshot.index
     sent = await call.body()
@@ -120,7 +132,9 @@ async def sync(call: ApiCall) -> Response:
         return call.answer(rollout, index=call.context.state.store.watch.applied_index)
     wait_s = _sync_wait_s(call)
     if reason:
-        by = nomad_json.get(body, "By", "")
+        if not call.rights.allows_namespace(known.namespace, "gitops-approve"):
+            raise NotAllowedError("Permission denied")
+        by = name_of_person(call, body)
         work = required_gitops(call).override_window(name, reason, by)
         result = await _synced(call, work, wait_s or _MAX_SYNC_WAIT_S)
     elif wait_s:

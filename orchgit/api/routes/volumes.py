@@ -52,13 +52,15 @@ async def list_volumes(call: ApiCall) -> Response:
     if kind == "csi":
         return await answer_list(call, ("host_volumes",), lambda snapshot: [])
     page, node_id = PageRequest.of(call), call.query.get("node_id")
-    prefix = call.id_prefix()
+    prefix, pool = call.id_prefix("host volume lookup failed: "), call.query.get("node_pool")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [
             each
             for each in snapshot.host_volumes.all(call.namespaces, node_id=node_id or None)
             if each.id.startswith(prefix)
+            and pool in (None, "", each.node_pool)
+            and call.rights.allows_namespace(each.namespace, "host-volume-read")
         ]
         chosen, headers = page.apply(found, lambda each: each.id)
         trees = map(nomad_json.tree, chosen)
@@ -110,7 +112,7 @@ async def claims(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [
             each
-            for each in snapshot.volume_claims.all(call.namespaces)
+            for each in call.visible(snapshot.volume_claims.all(call.namespaces))
             if wanted.get("job_id", each.job_id) == each.job_id
             and wanted.get("task_group", each.task_group_name) == each.task_group_name
             and wanted.get("volume_name", each.volume_name) == each.volume_name

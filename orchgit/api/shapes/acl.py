@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from orchgit.api.shapes.nomad_json import ZERO_TIME
 from orchgit.durations import to_text
 from orchgit.model.acl import (
@@ -12,6 +14,7 @@ from orchgit.model.acl import (
     AclBindingRule,
     AclPolicy,
     AclToken,
+    AuthMethodConfig,
     RoleLink,
 )
 from orchgit.model.base import rfc3339_of_ns
@@ -61,10 +64,9 @@ def token_stub(token: AclToken, roles: list[RoleLink] | None) -> dict[str, Any]:
 
 def shown_token(token: AclToken, roles: list[RoleLink] | None, secret: str) -> dict[str, Any]:
     """Returns the whole token, with its secret."""
-    ttl_ns = token.expiration_ttl_ns
     return {
         **token_stub(token, roles),
-        "ExpirationTTL": to_text(ttl_ns) if ttl_ns else "",
+        "ExpirationTTL": _duration(token.expiration_ttl_ns),
         "SecretID": secret,
     }
 
@@ -93,6 +95,44 @@ def auth_method_stub(method: AclAuthMethod) -> dict[str, Any]:
         "Hash": method.digest,
         "CreateIndex": method.create_index,
         "ModifyIndex": method.modify_index,
+    }
+
+
+def shown_auth_method(method: AclAuthMethod) -> dict[str, Any]:
+    """Returns the whole method, which holds a word in place of each of its secrets."""
+    config = method.config or AuthMethodConfig()
+    tree = {
+        **msgspec.to_builtins(config),
+        **{name: _duration(value) for name, value in _leeways(config).items()},
+    }
+    return {
+        **auth_method_stub(method),
+        "TokenLocality": method.token_locality,
+        "TokenNameFormat": method.token_name_format,
+        "MaxTokenTTL": to_text(method.max_token_ttl_ns),
+        "Config": tree,
+        "CreateTime": rfc3339_of_ns(method.create_time_ns),
+        "ModifyTime": rfc3339_of_ns(method.modify_time_ns),
+    }
+
+
+def _leeways(config: AuthMethodConfig) -> dict[str, int]:
+    return {
+        "ExpirationLeeway": config.expiration_leeway_ns,
+        "NotBeforeLeeway": config.not_before_leeway_ns,
+        "ClockSkewLeeway": config.clock_skew_leeway_ns,
+    }
+
+
+def _duration(value_ns: int) -> str:
+    return to_text(value_ns) if value_ns else ""
+
+
+def shown_binding_rule(rule: AclBindingRule) -> dict[str, Any]:
+    return {
+        **msgspec.to_builtins(rule),
+        "CreateTime": rfc3339_of_ns(rule.create_time_ns),
+        "ModifyTime": rfc3339_of_ns(rule.modify_time_ns),
     }
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError
+from orchgit.model.base import ns_of_rfc3339
 
+T = TypeVar("T", bound=msgspec.Struct)
 Check = Callable[[Any, str], Any]
 """Reads a value at a place (`ACLRole.Policies`). Raises InvalidInputError."""
 
@@ -108,8 +111,23 @@ def text_map(value: Any, place: str) -> dict[str, str]:
     return {key: "" if each is None else text(each, place) for key, each in value.items()}
 
 
-def anything(value: Any, place: str) -> Any:
-    return value
+def duration(value: Any, place: str) -> int:
+    """Reads Go's duration: a text, or nanoseconds."""
+    if isinstance(value, str):
+        try:
+            return parse_ns(value) if value else 0
+        except DurationError as error:
+            raise InvalidInputError(f"time: {error}") from error
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
+
+
+def time_ns(value: Any, place: str) -> int:
+    try:
+        return ns_of_rfc3339(text(value, place))
+    except ValueError as error:
+        raise InvalidInputError(
+            f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}"'
+        ) from error
 
 
 def struct(fields: Fields) -> Check:
@@ -130,3 +148,36 @@ def structs(fields: Fields) -> Check:
         return [one(each, place) for each in value if each is not None]
 
     return check
+
+
+def fields_of(kind: type[msgspec.Struct], go_type: str, **inner: Check) -> Fields:
+    """Returns the fields of a struct of ours; `inner` reads those that hold structs."""
+    hints = get_type_hints(kind)
+    checks = {}
+    for field in msgspec.structs.fields(kind):
+        name = field.encode_name
+        is_duration = field.name.endswith("_ns")
+        checks[name] = inner.get(name) or (duration if is_duration else _CHECKS[hints[field.name]])
+    return Fields(go_type, checks)
+
+
+def made(kind: type[T], given: Mapping[str, Any]) -> T:
+    """Returns a struct of the fields that `Fields.read` found; those with structs stay unset."""
+    hints = get_type_hints(kind)
+    return kind(
+        **{
+            field.name: given[field.encode_name]
+            for field in msgspec.structs.fields(kind)
+            if field.encode_name in given
+            and (field.name.endswith("_ns") or hints[field.name] in _CHECKS)
+        }
+    )
+
+
+_CHECKS: dict[Any, Check] = {
+    str: text,
+    bool: flag,
+    list[str] | None: texts,
+    dict[str, str] | None: text_map,
+}
+"""Readers of the plain types of fields."""

@@ -29,6 +29,10 @@ class JobBody:
 
 async def read_job_body(call: ApiCall) -> JobBody:
     """Reads the body of a register, plan or validate request. Raises InvalidInputError."""
+    return await call.once(_read_body)
+
+
+async def _read_body(call: ApiCall) -> JobBody:
     data = await call.body()
     is_large = len(data) > _MAX_ON_LOOP_BYTES
     return (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,12 @@ class Reloader:
 
     def __init__(
         self,
-        path: Path | None,
+        paths: Sequence[Path | str],
         file: FileConfig | None,
         log_level: str | None = None,
         log_json: bool = False,
     ) -> None:
-        self._path = path
+        self._paths = tuple(paths)
         self._file = file
         self._log_level = log_level
         self._log_json = log_json
@@ -44,7 +44,7 @@ class Reloader:
     def reload(self) -> None:
         """Reads the files again; a mistake in them is logged, and changes nothing."""
         try:
-            file = read_config(self._path).file if self._path else None
+            file = read_config(*self._paths).file if self._paths else None
             if file is not None:
                 logs.configure(log_settings(file, self._log_level, self._log_json))
             else:
@@ -56,7 +56,7 @@ class Reloader:
             return
         _log.info(
             "reloaded",
-            config=str(self._path or "none"),
+            config=", ".join(map(str, self._paths)) or "none",
             log_level=logs.current().level,
             certificates=len(_distinct(self.certificates)),
         )

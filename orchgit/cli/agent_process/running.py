@@ -92,6 +92,7 @@ async def run_until_stopped(
     try:
         if server:
             await server.start()
+            server.attach_reload(reloader.reload)
         if agent_config and server:
             agent = _agent_beside(agent_config, server)
             await agent.start()
@@ -128,7 +129,7 @@ def _agent_alone(
         client_app(agent),
         bind,
         access_of(config, (config.node_name, bind, advertise)),
-        audit_log(audit, config.data_dir, SystemClock(), RandomIds()),
+        audit=audit_log(audit, config.data_dir, SystemClock(), RandomIds()),
     )
     http.bind()
     address = advertised("http", http.address, advertise)

@@ -13,7 +13,6 @@ from orchgit.cli.options import option_field, options_of
 
 if TYPE_CHECKING:
     from agent.config import AgentConfig
-    from orchgit.configuration.audit import audit_settings
     from orchgit.configuration.file import Listen, ReadConfig
     from orchgit.server.config import ServerConfig
 
@@ -24,7 +23,11 @@ DEV_DRIVERS = {"raw_exec": {"enabled": True}}
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    config: str | None = option_field("config", help="Configuration file, HCL or JSON.")
+    config: tuple[str, ...] = option_field(
+        "config",
+        multiple=True,
+        help="Configuration file, HCL or JSON, or a directory of them; repeatable.",
+    )
     dev: bool = option_field(
         "dev", is_flag=True, help="Server and client on this machine; raw_exec enabled."
     )
@@ -76,6 +79,8 @@ def agent(options: AgentOptions) -> None:
     orchgit agent -server -bootstrap-expect 3 -retry-join 10.0.0.1 -retry-join 10.0.0.2
     """
     # The server's and the agent's imports are most of the time to start: only this command pays.
+    import structlog
+
     import orchgit.plain_httpx
     import orchgit.plain_structlog  # noqa: F401 - first: see there
     from orchgit import logs
@@ -86,11 +91,10 @@ def agent(options: AgentOptions) -> None:
         run_event_loop,
         run_until_stopped,
     )
-    from orchgit.configuration.file import Listen, ReadConfig, read_config
-    from orchgit.configuration.schema import FileConfig
+    from orchgit.configuration.audit import audit_settings
+    from orchgit.configuration.file import Listen, read_config
 
-    path = Path(options.config) if options.config else None
-    given = read_config(path) if path else ReadConfig(FileConfig(), {}, {})
+    given = read_config(*options.config)
     file = given.file
     runs_server = options.dev or options.server or file.server.enabled
     runs_client = options.dev or options.client or file.client.enabled
@@ -108,7 +112,10 @@ def agent(options: AgentOptions) -> None:
     server_config = _server_config(options, given, listen, directory) if runs_server else None
     agent_config = _agent_config(options, given, listen, directory) if runs_client else None
     logs.configure(log_settings(file, options.log_level, options.log_json))
-    reloader = Reloader(path, file, options.log_level, options.log_json)
+    log = structlog.get_logger(component="agent")
+    for warning in given.warnings:
+        log.warning(warning)
+    reloader = Reloader(options.config, file, options.log_level, options.log_json)
 
     async def started(running: Running) -> None:
         click.echo("==> orchgit agent started")

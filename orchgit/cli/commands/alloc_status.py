@@ -61,7 +61,7 @@ def status(
     if identifier:
         show_status(client, identifier, output, options)
         return
-    if output.is_asked:
+    if not output.is_text:
         output.printed(client.get("/v1/allocations"))
         return
     raise click.UsageError(

@@ -44,8 +44,10 @@ class DevOptions:
     local_path: tuple[str, ...] = option_field(
         "local-path", multiple=True, help="Sources may have repositories below it; repeatable."
     )
-    config: str | None = option_field(
-        "config", help="An agent configuration file, read before these options."
+    config: tuple[str, ...] = option_field(
+        "config",
+        multiple=True,
+        help="An agent configuration file or directory, read before these options; repeatable.",
     )
     log_level: str | None = option_field(
         "log-level", help="TRACE, DEBUG, INFO, WARN or ERROR; WARN if not given."
@@ -70,6 +72,8 @@ def dev(options: DevOptions) -> None:
         asyncio.run(end_tasks(directory))
         return
     # The server's and the agent's imports are most of the time to start: only this command pays.
+    import structlog
+
     import orchgit.plain_httpx
     import orchgit.plain_structlog  # noqa: F401 - first: see there
     from agent.config import AgentConfig
@@ -81,14 +85,16 @@ def dev(options: DevOptions) -> None:
         run_event_loop,
         run_until_stopped,
     )
-    from orchgit.configuration.file import ReadConfig, read_config
-    from orchgit.configuration.schema import FileConfig
+    from orchgit.configuration.file import read_config
     from orchgit.server.config import ServerConfig
 
-    path = Path(options.config) if options.config else None
-    given = read_config(path) if path else ReadConfig(FileConfig(log_level="WARN"), {}, {})
-    logs.configure(log_settings(given.file, options.log_level, options.log_json))
-    reloader = Reloader(path, given.file, options.log_level, options.log_json)
+    given = read_config(*options.config)
+    log_level = options.log_level or (None if options.config else "WARN")
+    logs.configure(log_settings(given.file, log_level, options.log_json))
+    log = structlog.get_logger(component="agent")
+    for warning in given.warnings:
+        log.warning(warning)
+    reloader = Reloader(options.config, given.file, log_level, options.log_json)
 
     async def started(running: Running) -> None:
         assert running.server is not None

@@ -10,8 +10,10 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.command import cli_command
-from orchgit.cli.options import connected, detach_option, option, yes_option
+from orchgit.cli.commands.source_held import follow_to_end
+from orchgit.cli.options import connected, detach_option, formatted, option, yes_option
 from orchgit.cli.printing.output import plain, short
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.user_name import user_name
 
 _MAX_LISTED = 20
@@ -24,6 +26,7 @@ _MAX_LISTED = 20
 @option("patch", help="Write the change for the remote's branch to this file, for `git am`.")
 @detach_option
 @yes_option
+@formatted
 @connected
 def revert(client: ApiClient, identifier: str, **given: Any) -> None:
     """Revert a rollout: run the jobs of the commit before it.
@@ -43,6 +46,7 @@ def revert(client: ApiClient, identifier: str, **given: Any) -> None:
 @option("patch", help="Write the change for the remote's branch to this file, for `git am`.")
 @detach_option
 @yes_option
+@formatted
 @connected
 def rollback(client: ApiClient, name: str, commit: str, **given: Any) -> None:
     """Take a source back to any earlier commit: run the jobs that it had then.
@@ -56,19 +60,18 @@ def rollback(client: ApiClient, name: str, commit: str, **given: Any) -> None:
 def _go_back(client: ApiClient, url: str, body: dict[str, Any], given: dict[str, Any]) -> None:
     # Imported here: other commands need none of their modules, and should start fast.
     from orchgit.cli.commands.diff import show_plan
-    from orchgit.cli.rollout_watching import RolloutWatch
 
+    output: OutputFormat = given["output"]
+    output.refuse_question(given["yes"])
     body |= {"By": user_name(), "Email": _email(), "Delete": list(given["delete"])}
     body["Reason"] = given["reason"] or ""
     plan = client.post(url, {**body, "DryRun": True})
     target = plan["Target"]
-    click.echo(f"Going back to {short(target['ID'])} {plain(target['Subject'])!r} takes back:")
-    for commit in plan["TakenBack"][:_MAX_LISTED]:
-        about = f"{plain(commit['Subject'])} ({plain(commit['Author'])})"
-        click.echo(f"  {short(commit['ID'])} {about}")
-    if len(plan["TakenBack"]) > _MAX_LISTED:
-        click.echo(f"  and {len(plan['TakenBack']) - _MAX_LISTED} more commits")
-    show_plan(plan, verbose=False)
+    if output.is_text:
+        _show(plan, target)
+        show_plan(plan, verbose=False)
+    elif plan["Problems"]:
+        output.printed(plan)
     if plan["Problems"]:
         raise SystemExit(1)
     if given["patch"]:
@@ -78,13 +81,23 @@ def _go_back(client: ApiClient, url: str, body: dict[str, Any], given: dict[str,
             return
         body["PlanHash"] = plan["PlanHash"]
     answer = client.post(url, body)
-    click.echo(f"Going back to {short(target['ID'])} in rollout {short(answer['ID'])}...")
-    if plan["Commands"]:
+    if output.is_text:
+        click.echo(f"Going back to {short(target['ID'])} in rollout {short(answer['ID'])}...")
+    if plan["Commands"] and output.is_text:
         click.echo("The remote's branch still has what was taken back. In a clone of it:")
         for command in plan["Commands"]:
             click.echo(f"  {command}")
-    if not given["detach"]:
-        raise SystemExit(RolloutWatch(client).follow(answer["ID"]))
+    follow_to_end(client, answer, given["detach"], output)
+
+
+def _show(plan: dict[str, Any], target: dict[str, Any]) -> None:
+    """Prints which commits are taken back."""
+    click.echo(f"Going back to {short(target['ID'])} {plain(target['Subject'])!r} takes back:")
+    for commit in plan["TakenBack"][:_MAX_LISTED]:
+        about = f"{plain(commit['Subject'])} ({plain(commit['Author'])})"
+        click.echo(f"  {short(commit['ID'])} {about}")
+    if len(plan["TakenBack"]) > _MAX_LISTED:
+        click.echo(f"  and {len(plan['TakenBack']) - _MAX_LISTED} more commits")
 
 
 def _write_patch(path: Path, patch: str) -> None:
@@ -94,7 +107,8 @@ def _write_patch(path: Path, patch: str) -> None:
             "or the change is too large; use the commands of git"
         )
     path.write_text(patch)
-    click.echo(f"Wrote the change to {path}: `git am {path}` applies it to the remote's branch.")
+    about = f"Wrote the change to {path}: `git am {path}` applies it to the remote's branch."
+    click.echo(about, err=True)
 
 
 def _email() -> str:

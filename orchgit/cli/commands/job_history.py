@@ -24,6 +24,7 @@ from orchgit.cli.options import (
 from orchgit.cli.printing.diff_text import print_job_diff
 from orchgit.cli.printing.output import moment, pairs, plain, short, table
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.cli.printing.tokens import token_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,8 @@ def history(
     """The versions of a job, newest first, with their commits."""
     if options.full and options.compares:
         raise click.UsageError("cannot show differences and whole versions: leave out -full or -p")
-    data = of_job(client, find_job(client, identifier), "versions", **options.params())
+    found = find_job(client, identifier)
+    data = of_job(client, found, "versions", **options.params())
     versions, diffs = data["Versions"], data.get("Diffs") or []
     if options.version is not None:
         at = [n for n, each in enumerate(versions) if each["Version"] == options.version]
@@ -68,10 +70,11 @@ def history(
         versions, diffs = versions[at[0] : at[0] + 1], diffs[at[0] : at[0] + 1]
     if output.printed(versions[0] if options.version is not None else versions):
         return
+    tokens = _tokens_of_versions(client, found)
     for number, version in enumerate(versions):
         if number:
             click.echo()
-        _show_version(version, options.verbose)
+        _show_version(version, token_text(tokens.get(version["Version"])), options.verbose)
         if options.compares and number < len(diffs) and diffs[number]:
             click.echo("Diff")
             print_job_diff(diffs[number], options.verbose)
@@ -79,7 +82,16 @@ def history(
             click.echo(json.dumps(version, indent=4))
 
 
-def _show_version(version: dict[str, Any], verbose: bool) -> None:
+def _tokens_of_versions(client: ApiClient, job: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Returns whose tokens made the job's versions; servers of earlier versions do not know."""
+    try:
+        found = client.get(f"/v1/gitops/authors/{quoted(job['ID'])}", namespace=job["Namespace"])
+    except ApiError:
+        return {}
+    return {int(each["Key"].rpartition("@")[2]): each for each in found}
+
+
+def _show_version(version: dict[str, Any], token: str, verbose: bool) -> None:
     tag = version.get("VersionTag") or {}
     pairs(
         (
@@ -89,6 +101,7 @@ def _show_version(version: dict[str, Any], verbose: bool) -> None:
             ("Tag Name", plain(tag.get("Name", ""))),
             ("Tag Description", plain(tag.get("Description", ""))),
             ("Commit", plain(origin_line(version.get("Origin") or {}, verbose))),
+            ("Token", plain(token)),
         )
     )
 

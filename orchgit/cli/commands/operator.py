@@ -195,7 +195,7 @@ def keyring_remove(client: ApiClient, key_id: str, force: bool) -> None:
 @connected
 def metrics(client: ApiClient, format_name: str, pretty: bool, output: OutputFormat) -> None:
     """The agent's metrics."""
-    if output.is_asked:
+    if not output.is_text:
         output.printed(client.get("/v1/metrics"))
     elif pretty and format_name == "json":
         click.echo(json.dumps(client.get("/v1/metrics"), indent=2))

@@ -147,14 +147,21 @@ _by_option = option("by", help="Your name [ORCHGIT_USER, or your account's name]
 @option("plan-hash", help="Approve only this plan; without it, the one that is shown.")
 @_by_option
 @yes_option
+@formatted
 @connected
 def approve(
-    client: ApiClient, identifier: str, plan_hash: str | None, by: str | None, yes: bool
+    client: ApiClient,
+    identifier: str,
+    plan_hash: str | None,
+    by: str | None,
+    yes: bool,
+    output: OutputFormat,
 ) -> None:
     """Approve the plan of a rollout that waits.
 
     The approval is of exactly this plan: it lapses when the plan changes.
     """
+    output.refuse_question(yes or plan_hash is not None)
     waiting = client.get(f"/v1/gitops/rollout/{identifier}")
     if not yes and plan_hash is None:
         show(waiting, verbose=False)
@@ -162,6 +169,8 @@ def approve(
             return
     body = {"PlanHash": plan_hash or waiting["PlanHash"], "By": by or user_name()}
     answer = client.put(f"/v1/gitops/rollout/{waiting['ID']}/approve", body)
+    if output.printed(answer):
+        return
     gates = answer["Gates"]
     valid = sum(each["PlanHash"] == answer["PlanHash"] for each in gates["Approvals"])
     click.echo(
@@ -174,11 +183,16 @@ def approve(
 @click.argument("identifier")
 @option("reason", required=True, help="Why the commit must not be applied.")
 @_by_option
+@formatted
 @connected
-def reject(client: ApiClient, identifier: str, reason: str, by: str | None) -> None:
+def reject(
+    client: ApiClient, identifier: str, reason: str, by: str | None, output: OutputFormat
+) -> None:
     """Reject a rollout that waits: its commit is not applied by itself any more."""
     body = {"Reason": reason, "By": by or user_name()}
     answer = client.put(f"/v1/gitops/rollout/{identifier}/reject", body)
+    if output.printed(answer):
+        return
     click.echo(f"Rejected rollout {short(answer['ID'])}: push a new commit to change the cluster.")
 
 

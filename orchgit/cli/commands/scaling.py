@@ -59,7 +59,7 @@ def list_(
 def info(client: ApiClient, identifier: str | None, verbose: bool, output: OutputFormat) -> None:
     """One scaling policy with its bounds; with -json or -t, and without an id, all of them."""
     if not identifier:
-        if output.is_asked:
+        if not output.is_text:
             output.printed(client.get("/v1/scaling/policies"))
             return
         raise click.UsageError("cannot tell which policy: give its id")

@@ -45,6 +45,7 @@ source.add_command(rollback)
 @click.argument("name")
 @click.argument("url", required=False)
 @settings_options
+@formatted
 @connected
 def add(
     client: ApiClient,
@@ -52,6 +53,7 @@ def add(
     url: str | None,
     settings: dict[str, Any],
     variables: dict[str, str],
+    output: OutputFormat,
 ) -> None:
     """Follow a repository: a URL, a local path, or, without URL, the built-in remote.
 
@@ -60,10 +62,17 @@ def add(
     """
     body = {"Name": name, **location(url), **settings, "Variables": variables}
     client.put(f"/v1/gitops/source/{name}", body)
+    if _printed_source(client, name, output):
+        return
     if body["Kind"] == "builtin":
         _say_where_to_push(client, name, body.get("Repository") or name)
     else:
         click.echo(f"Source {name!r} follows {url} at {body.get('Ref', 'refs/heads/main')}.")
+
+
+def _printed_source(client: ApiClient, name: str, output: OutputFormat) -> bool:
+    """Prints the source as it is stored now, if another form than text is wanted."""
+    return not output.is_text and output.printed(client.get(f"/v1/gitops/source/{name}"))
 
 
 def _pause_as(client: ApiClient, name: str, known: dict[str, Any]) -> None:
@@ -89,6 +98,7 @@ def _say_where_to_push(client: ApiClient, name: str, repository: str) -> None:
 @option("url", help="Another URL, or path, of the same kind of source.")
 @option("remove-var", multiple=True, help="A variable to remove; repeatable.")
 @settings_options
+@formatted
 @connected
 def set_(
     client: ApiClient,
@@ -97,6 +107,7 @@ def set_(
     remove_var: tuple[str, ...],
     settings: dict[str, Any],
     variables: dict[str, str],
+    output: OutputFormat,
 ) -> None:
     """Change the given settings of a source, and try a refused commit again.
 
@@ -119,14 +130,16 @@ def set_(
             "cannot change the source: name a setting, `orchgit source set -h` lists them"
         )
     client.put(f"/v1/gitops/source/{name}/settings", body)
-    click.echo(f"Changed source {name!r}: {', '.join(sorted(body))}.")
+    if not _printed_source(client, name, output):
+        click.echo(f"Changed source {name!r}: {', '.join(sorted(body))}.")
 
 
 @source.command("rename")
 @click.argument("name")
 @click.argument("new_name")
+@formatted
 @connected
-def rename(client: ApiClient, name: str, new_name: str) -> None:
+def rename(client: ApiClient, name: str, new_name: str, output: OutputFormat) -> None:
     """Rename a source: a new source with the same settings takes its jobs over.
 
     Jobs keep running. The built-in repository of the new name is empty: push the history to it.
@@ -137,6 +150,8 @@ def rename(client: ApiClient, name: str, new_name: str) -> None:
     client.put(f"/v1/gitops/source/{new_name}", body)
     _remove(client, name, stop=False)
     _pause_as(client, new_name, known)
+    if _printed_source(client, new_name, output):
+        return
     click.echo(f"Renamed source {name!r} to {new_name!r}; its next commit takes the jobs over.")
     if known["Kind"] == "builtin":
         _say_where_to_push(client, new_name, known["Repository"] or new_name)
@@ -281,13 +296,15 @@ def _followed(client: ApiClient, rollout_id: str) -> int:
 @source.command("release")
 @click.argument("job")
 @option("undo", is_flag=True, help="Give the job back to the source that it was released from.")
+@formatted
 @connected
-def release(client: ApiClient, job: str, undo: bool) -> None:
+def release(client: ApiClient, job: str, undo: bool, output: OutputFormat) -> None:
     """Release a job from its source: neither its file nor that file's removal changes it.
 
     Another source that has a file of the job takes it over.
     """
-    client.put("/v1/gitops/release", {"JobID": job, "Undo": undo})
+    if output.printed(client.put("/v1/gitops/release", {"JobID": job, "Undo": undo})):
+        return
     if undo:
         click.echo(f"Gave job {job!r} back to its source; the next commit updates it to its file.")
     else:
@@ -344,8 +361,11 @@ source.add_command(resume)
 @option("keep", is_flag=True, help="Keep its jobs running, without a source (the default).")
 @option("stop", is_flag=True, help="Stop its jobs.")
 @yes_option
+@formatted
 @connected
-def remove(client: ApiClient, name: str, keep: bool, stop: bool, yes: bool) -> None:
+def remove(
+    client: ApiClient, name: str, keep: bool, stop: bool, yes: bool, output: OutputFormat
+) -> None:
     """Remove a source. Its jobs keep running, or are stopped with -stop.
 
     A source with the setting -adopt takes over jobs that keep running, if it has a file of them.
@@ -353,12 +373,17 @@ def remove(client: ApiClient, name: str, keep: bool, stop: bool, yes: bool) -> N
     if keep and stop:
         raise ApiError("cannot use -keep and -stop together: give one of them")
     fate = "Its jobs are stopped." if stop else "Its jobs keep running."
+    output.refuse_question(yes)
     if yes or click.confirm(f"Remove source {name!r}? {fate}"):
-        _remove(client, name, stop)
-        click.echo(f"Removed source {name!r}. {fate}")
+        answer = _remove(client, name, stop)
+        if not output.printed(answer):
+            click.echo(f"Removed source {name!r}. {fate}")
 
 
-def _remove(client: ApiClient, name: str, stop: bool) -> None:
-    answer = client.delete(f"/v1/gitops/source/{name}", stop="true" if stop else None)
+def _remove(client: ApiClient, name: str, stop: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = client.delete(
+        f"/v1/gitops/source/{name}", stop="true" if stop else None
+    )
     for warning in answer["Warnings"]:
         click.echo(f"warning: {warning}", err=True)
+    return answer

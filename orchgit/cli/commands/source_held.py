@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.command import cli_command
-from orchgit.cli.options import connected, detach_option, option
+from orchgit.cli.options import connected, detach_option, formatted, option
 from orchgit.cli.printing.output import ago, heading, plain, short, table
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.user_name import user_name
 
 
@@ -16,8 +19,16 @@ from orchgit.cli.user_name import user_name
 @option("job", multiple=True, help="A job whose held version to apply, by its id; repeatable.")
 @option("all", dest="every", is_flag=True, help="Apply every version that the source holds.")
 @detach_option
+@formatted
 @connected
-def retry(client: ApiClient, name: str, job: tuple[str, ...], every: bool, detach: bool) -> None:
+def retry(
+    client: ApiClient,
+    name: str,
+    job: tuple[str, ...],
+    every: bool,
+    detach: bool,
+    output: OutputFormat,
+) -> None:
     """Apply held versions of the applied commit again, in a rollout of their own.
 
     A version that failed, or that was reverted, is held until its file changes. Exit code 0: all
@@ -28,12 +39,26 @@ def retry(client: ApiClient, name: str, job: tuple[str, ...], every: bool, detac
     body = {"Jobs": list(job), "All": every, "By": user_name()}
     made = client.post(f"/v1/gitops/source/{name}/retry", body)
     names = ", ".join(each["JobID"] for each in made["Jobs"])
-    click.echo(f"Retrying {names or 'nothing'} in rollout {short(made['ID'])}...")
-    if not detach:
-        # Imported here: other commands need none of its modules, and should start fast.
-        from orchgit.cli.rollout_watching import RolloutWatch
+    if output.is_text:
+        click.echo(f"Retrying {names or 'nothing'} in rollout {short(made['ID'])}...")
+    follow_to_end(client, made, detach, output)
 
-        raise SystemExit(RolloutWatch(client).follow(made["ID"]))
+
+def follow_to_end(
+    client: ApiClient, rollout: dict[str, Any], detach: bool, output: OutputFormat
+) -> None:
+    """Follows a rollout unless the user detaches, and exits with its exit code. As JSON the rollout
+    is printed once: as it ended, or with -detach as it began."""
+    if detach:
+        output.printed(rollout)
+        return
+    # Imported here: other commands need none of its modules, and should start fast.
+    from orchgit.cli.rollout_watching import RolloutWatch
+
+    code = RolloutWatch(client, is_quiet=not output.is_text).follow(rollout["ID"])
+    if not output.is_text:
+        output.printed(client.get(f"/v1/gitops/rollout/{rollout['ID']}"))
+    raise SystemExit(code)
 
 
 def show_held(client: ApiClient, name: str) -> None:

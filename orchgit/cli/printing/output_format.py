@@ -1,4 +1,4 @@
-"""`-json` and `-t` of the commands. Apart from `output.py`, so that servers never load rich."""
+"""`-json` and `-t` of the commands. Apart from `output.py`, so that few modules are loaded with it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ class OutputFormat:
     template: str | None = None
 
     @property
-    def is_asked(self) -> bool:
-        """Whether the answer is wanted in another form than for people."""
-        return self.as_json or self.template is not None
+    def is_text(self) -> bool:
+        """Whether people read the answer."""
+        return not self.as_json and self.template is None
+
+    def refuse_question(self, yes: bool) -> None:
+        """Raises click.UsageError where a program reads the answer, and nobody could say yes."""
+        if not self.is_text and not yes:
+            raise click.UsageError("cannot ask for confirmation with -json or -t: add -yes")
 
     def printed(self, data: Any) -> bool:
         """Prints `data` as JSON or through the template, and returns whether it did."""
@@ -30,4 +35,4 @@ class OutputFormat:
             click.echo(render(self.template, data, functions={"toJSON": json.dumps}))
         elif self.as_json:
             click.echo(json.dumps(data, indent=4))
-        return self.is_asked
+        return not self.is_text

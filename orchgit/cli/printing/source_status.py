@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from orchgit.cli.printing.output import ago, duration, heading, pairs, plain, short, styled, table
+from orchgit.cli.printing.tokens import token_text
 
 _SECOND_NS = 1_000_000_000
 _COUNTED = ("Healthy", "Progressing", "Degraded", "Held", "Drifted")
@@ -57,6 +58,7 @@ def show_source(data: dict[str, Any]) -> None:
             ("Region", plain(data["Region"])),
             ("Authorities", "given with the source" if data["CaCertificates"] else ""),
             ("Adopts", "jobs of removed sources" if data["Adopt"] else ""),
+            ("Policies", plain(", ".join(data.get("Policies") or []))),
             ("Depends on", plain(", ".join(data["DependsOn"]))),
             ("Rollout deadline", deadline),
             ("Drift policy", plain(_drift_policy(data["Drift"]))),
@@ -65,6 +67,7 @@ def show_source(data: dict[str, Any]) -> None:
             ("Health", styled(health["Status"])),
             ("Jobs", f"{jobs['Total']}" + (f" ({', '.join(counts)})" if counts else "")),
             ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
+            ("Token", plain(token_text(data.get("Token")))),
             ("Applied commit", seen["AppliedCommit"] or "<none yet>"),
             ("Applied rollout", short(seen["AppliedRollout"])),
             ("Remote commit", health["RemoteCommit"] or no_commit),

@@ -330,7 +330,13 @@ def _view(snapshot: Snapshot, job: RolloutJob, replaced_by: str = "") -> JobView
         if deployment.job_version == job.job_version
         and (registered is None or deployment.job_create_index == registered.create_index)
     ]
+    completed = 0
+    if job.must_complete and job.action == JobAction.UNCHANGED:
+        summary = snapshot.job_summaries.get(job.namespace, job.job_id)
+        groups = summary.summary.values() if summary is not None else ()
+        completed = sum(group.complete for group in groups)
     return JobView(
+        completed=completed,
         job=registered,
         evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
         deployment=max(of_version, key=lambda each: each.create_index, default=None),

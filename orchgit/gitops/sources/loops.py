@@ -77,6 +77,7 @@ class SourceLoops:
         finally:
             for name in list(self._followed):
                 await self._stop(name)
+            await self._remotes.close()
 
     async def _match(self, sources: dict[str, Source]) -> None:
         for name in [name for name in self._followed if name not in sources]:
@@ -137,6 +138,12 @@ class SourceLoops:
         followed = self._followed.get(name)
         if followed is not None:
             followed.reconciler.wake(trigger, force)
+
+    def pushed(self, name: str) -> None:
+        """Notes that a push has just told the source's commit, as a check would."""
+        followed = self._followed.get(name)
+        if followed is not None:
+            followed.reconciler.note_push()
 
     def check(self, name: str) -> SourceCheck:
         """Returns how the rounds of the source go; not `known` where no loop follows it."""

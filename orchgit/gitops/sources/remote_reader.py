@@ -17,6 +17,7 @@ import structlog
 from orchgit.clock import Clock
 from orchgit.errors import OrchgitError, SourceError
 from orchgit.gitops.config import GitopsConfig
+from orchgit.gitops.git.http_listing import HttpListings
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.git.refs import ResolvedRef, is_commit_id, resolve_ref
 from orchgit.gitops.git.remotes import Remote
@@ -87,6 +88,7 @@ class RemoteReader:
         self._git = git
         self._config = config
         self._clock = clock
+        self._http = HttpListings(clock, git.limits.silence_timeout_s)
         self._server = server
         self._wake = wake
         self._shared: dict[Remote, _Shared] = {}
@@ -129,7 +131,8 @@ class RemoteReader:
         async with self._listings:
             listing = _Listing(self._clock.monotonic_s())
             try:
-                listing.output = await list_refs(self._git, remote)
+                output = await self._http.list(remote)
+                listing.output = output or await list_refs(self._git, remote)
             except SourceError as error:
                 listing.error = error
         return listing
@@ -161,6 +164,10 @@ class RemoteReader:
             _log.info("cannot copy a commit between mirrors", error=str(error))
             return False
         return True
+
+    async def close(self) -> None:
+        """Closes the connections to remotes."""
+        await self._http.close()
 
     def forget(self, name: str) -> None:
         """Drops what only this source, which was removed or moved, has needed."""

@@ -16,6 +16,7 @@ from orchgit.replication.commands import (
     ApplyCommit,
     ApplyRollout,
     ApplyStage,
+    DefineSource,
     DeleteRollouts,
     DeleteSource,
     MoveRefs,
@@ -230,7 +231,9 @@ def _store_rollout(
     effects.note(txn.index, "RolloutUpdated", rollout)
 
 
-def upsert_source(txn: WriteTxn, command: UpsertSource | PutSource, effects: Effects) -> Source:
+def upsert_source(
+    txn: WriteTxn, command: UpsertSource | PutSource | DefineSource, effects: Effects
+) -> Source:
     known = txn.sources.get(command.source.name)
     status = known.status if known else SourceStatus()
     create_index = known.create_index if known else txn.index
@@ -239,7 +242,9 @@ def upsert_source(txn: WriteTxn, command: UpsertSource | PutSource, effects: Eff
     return source
 
 
-def store_source(txn: WriteTxn, command: StoreSource | PutSource, effects: Effects) -> Source:
+def store_source(
+    txn: WriteTxn, command: StoreSource | PutSource | DefineSource, effects: Effects
+) -> Source:
     wanted, known = command.source, txn.sources.get(command.source.name)
     if known is None and command.expected_modify_index:
         raise NotFoundError(
@@ -261,7 +266,7 @@ def store_source(txn: WriteTxn, command: StoreSource | PutSource, effects: Effec
     return source
 
 
-def put_source(txn: WriteTxn, command: PutSource, effects: Effects) -> Source:
+def put_source(txn: WriteTxn, command: PutSource | DefineSource, effects: Effects) -> Source:
     _check_repository(txn, command.source)
     if command.expected_modify_index is None:
         return upsert_source(txn, command, effects)

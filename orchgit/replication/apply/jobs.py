@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import msgspec
 
-from orchgit.errors import ConflictError, NotFoundError
+from orchgit.errors import ConflictError, NotFoundError, RefusedError
 from orchgit.jobdiff.spec import same_spec
 from orchgit.model.base import Model
 from orchgit.model.evaluation import Evaluation
-from orchgit.model.job import ChangedBy, Job, JobOrigin, JobStatus
+from orchgit.model.job import ChangedBy, Job, JobOrigin, JobStatus, JobVersionTag
 from orchgit.model.ownership import owner_of
+from orchgit.model.scaling import EVENTS_KEPT, JobScalingEvents
 from orchgit.replication.apply.drift import note_purge
 from orchgit.replication.apply.evaluations import store_evaluations
 from orchgit.replication.commands import (
     ChangeJob,
+    DeleteJobVersionTag,
     DeregisterJob,
     JobDeletion,
     JobUpsert,
     RecordPeriodicLaunch,
+    RecordScalingEvent,
     RegisterJob,
     SetJobStability,
+    SetJobVersionTag,
     StopJob,
 )
 from orchgit.replication.events import Effects
+from orchgit.state.changes import job_key
 from orchgit.state.transaction import WriteTxn
 
 VERSIONS_KEPT = 6
@@ -258,6 +263,8 @@ def _purge(txn: WriteTxn, job: Job) -> None:
         [claim.id for claim in txn.volume_claims.all(job.namespace, job.id)]
     )
     txn.job_summaries.flush()
+    if txn.scaling_events.get(job.namespace, job.id) is not None:
+        txn.scaling_events.delete(job.namespace, job.id)
     txn.jobs.delete(job.namespace, job.id)
 
 
@@ -270,6 +277,62 @@ def mark_stability(txn: WriteTxn, namespace: str, job_id: str, version: int, sta
     job = txn.job_versions.get(namespace, job_id, version)
     if job is not None and job.stable != stable:
         txn.job_versions.set_stable(job, stable)
+
+
+def set_job_version_tag(txn: WriteTxn, command: SetJobVersionTag, effects: Effects) -> None:
+    versions = txn.job_versions.of_job(command.namespace, command.job_id)
+    wanted = command.version
+    if wanted is None and versions:
+        wanted = versions[0].version
+    chosen = next((each for each in versions if each.version == wanted), None)
+    if chosen is None:
+        raise RefusedError(f'job "{command.job_id}" version {wanted} not found')
+    tagged = _version_tagged(versions, command.name)
+    if tagged is not None and tagged.version != chosen.version:
+        raise RefusedError(
+            f'tag "{command.name}" already exists on a different version of job "{command.job_id}"'
+        )
+    chosen.version_tag = JobVersionTag(command.name, command.description, command.now_ns)
+    txn.job_versions.put_tag(chosen)
+
+
+def delete_job_version_tag(txn: WriteTxn, command: DeleteJobVersionTag, effects: Effects) -> None:
+    versions = txn.job_versions.of_job(command.namespace, command.job_id)
+    tagged = _version_tagged(versions, command.name)
+    if tagged is None:
+        raise RefusedError(f'tag "{command.name}" not found on job "{command.job_id}"')
+    tagged.version_tag = None
+    txn.job_versions.put_tag(tagged)
+    _drop_old_versions(txn, versions[0])
+
+
+def _version_tagged(versions: list[Job], name: str) -> Job | None:
+    return next(
+        (
+            each
+            for each in versions
+            if each.version_tag is not None and each.version_tag.name == name
+        ),
+        None,
+    )
+
+
+def record_scaling_event(txn: WriteTxn, command: RecordScalingEvent, effects: Effects) -> None:
+    """Add the event to those of a registered job."""
+    namespace, job_id = command.namespace, command.job_id
+    if txn.jobs.get(namespace, job_id) is None:
+        return
+    known = txn.scaling_events.get(namespace, job_id)
+    events = known or JobScalingEvents(
+        job_key(namespace, job_id), namespace, job_id, create_index=txn.index
+    )
+    event = msgspec.structs.replace(command.event, create_index=txn.index)
+    events.groups = {
+        **events.groups,
+        command.group: [event, *events.groups.get(command.group, ())][:EVENTS_KEPT],
+    }
+    events.modify_index = txn.index
+    txn.scaling_events.put(events)
 
 
 def record_periodic_launch(txn: WriteTxn, command: RecordPeriodicLaunch, effects: Effects) -> None:

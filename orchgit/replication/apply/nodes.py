@@ -127,6 +127,8 @@ def _last_drain(txn: WriteTxn, node: Node, command: SetNodeDrain) -> dict[str, o
         if not node.drain:
             last = {"StartedAt": now, "AccessorID": "", "Meta": None}
         last |= {"UpdatedAt": now, "Status": "draining", "Meta": command.meta}
+        if txn.author is not None:
+            last["AccessorID"] = txn.author.accessor_id
     elif node.drain:
         status = "complete" if command.completed else "canceled"
         last |= {"UpdatedAt": now, "Status": status, "Meta": command.meta or last.get("Meta")}

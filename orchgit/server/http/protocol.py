@@ -13,8 +13,10 @@ from typing import Any, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.wsproto_impl import WSProtocol
 
+from orchgit.api.kept_answers import KEEP
 from orchgit.server.http.clients import HttpClients
 from orchgit.server.http.coalescing_transport import CoalescingTransport
+from orchgit.server.http.kept_requests import KeptRequests
 
 MAX_HEAD_BYTES = 64 << 10
 MAX_HEADERS = 200
@@ -59,9 +61,19 @@ class HttpProtocol(HttpToolsProtocol):
     `counted` is the client's address, if it is counted already.
     """
 
-    def __init__(self, counted: str | None = None, *, clients: HttpClients, **named: Any) -> None:
+    def __init__(
+        self,
+        counted: str | None = None,
+        *,
+        clients: HttpClients,
+        kept: KeptRequests | None = None,
+        **named: Any,
+    ) -> None:
         super().__init__(**named)
         self._clients = clients
+        self._kept = kept
+        self._gave_kept = False
+        """Whether the request that is being read has been answered by `_kept`."""
         self._counted = counted
         self._is_too_large = False
         self._refused: tuple[int, bytes] | None = None
@@ -130,7 +142,33 @@ class HttpProtocol(HttpToolsProtocol):
             raise TooLargeHeadError
         self._progressed = True
         self._head_began_s = None
+        is_get = self.parser.get_method() == b"GET"
+        if self._kept is not None and is_get and self._give_kept(self._kept):
+            return
         _begin(self)
+
+    def _give_kept(self, kept: KeptRequests) -> bool:
+        """Answers if the same was asked before, no other answer is under way on this connection,
+        and its client takes what it gets; else has the answer kept."""
+        cycle = self._begun
+        if (
+            (cycle is not None and not cycle.response_complete)
+            or self.pipeline
+            or self.flow.write_paused
+            or self.parser.get_http_version() != "1.1"
+            or not self.parser.should_keep_alive()
+            or self.parser.should_upgrade()
+        ):
+            return False
+        answer = kept.find(self.url, self.headers, self.server_state.default_headers)
+        if answer is None:
+            scope = cast("dict[str, Any]", self.scope)
+            scope[KEEP] = kept.keep_for(self.url, self.headers)
+            return False
+        self._gave_kept = True
+        self.transport.write(answer)
+        self.on_response_complete()
+        return True
 
     def on_body(self, body: bytes) -> None:
         self._progressed = True
@@ -139,6 +177,9 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._progressed = True
+        if self._gave_kept:
+            self._gave_kept = False
+            return
         _complete(self)
 
     def _head_bytes(self) -> int:

@@ -20,6 +20,7 @@ from orchgit.server.audit.audit_log import AuditLog
 from orchgit.server.http.access import HttpAccess, check_exposure
 from orchgit.server.http.browser_guard import BrowserGuard
 from orchgit.server.http.clients import HttpClients
+from orchgit.server.http.kept_requests import KeptRequests
 from orchgit.server.http.protocol import HttpProtocol, SocketProtocol
 from orchgit.server.http.tls_listener import TlsListener
 from orchgit.wire.https import HttpTls, option_for, serving_context, why_not_for
@@ -43,20 +44,24 @@ _NO_BROKEN_ANSWERS = _NoBrokenAnswers()
 
 
 class HttpServer:
-    """Serves one app; `address` is known after `bind`."""
+    """Serves one app; `address` is known after `bind`. `kept` answers what was asked before."""
 
     def __init__(
         self,
         app: ASGIApp,
         bind: str,
         access: HttpAccess | None = None,
+        kept: KeptRequests | None = None,
         audit: AuditLog | None = None,
     ) -> None:
         self._access = access or HttpAccess()
         self._app: ASGIApp = BrowserGuard(app, self._access.names)
         self._audit = audit
+        self._kept = kept
         if audit is not None:
             self._app = audit.around(self._app, lambda: self.address)
+            # What the listener answers by itself would be in no record.
+            self._kept = None
         self._bind = bind
         self._clients = HttpClients(self._access.limits.http_max_conns_per_client)
         self._tls_listener: TlsListener | None = None
@@ -99,7 +104,7 @@ class HttpServer:
         config = uvicorn.Config(
             self._app,
             interface="asgi3",
-            http=cast(Any, partial(HttpProtocol, clients=self._clients)),
+            http=cast(Any, partial(HttpProtocol, clients=self._clients, kept=self._kept)),
             ws=cast(Any, partial(SocketProtocol, clients=self._clients)),
             log_config=None,
             access_log=False,
@@ -142,6 +147,7 @@ class HttpServer:
         make_protocol = partial(
             HttpProtocol,
             clients=self._clients,
+            kept=self._kept,
             config=server.config,
             server_state=server.server_state,
             app_state=server.lifespan.state,

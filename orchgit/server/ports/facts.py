@@ -108,7 +108,7 @@ class Facts:
             "RPC": record.rpc_address,
             "Serf": record.address,
         }
-        return {
+        own = {
             "Region": self.region,
             "Datacenter": self.datacenter,
             "NodeName": self.name,
@@ -122,7 +122,7 @@ class Facts:
             "Addresses": {
                 name: split_host_port(address)[0] for name, address in advertised.items()
             },
-            "ACL": {"Enabled": False},
+            "ACL": {"Enabled": config.acl.enabled},
             "TLSConfig": {
                 "EnableHTTP": config.http_tls is not None,
                 "EnableRPC": config.tls is not None,
@@ -138,6 +138,7 @@ class Facts:
                 "Revision": "",
             },
         }
+        return laid_over(config.configured, own)
 
     def stats(self) -> Mapping[str, Mapping[str, str]]:
         with self._state.store.snapshot() as snapshot:
@@ -194,3 +195,13 @@ class Facts:
         if self.workers is None:
             raise UnavailableError("cannot look at the schedulers: the server is still starting")
         return self.workers
+
+
+def laid_over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the base with the values of `own` in place of its own, also inside objects."""
+    both = {**base, **own}
+    for name, value in own.items():
+        below = base.get(name)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            both[name] = laid_over(below, value)
+    return both

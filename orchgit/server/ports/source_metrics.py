@@ -9,6 +9,7 @@ from orchgit.api.metric_values import Gauge, Histogram
 from orchgit.gitops.rollouts.timings import BOUNDS_S, SourceTimings
 from orchgit.gitops.sources.status_reader import SourceReport
 from orchgit.model.base import NS_PER_S
+from orchgit.model.rollout import WAITING_ROLLOUT_STATUSES
 from orchgit.model.source_health import HealthStatus
 from orchgit.state.snapshot import Snapshot
 
@@ -27,10 +28,16 @@ def source_metrics(
     for status in HealthStatus:
         yield Gauge("orchgit.gitops.sources", float(found[status]), {"status": status})
     shown = {report.source.name: report for report in reports[:MAX_SOURCES]}
-    for (name, ended), count in sorted(snapshot.rollouts.counts().items()):
+    counts = snapshot.rollouts.counts()
+    for (name, ended), count in sorted(counts.items()):
         if name in shown:
             labels = {"source": name, "status": ended}
             yield Gauge("orchgit.gitops.source.rollouts", float(count), labels)
+    for name in shown:
+        for waits in sorted(WAITING_ROLLOUT_STATUSES):
+            labels = {"source": name, "status": waits}
+            count = counts.get((name, waits), 0)
+            yield Gauge("orchgit.gitops.source.waiting_rollouts", float(count), labels)
     for name, report in shown.items():
         yield from _of_source(report, now_ns)
         of_source = timings.get(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchgit.model.acl import SealedSecret
+from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import AclSettings
 from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.keyring import Keyring
@@ -17,6 +18,7 @@ class AclContext:
     context: UseCaseContext
     keyring: Keyring
     settings: AclSettings
+    providers: IdentityProviders
 
     async def sealed(self, owner: str, plain: bytes) -> SealedSecret:
         """Returns `plain` sealed for `owner` with the active root key."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -13,8 +13,9 @@ from orchgit.model.blame import Blame, BlameType
 from orchgit.model.job import Job, JobOrigin
 from orchgit.model.node import Node
 from orchgit.model.rollout import Commit
-from orchgit.model.variable import StoredVariable
+from orchgit.model.variable import StoredVariable, variable_key
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
+from orchgit.state.changes import job_key
 from orchgit.state.snapshot import Snapshot
 
 MAX_ORIGINS = 500
@@ -36,8 +37,14 @@ class BlameQuestion:
     group: str = ""
 
 
-def find_blame(snapshot: Snapshot, question: BlameQuestion) -> Blame | None:
+def find_blame(
+    snapshot: Snapshot,
+    question: BlameQuestion,
+    is_seen: Callable[[Thing], bool] = lambda thing: True,
+) -> Blame | None:
     """Returns the origin of what the question names, or None if there is no such thing.
+
+    Things that are not seen count as not there.
 
     Whole ids come first, then jobs, then names of nodes and volumes, then paths of variables, then
     the beginnings of ids. Raises InvalidInputError for an unknown type, for a group that the job
@@ -47,17 +54,35 @@ def find_blame(snapshot: Snapshot, question: BlameQuestion) -> Blame | None:
         raise InvalidInputError(
             f"cannot blame a {question.type!r}: the type is one of {', '.join(BlameType)}"
         )
-    named = next(iter(_named(snapshot, question)), None)
+    named = next((each for each in _named(snapshot, question) if is_seen(each[1])), None)
     if named is not None:
-        return _blame(snapshot, *named, question.group)
-    things = _by_prefix(snapshot, question)
+        return _with_token(snapshot, _blame(snapshot, *named, question.group))
+    things = [each for each in _by_prefix(snapshot, question) if is_seen(each[1])]
     if len(things) > 1:
         names = ", ".join(f"{type_} {thing.id[:13]}" for type_, thing in things[:_MAX_NAMED])
         raise InvalidInputError(
             f"cannot tell what is meant: {question.text!r} matches several things ({names}); "
             "write more of the id"
         )
-    return _blame(snapshot, *things[0], question.group) if things else None
+    if not things:
+        return None
+    return _with_token(snapshot, _blame(snapshot, *things[0], question.group))
+
+
+def _with_token(snapshot: Snapshot, found: Blame) -> Blame:
+    """Adds whose token the last change bore: of the thing itself, of the version of its job, or of
+    the push that brought this version."""
+    keys = {
+        BlameType.NODE: ("nodes", found.node_id),
+        BlameType.CLAIM: ("volume_claims", found.claim_id),
+        BlameType.VOLUME: ("host_volumes", found.volume_id),
+        BlameType.VARIABLE: ("variables", variable_key(found.namespace, found.path)),
+    }
+    job = ("jobs", f"{job_key(found.namespace, found.job_id)}@{found.job_version}")
+    token = snapshot.authored_changes.get(*keys.get(BlameType(found.type), job))
+    if token is None and found.rollout_id:
+        token = snapshot.authored_changes.get("rollouts", found.rollout_id)
+    return replace(found, token=token)
 
 
 def _named(snapshot: Snapshot, question: BlameQuestion) -> Iterable[tuple[BlameType, Thing]]:

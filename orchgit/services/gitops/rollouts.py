@@ -29,6 +29,7 @@ from orchgit.replication.commands import (
 from orchgit.replication.versions import without_new_fields
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself
+from orchgit.state.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,3 +205,18 @@ def _evaluations(
         for job in jobs
         if runs_by_itself(job)
     ]
+
+
+def find_rollout(snapshot: Snapshot, text: str) -> Rollout | None:
+    """Returns the newest rollout whose id, or whose commit's id, begins with the text."""
+    exact = snapshot.rollouts.get(text)
+    if exact is not None or len(text) < 4:
+        return exact
+    return next(
+        (
+            each
+            for each in snapshot.rollouts.all()
+            if each.id.startswith(text) or each.commit.id.startswith(text)
+        ),
+        None,
+    )

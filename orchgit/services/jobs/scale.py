@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from msgspec.structs import replace
 
-from orchgit.errors import InvalidInputError, NotFoundError
+from orchgit.errors import InvalidInputError, NotFoundError, NotUnderstoodError
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import ChangedBy, Job
-from orchgit.replication.commands import JobUpsert
+from orchgit.model.scaling import ScalingEvent
+from orchgit.replication.commands import JobUpsert, RecordScalingEvent
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.by_hand import register_by_hand, source_warnings
@@ -24,6 +26,8 @@ class ScaleRequest:
 
     group: str
     count: int | None = None
+    message: str = ""
+    meta: dict[str, Any] | None = None
     error: bool = False
     policy_override: bool = False
     changed_by: ChangedBy | None = None
@@ -44,12 +48,42 @@ async def scale_job(
         raise NotFoundError(f'job "{job_id}" not found')
     group = _group(job, request.group)
     if request.error or request.count is None:
+        index = await _record(context, job, group, request, None) or index
         return JobRegistration(index, job.job_modify_index)
     _check_bounds(group, request)
     if deployment is not None and deployment.is_active and deployment.job_version == job.version:
         raise InvalidInputError("job scaling blocked due to active deployment")
     _check_total(job, group, request.count, context.job_max_count)
-    return await _register(context, job, group, request.count, request.changed_by)
+    done = await _register(context, job, group, request.count, request.changed_by)
+    await _record(context, job, group, request, done.eval_id)
+    return done
+
+
+async def _record(
+    context: UseCaseContext, job: Job, group: TaskGroup, request: ScaleRequest, eval_id: str | None
+) -> int:
+    """Returns the index of the recorded event; 0 while a server of the cluster is too old to
+    record it."""
+    event = ScalingEvent(
+        time_ns=context.now_ns(),
+        count=request.count,
+        previous_count=group.count,
+        message=request.message,
+        error=request.error,
+        meta=request.meta,
+        eval_id=eval_id or None,
+    )
+    command = RecordScalingEvent(
+        now_ns=context.now_ns(),
+        namespace=job.namespace,
+        job_id=job.id,
+        group=group.name,
+        event=event,
+    )
+    try:
+        return (await context.propose(command)).index
+    except NotUnderstoodError:
+        return 0
 
 
 def _group(job: Job, name: str) -> TaskGroup:

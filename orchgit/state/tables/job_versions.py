@@ -150,6 +150,11 @@ class JobVersionWrites(JobVersionReads):
         self._entry.changed("jobs", [job_key(job.namespace, job.id)])
         self._changed(job.namespace, job.id)
 
+    def put_tag(self, job: Job) -> None:
+        """Store the version with the tag that it has, or has no more."""
+        self.put(job)
+        self._entry.changed("jobs", [job_key(job.namespace, job.id)])
+
     def drop(self, job: Job, version: int) -> None:
         """Drop one version of the registered job."""
         self._connection.execute(

@@ -6,8 +6,8 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchgit.api.filters import parse_filter
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
+from orchgit.filters import parse_filter
 
 
 class Item(msgspec.Struct):

@@ -44,7 +44,7 @@ def test_limits_of_the_file_take_the_place_of_the_defaults(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("limit", "why"),
     [
-        ("max_push_bytes = -1", "gitops.limits.max_push_bytes: it must be more than zero"),
+        ("max_push_bytes = 0", "gitops.limits.max_push_bytes: it must be more than zero"),
         ('max_push_bytes = "lots"', 'gitops.limits.max_push_bytes: "lots" is no size'),
         ('fetch_timeout = "-5s"', "gitops.limits.fetch_timeout"),
         ("max_cats = 9", "max_cats"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from orchgit.errors import ConflictError, NotFoundError
+from orchgit.errors import ConflictError, NotFoundError, RefusedError
 from orchgit.model.job import (
     Job,
     JobSubmission,
@@ -13,14 +13,18 @@ from orchgit.model.job import (
     ParameterizedJobConfig,
     PeriodicConfig,
 )
+from orchgit.model.scaling import EVENTS_KEPT, ScalingEvent
 from orchgit.model.volume import TaskGroupVolumeClaim
 from orchgit.replication.commands import (
     DeleteEvaluations,
+    DeleteJobVersionTag,
     DeregisterJob,
     JobDeletion,
     JobUpsert,
+    RecordScalingEvent,
     RegisterJob,
     SetJobStability,
+    SetJobVersionTag,
     UpsertEvaluations,
 )
 from tests.support.factories import make_evaluation, make_job, make_system_job
@@ -155,6 +159,43 @@ def test_six_versions_are_kept_with_the_stable_and_tagged_ones(cluster: Cluster)
     with cluster.see() as snapshot:
         kept = [one.version for one in snapshot.job_versions.of_job("default", job.id)]
     assert kept == [10, 9, 8, 7, 6, 1, 0]
+
+
+def test_tag_names_one_version_and_keeps_it(cluster: Cluster) -> None:
+    job = make_job()
+    for priority in range(1, 4):
+        cluster.register(msgspec.structs.replace(job, priority=priority))
+    key = {"namespace": "default", "job_id": job.id}
+    cluster.do(SetJobVersionTag(**key, version=1, name="rel", description="d", now_ns=7))
+    cluster.do(SetJobVersionTag(**key, version=1, name="rel", description="e", now_ns=8))
+    with pytest.raises(RefusedError, match='tag "rel" already exists on a different version'):
+        cluster.do(SetJobVersionTag(**key, version=None, name="rel"))
+    for priority in range(4, 12):
+        cluster.register(msgspec.structs.replace(job, priority=priority))
+    with cluster.see() as snapshot:
+        kept = {one.version: one for one in snapshot.job_versions.of_job("default", job.id)}
+    assert kept[1].version_tag == JobVersionTag("rel", "e", 8)
+    cluster.do(DeleteJobVersionTag(**key, name="rel"))
+    with cluster.see() as snapshot:
+        assert snapshot.job_versions.get("default", job.id, 1) is None
+    with pytest.raises(RefusedError, match='tag "rel" not found on job'):
+        cluster.do(DeleteJobVersionTag(**key, name="rel"))
+
+
+def test_scaling_events_are_kept_newest_first_until_the_job_is_purged(cluster: Cluster) -> None:
+    job = make_job()
+    cluster.register(job)
+    for count in range(EVENTS_KEPT + 2):
+        event = ScalingEvent(count=count, time_ns=count)
+        cluster.do(RecordScalingEvent(namespace="default", job_id=job.id, group="web", event=event))
+    with cluster.see() as snapshot:
+        found = snapshot.scaling_events.get("default", job.id)
+    assert found is not None
+    assert [each.count for each in found.groups["web"]] == [*range(EVENTS_KEPT + 1, 1, -1)]
+    assert found.groups["web"][0].create_index == found.modify_index
+    stop(cluster, job.id, purge=True)
+    with cluster.see() as snapshot:
+        assert snapshot.scaling_events.get("default", job.id) is None
 
 
 def test_dropped_version_stays_readable_while_allocations_run_it(cluster: Cluster) -> None:

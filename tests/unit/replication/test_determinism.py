@@ -31,6 +31,7 @@ from orchgit.model.acl import (
     SealedSecret,
 )
 from orchgit.model.allocation import DesiredTransition
+from orchgit.model.author import Author
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
@@ -40,6 +41,7 @@ from orchgit.model.node import DrainStrategy, Namespace, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import AllocStop, PlanResult
 from orchgit.model.rollout import Commit, Rollout
+from orchgit.model.scaling import ScalingEvent
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import AppliedJob, Source, SourceStatus
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
@@ -56,6 +58,7 @@ from orchgit.replication.commands import (
     ApplyPlan,
     ApplyRollout,
     ApplyStage,
+    AuthoredEntry,
     BeginRestore,
     BootstrapAcl,
     ChangeAclToken,
@@ -63,6 +66,7 @@ from orchgit.replication.commands import (
     Command,
     CommitRestore,
     CreateAclToken,
+    DefineSource,
     DeleteAclAuthMethods,
     DeleteAclBindingRules,
     DeleteAclPolicies,
@@ -71,6 +75,7 @@ from orchgit.replication.commands import (
     DeleteDeployments,
     DeleteEvaluations,
     DeleteHostVolume,
+    DeleteJobVersionTag,
     DeleteNamespaces,
     DeleteNodePools,
     DeleteNodes,
@@ -103,6 +108,7 @@ from orchgit.replication.commands import (
     RecordPeriodicLaunch,
     RecordProgress,
     RecordRollout,
+    RecordScalingEvent,
     RefMove,
     RegisterJob,
     RegisterNode,
@@ -119,6 +125,7 @@ from orchgit.replication.commands import (
     SetHostVolumeStates,
     SetJobOwner,
     SetJobStability,
+    SetJobVersionTag,
     SetNodeDrain,
     SetSchedulerConfig,
     SetServerStatus,
@@ -520,6 +527,11 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         source_names,
         st.one_of(st.none(), st.integers(0, 6)),
     ),
+    DefineSource: st.builds(
+        lambda name, policies: DefineSource(source=Source(name=name, policies=policies)),
+        source_names,
+        st.lists(named, max_size=2),
+    ),
     SetSourceStatus: st.builds(
         lambda name, error: SetSourceStatus(name=name, status=SourceStatus(last_error=error)),
         source_names,
@@ -591,6 +603,30 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         job_id=job_names,
         version=st.integers(0, 2),
         stable=st.booleans(),
+    ),
+    SetJobVersionTag: st.builds(
+        SetJobVersionTag,
+        namespace=st.just("default"),
+        job_id=job_names,
+        version=st.sampled_from([None, 0, 1, 2]),
+        name=named,
+        description=named,
+    ),
+    DeleteJobVersionTag: st.builds(
+        DeleteJobVersionTag, namespace=st.just("default"), job_id=job_names, name=named
+    ),
+    RecordScalingEvent: st.builds(
+        RecordScalingEvent,
+        namespace=st.just("default"),
+        job_id=job_names,
+        group=named,
+        event=st.builds(
+            ScalingEvent,
+            time_ns=st.just(NOW_NS),
+            count=st.sampled_from([None, 0, 3]),
+            message=named,
+            meta=st.sampled_from([None, {"a": 1}]),
+        ),
     ),
     RegisterNode: st.builds(
         lambda node, name: RegisterNode(node=msgspec.structs.replace(node, name=name)),
@@ -741,7 +777,15 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         methods=st.lists(auth_methods, max_size=2),
     ),
 }
-COMMANDS: st.SearchStrategy[Command] = st.one_of(*GENERATED.values())
+PLAIN: st.SearchStrategy[Command] = st.one_of(*GENERATED.values())
+AUTHORED: st.SearchStrategy[Command] = st.builds(
+    lambda inner, name: AuthoredEntry(
+        now_ns=inner.now_ns, author=Author(name, name), entry=encode(inner)
+    ),
+    PLAIN,
+    named,
+)
+COMMANDS = st.one_of(PLAIN, PLAIN, AUTHORED)
 OFTEN: st.SearchStrategy[Command] = st.one_of(
     *(
         GENERATED[kind]

@@ -10,7 +10,14 @@ from orchgit.raft_node.committed import Committed
 from orchgit.raft_node.proposal import Proposal
 from orchgit.replication.applier import apply_batch
 from orchgit.replication.apply.handlers import HANDLERS
-from orchgit.replication.commands import Command, JobUpsert, Noop, RegisterJob, encode
+from orchgit.replication.commands import (
+    AuthoredEntry,
+    Command,
+    JobUpsert,
+    Noop,
+    RegisterJob,
+    encode,
+)
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
 from orchgit.state.transaction import MustStartOver
@@ -27,7 +34,7 @@ def one_entry(cluster: Cluster, payload: bytes) -> object:
 
 
 def test_every_command_has_a_handler() -> None:
-    assert set(HANDLERS) == set(Command.__args__)
+    assert {*HANDLERS, AuthoredEntry} == set(Command.__args__)
 
 
 def test_wrong_values_are_refused_and_change_nothing(cluster: Cluster) -> None:

@@ -12,7 +12,7 @@ from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import PrunePolicy, Source, SourceStatus
 from orchgit.replication.apply.handlers import HANDLERS
-from orchgit.replication.commands import Noop, SetAutopilotConfig
+from orchgit.replication.commands import AuthoredEntry, Noop, SetAutopilotConfig
 from orchgit.replication.versions import (
     COMMAND_VERSION,
     FIELDS_SINCE_4,
@@ -31,7 +31,9 @@ def record(address: str, version: int) -> ServerRecord:
 
 
 def test_every_command_has_the_version_that_brought_it() -> None:
-    assert set(VERSION_OF) == set(HANDLERS), "add the new command to the newest version's list"
+    assert set(VERSION_OF) == {*HANDLERS, AuthoredEntry}, (
+        "add the new command to the newest version's list"
+    )
     assert max(VERSION_OF.values()) == COMMAND_VERSION
 
 

@@ -70,6 +70,14 @@ def test_source_that_never_succeeded_is_as_old_as_its_first_error() -> None:
     assert found["source.last_success_age_seconds['a']"] == 9.0
 
 
+def test_commits_that_wait_at_a_gate_are_counted_by_what_they_wait_for() -> None:
+    counts = Counts({("a", "awaiting_approval"): 1, ("gone", "pending"): 1})
+    found = values(series(counts, [report("a")]))
+    assert found["source.waiting_rollouts['a', 'awaiting_approval']"] == 1.0
+    assert found["source.waiting_rollouts['a', 'pending']"] == 0.0
+    assert not [name for name in found if "gone" in name]
+
+
 def test_paused_source_has_no_ages_that_would_raise_an_alert() -> None:
     found = values(series(Counts(), [report("a", "paused", True, last_check_ns=1)]))
     assert found["source.paused['a']"] == 1.0

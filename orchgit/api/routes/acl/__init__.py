@@ -2,6 +2,23 @@
 
 from __future__ import annotations
 
-from orchgit.api.routes.acl import tokens
+from orchgit.api.routes.acl import (
+    auth_methods,
+    binding_rules,
+    logins,
+    one_time_tokens,
+    policies,
+    roles,
+    tokens,
+)
 
-ENDPOINTS = [*tokens.ENDPOINTS]
+ENDPOINTS = [
+    # Before the path of a token that has any accessor.
+    *one_time_tokens.ENDPOINTS,
+    *tokens.ENDPOINTS,
+    *policies.ENDPOINTS,
+    *roles.ENDPOINTS,
+    *auth_methods.ENDPOINTS,
+    *binding_rules.ENDPOINTS,
+    *logins.ENDPOINTS,
+]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
-from orchgit.api.errors import MethodNotAllowedError
 from orchgit.api.routing import Endpoint, Handler, endpoint
 from orchgit.errors import InvalidInputError
 
@@ -31,8 +30,3 @@ def _on(handler: Handler | None) -> Handler | None:
         return await handler(call)
 
     return answer
-
-
-async def wrong_method(call: ApiCall) -> Response:
-    """Answers a method that the path does not have, where another endpoint would match it."""
-    raise MethodNotAllowedError("GET, POST, PUT, DELETE")

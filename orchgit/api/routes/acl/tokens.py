@@ -10,14 +10,13 @@ from starlette.responses import Response
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
+from orchgit.api.routes.acl.callers import secret_of_request
 from orchgit.api.routes.acl.enabled import acl_endpoint
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import go_json
 from orchgit.api.shapes.acl import ANONYMOUS_TOKEN, NO_ACCESS_CONTROL, shown_token, token_stub
-from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError, NotAllowedError, RefusedError
 from orchgit.model.acl import AclToken, RoleLink
-from orchgit.model.base import ns_of_rfc3339
 from orchgit.services.acl.bootstrap import bootstrap
 from orchgit.services.acl.resolve import token_of
 from orchgit.services.acl.tokens import (
@@ -32,39 +31,10 @@ from orchgit.services.identifiers import is_uuid, uuid_prefix
 from orchgit.state.snapshot import Snapshot
 
 _NOT_A_UUID = "acl token lookup failed: index error: UUID must be 36 characters"
-_TOKEN_HEADER = b"x-nomad-token"
 _TABLES = ("acl_tokens",)
 
 
-def secret_of_request(call: ApiCall) -> str:
-    """Returns the secret that the request carries; "" without one."""
-    given = call.header(_TOKEN_HEADER)
-    if given:
-        return given.strip()
-    scheme, _, rest = (call.header(b"authorization") or "").strip().partition(" ")
-    return rest.strip() if scheme.lower() == "bearer" else ""
-
-
 # -- bodies ------------------------------------------------------------------------------------
-
-
-def _duration(value: Any, place: str) -> int:
-    """Reads Go's duration: a text, or nanoseconds."""
-    if isinstance(value, str):
-        try:
-            return parse_ns(value) if value else 0
-        except DurationError as error:
-            raise InvalidInputError(f"time: {error}") from error
-    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
-
-
-def _time(value: Any, place: str) -> int:
-    try:
-        return ns_of_rfc3339(go_json.text(value, place))
-    except ValueError as error:
-        raise InvalidInputError(
-            f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}"'
-        ) from error
 
 
 _ROLE_LINK = go_json.Fields("structs.ACLTokenRoleLink", {"ID": go_json.text, "Name": go_json.text})
@@ -78,8 +48,8 @@ _TOKEN = go_json.Fields(
         "Policies": go_json.texts,
         "Roles": go_json.structs(_ROLE_LINK),
         "Global": go_json.flag,
-        "ExpirationTTL": _duration,
-        "ExpirationTime": _time,
+        "ExpirationTTL": go_json.duration,
+        "ExpirationTime": go_json.time_ns,
     },
 )
 _BOOTSTRAP = go_json.Fields("structs.ACLTokenBootstrapRequest", {"BootstrapSecret": go_json.text})
@@ -95,7 +65,7 @@ async def bootstrap_cluster(call: ApiCall) -> Response:
             secret = go_json.decode_body(data, _BOOTSTRAP).get("BootstrapSecret", "")
         except InvalidInputError as error:
             raise InvalidInputError(f"failed to decode request body: {error}") from error
-    return _answer_new(call, await bootstrap(call.services.acl, secret))
+    return answer_new(call, await bootstrap(call.services.acl, secret))
 
 
 async def write_token(call: ApiCall) -> Response:
@@ -118,10 +88,10 @@ async def write_token(call: ApiCall) -> Response:
         expiration_ttl_ns=body.get("ExpirationTTL", 0),
         expiration_time_ns=body.get("ExpirationTime", 0),
     )
-    return _answer_new(call, await put_token(call.services.acl, wanted))
+    return answer_new(call, await put_token(call.services.acl, wanted))
 
 
-def _answer_new(call: ApiCall, made: NewToken) -> Response:
+def answer_new(call: ApiCall, made: NewToken) -> Response:
     shown = shown_token(made.token, made.token.roles, made.secret)
     return call.answer(shown, index=made.token.modify_index)
 

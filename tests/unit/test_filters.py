@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from orchgit.api.filters import FieldError, parse_filter
 from orchgit.errors import InvalidInputError
+from orchgit.filters import FieldError, parse_filter
 from orchgit.model.job import ParameterizedJobConfig
 from tests.support.factories import make_job
 
@@ -54,7 +54,6 @@ JOB = make_job(
         ("ParameterizedJob is not nil", True),
         ("Periodic is nil", True),
         ('ParameterizedJob.Payload == "required"', True),
-        ('Periodic.Spec == "x"', False),
         ('ParentID == "" and ParameterizedJob is not nil', True),
         ('ID == "x" or Priority == 70', True),
         ('ID == "x" or Priority == 70 and Type == "batch"', False),
@@ -84,7 +83,6 @@ def test_matches(text: str, expected: bool) -> None:
         "ID is",
         "ID is full",
         "ID not == x",
-        'ID matches "("',
         "",
         "a b c",
         "x" * 5000,
@@ -104,6 +102,50 @@ def test_unknown_field_is_an_error_only_when_looked_at() -> None:
     predicate = parse_filter('Nope == "x"')
     with pytest.raises(FieldError, match='struct field with name "Nope"'):
         predicate(JOB)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('Periodic.Spec == "x"', "/Periodic/Spec: at part 1, invalid value kind: invalid"),
+        ("Periodic is empty", 'type invalid for selector: "Periodic"'),
+        ("Periodic == true", "no suitable|unable to find suitable primitive comparison function"),
+        ("Priority == abc", 'strconv.ParseInt: parsing "abc": invalid syntax'),
+        ("Priority is empty", 'type int for selector: "Priority"'),
+        ("Meta.team.name == x", "at part 2, invalid value kind: string"),
+        ("Meta.no.name == x", 'at part 1: couldn\'t find key "no"'),
+        ('ID matches "("', "missing closing"),
+        ("x in Priority", "cannot perform in/contains operations on type int"),
+        ("any ID as x { x == 1 }", "cannot perform any/all operations on type string"),
+    ],
+)
+def test_question_that_a_value_cannot_answer_is_refused(text: str, problem: str) -> None:
+    predicate = parse_filter(text)
+    with pytest.raises(FieldError, match=problem):
+        predicate(JOB)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("ID", '1:3 (2): no match found, expected: "!=", ".", "==", "[", [ \\t\\r\\n] or'),
+        ('"a" == ID', '1:5 (4): no match found, expected: "in", "not" or [ \\t\\r\\n]'),
+        ('ID == "a" and', "1:14 (13): no match found, expected: [ \\t\\r\\n]"),
+        ('Type in "x"', '1:9 (8): rule "match": Invalid selector'),
+        ("Groups[0] == 1", '1:8 (7): rule "index": Invalid index'),
+        ('(ID == "a"', '1:11 (10): rule "grouping": Unmatched parentheses'),
+    ],
+)
+def test_mistake_names_place_and_what_could_follow(text: str, problem: str) -> None:
+    with pytest.raises(InvalidInputError) as raised:
+        parse_filter(text)
+    assert problem in str(raised.value)
+
+
+def test_quantifier_binds_keys_of_maps_and_places_of_lists() -> None:
+    assert parse_filter('any Meta as k, v { k == "team" and v == "blue" }')(JOB)
+    assert parse_filter('all Datacenters as i, d { i == 0 or d == "dc2" }')(JOB)
+    assert not parse_filter('any Meta as k { k == "blue" }')(JOB)
 
 
 def test_fields_that_no_client_sees_cannot_be_asked_for() -> None:

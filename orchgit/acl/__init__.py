@@ -1,0 +1,1 @@
+"""Access control as values: policy texts become rules, rules become rights. Pure."""

@@ -1,0 +1,112 @@
+"""Guards what is not an endpoint of the API: paths of nodes' agents, websockets, the git remote.
+
+An ASGI app in front of another one. It asks the access table, and ends long answers as soon as
+their caller has lost the right to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from starlette.requests import Request
+from starlette.routing import compile_path
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from orchgit.api.access.control import AccessRefusedError, Refusal
+from orchgit.api.access.enforcement import admit, refusal_response
+from orchgit.api.call import ApiCall
+from orchgit.api.context import ApiContext
+
+WEBSOCKET = "WEBSOCKET"
+_REFUSED = 1011
+_BAD_TOKEN = 1008
+_MAX_REASON = 120
+
+
+class Guard:
+    """Passes on what the table allows. `paths` are those of the rows that the app serves; a request
+    for another path is passed on too, since nothing is there."""
+
+    def __init__(self, app: ASGIApp, api: ApiContext, paths: Sequence[str]) -> None:
+        self._app = app
+        self._api = api
+        self._paths = [(compile_path(path)[0], path) for path in paths]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        control = self._api.access
+        found = self._find(scope) if control is not None else None
+        if control is None or found is None:
+            await self._app(scope, receive, send)
+            return
+        path, parameters = found
+        method = scope["method"] if scope["type"] == "http" else WEBSOCKET
+        request = Request(
+            {**scope, "type": "http", "method": method, "path_params": parameters}, receive
+        )
+        call = ApiCall(request, self._api)
+        try:
+            await admit(call, path, control)
+        except AccessRefusedError as error:
+            await _refuse(scope, receive, send, error.refusal)
+            return
+        await while_allowed(call, self._app, scope, receive, send)
+
+    def _find(self, scope: Scope) -> tuple[str, dict[str, str]] | None:
+        if scope["type"] not in ("http", "websocket"):
+            return None
+        matched = ((each.match(scope["path"]), path) for each, path in self._paths)
+        return next(((path, found.groupdict()) for found, path in matched if found), None)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
+    if scope["type"] == "http":
+        await refusal_response(refusal)(scope, receive, send)
+        return
+    # Clients see the reason only of a websocket that was accepted.
+    code = _BAD_TOKEN if refusal.text.startswith("rpc error:") else _REFUSED
+    await receive()
+    await send({"type": "websocket.accept"})
+    await send({"type": "websocket.close", "code": code, "reason": refusal.text[:_MAX_REASON]})
+
+
+class _EndedError(Exception):
+    """Ends an answer whose caller has lost the right to it."""
+
+
+async def while_allowed(
+    call: ApiCall, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """Has the app answer; ends a stream or websocket at its first message after the caller lost the
+    right."""
+
+    async def checked_send(message: Message) -> None:
+        if message.get("more_body") or message["type"] == "websocket.send":
+            try:
+                call.refresh_access()
+            except AccessRefusedError as error:
+                await _end(scope, send, error.refusal)
+                raise _EndedError from error
+        await send(message)
+
+    async def checked_receive() -> Message:
+        message = await receive()
+        if message["type"] == "websocket.receive":
+            try:
+                call.refresh_access()
+            except AccessRefusedError as error:
+                await _end(scope, send, error.refusal)
+                raise _EndedError from error
+        return message
+
+    try:
+        await app(scope, checked_receive, checked_send)
+    except* _EndedError:
+        pass
+
+
+async def _end(scope: Scope, send: Send, refusal: Refusal) -> None:
+    if scope["type"] == "http":
+        await send({"type": "http.response.body", "body": b""})
+    else:
+        reason = refusal.text[:_MAX_REASON]
+        await send({"type": "websocket.close", "code": _BAD_TOKEN, "reason": reason})

@@ -1,0 +1,1 @@
+"""Pages for people at `/ui/`: rendered here from the same answers of the API that programs get."""

@@ -1,0 +1,51 @@
+"""`orchgit ui [OBJECT]`: the address of the page that shows something."""
+
+from __future__ import annotations
+
+import webbrowser
+
+import click
+
+from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.command import cli_command
+from orchgit.cli.options import connected, formatted, option
+from orchgit.cli.printing.output_format import OutputFormat
+
+
+@cli_command("ui")
+@click.argument("object", required=False)
+@option("open", is_flag=True, help="Open the page in a browser.")
+@formatted
+@connected
+def ui(client: ApiClient, object: str | None, open: bool, output: OutputFormat) -> None:
+    """Print the address of the pages, or of the page of OBJECT.
+
+    OBJECT is a source, a job, or a rollout (its id, its commit's id, or the beginning of it).
+    """
+    url = client.address.rstrip("/") + (_path_of(client, object) if object else "/ui/sources")
+    if not output.printed({"URL": url}):
+        click.echo(url)
+    if open and not webbrowser.open(url):
+        raise ApiError(f"cannot open a browser here: open {url}")
+
+
+def _path_of(client: ApiClient, name: str) -> str:
+    """Returns the path of the page of what has this name. Raises ApiError if nothing has."""
+    namespace = quoted(client.namespace or "default")
+    text = quoted(name)
+    for path, page in (
+        (f"/v1/gitops/source/{text}", f"/ui/source/{text}"),
+        (f"/v1/job/{text}", f"/ui/job/{namespace}/{text}"),
+        (f"/v1/gitops/rollout/{text}", ""),
+    ):
+        try:
+            found = client.get(path)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+        else:
+            return page or f"/ui/rollout/{found['ID']}"
+    raise ApiError(
+        f"cannot show {name!r}: there is no such source, job or rollout; `orchgit source list`, "
+        "`orchgit job status` and `orchgit rollout list` show what there is"
+    )

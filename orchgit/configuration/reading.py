@@ -1,0 +1,285 @@
+"""Reads the values of one configuration file by the table of keys, and tells every mistake."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from orchgit.configuration.keys import BlockValues, ConfigBlock, ConfigKey, Kind, walk
+from orchgit.durations import DurationError, parse_ns
+from orchgit.hcl1.tree import Hcl1Body, Hcl1Item, ListValue, Literal, Position, Value, bodies_of
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """A mistake of a file: our sentence with the place, and Nomad's without.
+
+    `rank` orders what Nomad would tell: it ends with values of a wrong kind (0), then with
+    durations (1), then with unknown keys (2).
+    """
+
+    position: Position
+    text: str
+    nomad: str
+    rank: int
+
+    def __str__(self) -> str:
+        return f"{self.position}: {self.text}"
+
+
+class FileReader:
+    """Collects the problems and warnings of one file while its blocks are read."""
+
+    def __init__(self, table: ConfigBlock) -> None:
+        self._table = table
+        self.problems: list[ConfigProblem] = []
+        self.warnings: list[str] = []
+
+    def block(self, shape: ConfigBlock, body: Hcl1Body, path: tuple[str, ...] = ()) -> BlockValues:
+        """Returns the values of a body. Names of keys are compared without regard to case."""
+        found = BlockValues()
+        expected: dict[str, Hcl1Item] = {}
+        unexpected: list[Hcl1Item] = []
+        for item in body.items:
+            name = item.name.lower()
+            key = shape.keys.get(name)
+            many = isinstance(key, ConfigBlock) and (key.labelled or key.repeated or key.joined)
+            if key is None or (name in expected and not many):
+                unexpected.append(item)
+            else:
+                expected.setdefault(name, item)
+        self._unexpected(shape, unexpected, path)
+        for name, item in expected.items():
+            key = shape.keys[name]
+            if isinstance(key, ConfigKey):
+                self._value(found, key, item, (*path, name))
+            else:
+                self._block(found, key, body, item, (*path, name))
+        return found
+
+    def _block(
+        self,
+        found: BlockValues,
+        shape: ConfigBlock,
+        body: Hcl1Body,
+        item: Hcl1Item,
+        path: tuple[str, ...],
+    ) -> None:
+        name = path[-1]
+        if isinstance(item.value, Literal):
+            if item.value.value is not None:
+                self._wrong(item.value, path, "not an object type for struct (*ast.LiteralType)")
+            return
+        if shape.labelled:
+            named = found.labelled.setdefault(name, {})
+            for one in body.labelled(item.name):
+                if one.label is None:
+                    self._problem(item.position, path, "needs one label, its name", rank=0)
+                    continue
+                values = self.block(shape, one.body, (*path, one.label.text))
+                earlier = named.get(one.label.text)
+                if earlier is not None and not shape.replaced:
+                    values = _joined(earlier, values)
+                named[one.label.text] = values
+        elif shape.repeated:
+            named = found.labelled.setdefault(name, {})
+            for one_body in body.blocks(item.name):
+                values = self.block(shape, one_body, path)
+                named[str(values.values.get("name") or "default")] = values
+        else:
+            values = BlockValues()
+            for one_body in body.blocks(item.name):
+                values = _joined(values, self.block(shape, one_body, path))
+            found.blocks[name] = values
+
+    def _value(
+        self, found: BlockValues, key: ConfigKey, item: Hcl1Item, path: tuple[str, ...]
+    ) -> None:
+        value: Value = item.value
+        if len(item.keys) > 1:
+            value = next(bodies_of(item, 1), value)
+        if isinstance(value, Literal) and value.value is None:
+            return  # JSON's null
+        try:
+            read = _READERS[key.kind](value)
+        except _WrongKindError as error:
+            self._wrong(error.value, path, error.message)
+            return
+        except DurationError:
+            assert isinstance(value, Literal)
+            text = f"can't parse time duration {value.text}"
+            shown = ".".join(path)
+            # Nomad names this one key without its block.
+            nomad = "gc_interval" if shown == "client.gc_interval" else shown
+            self.problems.append(
+                ConfigProblem(value.position, f"{shown}: {text}", f"{nomad} {text}", 1)
+            )
+            return
+        found.values[path[-1]] = read
+
+    def _wrong(self, value: Value, path: tuple[str, ...], message: str) -> None:
+        self._problem(value.position, path, message, rank=0)
+
+    def _problem(self, position: Position, path: tuple[str, ...], message: str, rank: int) -> None:
+        place = f"At {position.line}:{position.column}"
+        nomad = f"{place}: {'.'.join(('root', *path))}: {message}"
+        self.problems.append(ConfigProblem(position, f"{'.'.join(path)}: {message}", nomad, rank))
+
+    def _unexpected(
+        self, shape: ConfigBlock, unexpected: list[Hcl1Item], path: tuple[str, ...]
+    ) -> None:
+        if not unexpected:
+            return
+        block = ".".join(path)
+        prefix = f"{'.'.join(reversed(path))} " if path else ""
+        nomad = f"{prefix}unexpected keys {', '.join(item.name for item in unexpected)}"
+        for item in unexpected:
+            where = f" in {block}" if block else ""
+            if item.name.lower() in shape.keys:
+                text = f'"{item.name}"{where} is given twice; take one out'
+            else:
+                text = f'there is no key "{item.name}"{where}{self._hint(shape, item.name, block)}'
+            if shape.strict or item.name.lower() in shape.keys:
+                self.problems.append(ConfigProblem(item.position, text, nomad, 2))
+            else:
+                self.warnings.append(f"{item.position}: {text}")
+
+    def _hint(self, shape: ConfigBlock, name: str, block: str) -> str:
+        """Returns the nearest name in the same block, or the block that has a key of this name."""
+        near = difflib.get_close_matches(name.lower(), shape.keys, 1, 0.7)
+        if near:
+            return f'; did you mean "{near[0]}"?'
+        homes = [path.rpartition(".")[0] for path, _ in walk(self._table)]
+        names = [path.rpartition(".")[2] for path, _ in walk(self._table)]
+        there = [home for home, one in zip(homes, names, strict=True) if one == name.lower()]
+        if len(there) == 1 and there[0] != block:
+            return f"; it belongs into {there[0] or 'the top of the file'}"
+        return ""
+
+
+class _WrongKindError(Exception):
+    """A value is not of the key's kind; the message is that of HashiCorp's decoder."""
+
+    def __init__(self, value: Value, message: str) -> None:
+        super().__init__(message)
+        self.value = value
+        self.message = message
+
+
+def _joined(one: BlockValues, other: BlockValues) -> BlockValues:
+    return BlockValues(
+        {**one.values, **other.values},
+        {**one.blocks, **other.blocks},
+        {**one.labelled, **other.labelled},
+    )
+
+
+def _literal(value: Value, kind: str) -> Literal:
+    if isinstance(value, Literal):
+        return value
+    shape = "*ast.ListType" if isinstance(value, ListValue) else "*ast.ObjectType"
+    raise _WrongKindError(value, f"unknown type for {kind} {shape}")
+
+
+def _text(value: Value) -> str:
+    literal = _literal(value, "string")
+    if isinstance(literal.value, bool):
+        raise _WrongKindError(value, "unknown type for string *ast.LiteralType")
+    return literal.text
+
+
+def _integer(value: Value) -> int:
+    literal = _literal(value, "number")
+    if isinstance(literal.value, bool | float):
+        raise _WrongKindError(value, "unknown type for number *ast.LiteralType")
+    try:
+        return int(literal.text, 0)
+    except ValueError:
+        raise _WrongKindError(
+            value, f'strconv.ParseInt: parsing "{literal.text}": invalid syntax'
+        ) from None
+
+
+def _number(value: Value) -> float:
+    literal = _literal(value, "number")
+    try:
+        return float(literal.text)
+    except ValueError:
+        raise _WrongKindError(
+            value, f'strconv.ParseFloat: parsing "{literal.text}": invalid syntax'
+        ) from None
+
+
+def _switch(value: Value) -> bool:
+    text = _literal(value, "bool").text.lower()
+    if text in ("1", "true"):
+        return True
+    if text in ("0", "false"):
+        return False
+    raise _WrongKindError(value, f"decodeBool: Unknown value for boolean: {text}")
+
+
+def _duration(value: Value) -> str:
+    text = _text(value)
+    parse_ns(text)
+    return text
+
+
+def _texts(value: Value) -> list[str]:
+    if not isinstance(value, ListValue):
+        shape = "*ast.LiteralType" if isinstance(value, Literal) else "*ast.ObjectType"
+        raise _WrongKindError(value, f"unknown slice type: {shape}")
+    return [_text(item) for item in value.items]
+
+
+def _map(value: Value) -> dict[str, str]:
+    bodies = [value] if isinstance(value, Hcl1Body) else []
+    if isinstance(value, ListValue):
+        bodies = [item for item in value.items if isinstance(item, Hcl1Body)]
+    elif not bodies:
+        raise _WrongKindError(value, "not an object type for map (*ast.LiteralType)")
+    return {item.name: _text(item.value) for body in bodies for item in body.items}
+
+
+def _any(value: Value) -> Any:
+    """Returns plain values; a key that is given several times is a list of its values."""
+    if isinstance(value, Literal):
+        return value.value
+    if isinstance(value, ListValue):
+        return [_any(item) for item in value.items]
+    found: dict[str, Any] = {}
+    for name, values in _grouped(value):
+        found[name] = values[0] if len(values) == 1 else values
+    return found
+
+
+def _grouped(body: Hcl1Body) -> Iterator[tuple[str, list[Any]]]:
+    for name in dict.fromkeys(item.name for item in body.items):
+        values = []
+        for item in body.named(name):
+            inner = next(bodies_of(item, 1), None) if len(item.keys) > 1 else None
+            values.append(_any(inner if inner is not None else item.value))
+        yield name, values
+
+
+def _one_object(value: Value) -> Any:
+    """Returns an object; JSON may have it as a list with one object."""
+    read = _any(value)
+    return read[0] if isinstance(read, list) and len(read) == 1 else read
+
+
+_READERS: dict[Kind, Callable[[Value], Any]] = {
+    Kind.TEXT: _text,
+    Kind.INTEGER: _integer,
+    Kind.GIVEN_INTEGER: _integer,
+    Kind.NUMBER: _number,
+    Kind.SWITCH: _switch,
+    Kind.GIVEN_SWITCH: _switch,
+    Kind.DURATION: _duration,
+    Kind.DURATION_TEXT: _duration,
+    Kind.TEXTS: _texts,
+    Kind.MAP: _map,
+    Kind.ANY: _one_object,
+}

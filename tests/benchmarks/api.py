@@ -1,0 +1,222 @@
+"""Reads over HTTP: one job, lists of 1, 500 and 10,000 jobs and allocations, filtered and paged,
+blocking queries, event streams.
+
+    python -m tests.benchmarks.api --jobs 500 --seconds 3
+    python -m tests.benchmarks.api --peer http://127.0.0.1:4747     # another server, asked the same
+
+One line of JSON for each figure. The load comes from this process, which asks on several
+connections in turn and looks at nothing but the status; it needs the second core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import selectors
+import socket
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import psutil
+
+from tests.benchmarks.report import print_figure
+from tests.support.dev_server import dev_server
+from tests.support.raw_http import RawConnection
+
+CONNECTIONS = 16
+BUDGETS = {"one job": 20_600, "list of 1": 25_700, "list of 501": 290}
+"""Requests per second of Nomad on two cores."""
+WAKE_P99_S = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    url: str
+    pid: int | None
+    """None for a server that was running before."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        parts = urlsplit(self.url)
+        return parts.hostname or "127.0.0.1", parts.port or 4646
+
+
+def job(number: int, priority: int = 50) -> bytes:
+    """A job for which there is no node."""
+    task = {"Name": "main", "Driver": "raw_exec", "Config": {"command": "/bin/true"}}
+    group = {"Name": "main", "Count": 1, "Tasks": [task]}
+    name = f"read-{number:05d}"
+    body = {"ID": name, "Name": name, "Type": "batch", "Datacenters": ["nowhere"]}
+    return json.dumps({"Job": {**body, "Priority": priority, "TaskGroups": [group]}}).encode()
+
+
+def register(server: Server, numbers: range) -> None:
+    with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
+        for number in numbers:
+            client.put("/v1/jobs", content=job(number)).raise_for_status()
+
+
+def requests_per_s(server: Server, path: str, seconds: float) -> float:
+    """Asks on `CONNECTIONS` connections, one request under way on each."""
+    host = ":".join(map(str, server.address))
+    request = f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode()
+    waiting = selectors.DefaultSelector()
+    sockets = [socket.create_connection(server.address) for _ in range(CONNECTIONS)]
+    size = _answer_bytes(sockets[0], request)
+    left = {}
+    for each in sockets:
+        each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        waiting.register(each, selectors.EVENT_READ)
+        each.sendall(request)
+        left[each.fileno()] = size
+    done, began_s = 0, time.perf_counter()
+    while time.perf_counter() - began_s < seconds:
+        for key, _ in waiting.select():
+            sock = key.fileobj
+            assert isinstance(sock, socket.socket)
+            left[key.fd] -= len(sock.recv(1 << 18))
+            if left[key.fd] <= 0:
+                done += 1
+                left[key.fd] = size
+                sock.send(request)
+    elapsed_s = time.perf_counter() - began_s
+    for each in sockets:
+        each.close()
+    return done / elapsed_s
+
+
+def _answer_bytes(sock: socket.socket, request: bytes) -> int:
+    """Asks twice; the size of the second answer, which is that of those to come."""
+    size = 0
+    for _ in range(2):
+        sock.sendall(request)
+        got = b""
+        while b"\r\n\r\n" not in got:
+            got += sock.recv(1 << 18)
+        head, _, body = got.partition(b"\r\n\r\n")
+        if not head.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(head.decode())
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+        while len(body) < length:
+            body += sock.recv(1 << 18)
+        size = len(head) + 4 + length
+    return size
+
+
+async def wake_up(server: Server, waiters: int, rounds: int) -> tuple[list[float], float]:
+    """Returns (seconds from the answer to a change of a job until each waiter has its answer, share
+    of a core that the server takes while nothing happens)."""
+    connections = [
+        await RawConnection.open(server.address, partial(socket_of_client, number))
+        for number in range(waiters)
+    ]
+    changer = await RawConnection.open(server.address)
+    times_s: list[float] = []
+    idle_share = 0.0
+    for number in range(rounds):
+        index = (await changer.request("GET", "/v1/jobs")).header("X-Nomad-Index")
+        path = f"/v1/jobs?index={index}&wait=60s&prefix=read-0000"
+        asked = [asyncio.ensure_future(each.request("GET", path)) for each in connections]
+        await asyncio.sleep(2.0)
+        if number == 0:
+            began_s, began_cpu_s = time.perf_counter(), cpu_s(server)
+            await asyncio.sleep(5.0)
+            idle_share = (cpu_s(server) - began_cpu_s) / (time.perf_counter() - began_s)
+        await changer.request("PUT", "/v1/jobs", job(0, priority=60 + number))
+        changed_s = time.perf_counter()
+        for each in asked:
+            each.add_done_callback(
+                lambda _, since_s=changed_s: times_s.append(time.perf_counter() - since_s)
+            )
+        answers = await asyncio.gather(*asked)
+        assert {each.status for each in answers} == {200}
+    for connection in (*connections, changer):
+        connection.close()
+    return times_s, idle_share
+
+
+def socket_of_client(number: int) -> socket.socket:
+    """Of one of many machines, since a server limits the connections of each."""
+    made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    made.setblocking(False)
+    made.bind((f"127.0.1.{1 + number // 50}", 0))
+    return made
+
+
+def cpu_s(server: Server) -> float:
+    """What the server and its workers took so far; 0 for a peer."""
+    if server.pid is None:
+        return 0.0
+    own = psutil.Process(server.pid)
+    times = [each.cpu_times() for each in (own, *own.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
+
+
+@contextmanager
+def serving(peer: str | None) -> Iterator[Server]:
+    if peer:
+        yield Server(peer, None)
+        return
+    with tempfile.TemporaryDirectory() as data_dir, dev_server(Path(data_dir)) as dev:
+        yield Server(dev.address, dev.pid)
+
+
+def main() -> bool:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--peer")
+    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--waiters", type=int, default=1000)
+    options = parser.parse_args()
+    with serving(options.peer) as server:
+        register(server, range(1))
+        time.sleep(1.0)
+        prefix = "read-0"
+        figures: list[tuple[str, str]] = [
+            ("one job", "/v1/job/read-00000"),
+            ("list of 1", f"/v1/jobs?prefix={prefix}"),
+        ]
+        all_good = report(server, figures, options.seconds)
+        register(server, range(1, options.jobs + 1))
+        time.sleep(2.0)
+        figures = [
+            (f"list of {options.jobs + 1}", f"/v1/jobs?prefix={prefix}"),
+            ("filtered", f"/v1/jobs?prefix={prefix}&filter=ID+matches+%22read-000%22"),
+            ("page of 50", f"/v1/jobs?prefix={prefix}&per_page=50"),
+        ]
+        all_good &= report(server, figures, options.seconds)
+        times_s, idle_share = asyncio.run(wake_up(server, options.waiters, 3))
+        p99_s = statistics.quantiles(times_s, n=100)[-1]
+        all_good &= print_figure(
+            "blocking queries",
+            p99_s <= WAKE_P99_S,
+            waiters=options.waiters,
+            wake_up_p50_s=round(statistics.median(times_s), 4),
+            wake_up_p99_s=round(p99_s, 4),
+            budget_p99_s=WAKE_P99_S,
+            idle_share_of_a_core=round(idle_share, 4),
+        )
+    return all_good
+
+
+def report(server: Server, figures: Sequence[tuple[str, str]], seconds: float) -> bool:
+    good = True
+    for name, path in figures:
+        rate, budget = requests_per_s(server, path, seconds), BUDGETS.get(name)
+        good &= print_figure(
+            name, budget is None or rate >= budget, per_s=round(rate), budget_per_s=budget
+        )
+    return good
+
+
+if __name__ == "__main__":
+    raise SystemExit(0 if main() else 1)

@@ -1,0 +1,118 @@
+"""Sends recorded requests: `python -m tests.scenarios.run_http_golden DIR [--addr URL]`.
+
+A directory with `answers.json` holds shapes of answers; any other holds files of steps, which make
+the state that they read. Without an address a server and an agent are started. The last line is
+`N passed, N failed`; the exit status is 1 if any failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from agent.config import HostVolumeConfig
+from tests.support.golden_steps import step_differences
+from tests.support.recorded_scenario import RecordedScenario
+from tests.support.server_rig import server_rig
+
+FIRST = ("jobs-write", "jobs-read", "evals-allocs-deployments", "nodes")
+"""The files that make the state, and those that read it before others change it."""
+NEEDS_REST = re.compile(r"/scale$|/revert$|/stable$|/stop$|/v1/jobs$")
+"""Writes to what earlier ones registered, which runs by then."""
+MACHINE = (
+    # What a node is made of, and what its server is called.
+    r"Attributes(\.|:)|NodeResources|\.Version:|\.Links|Meta\.connect|unique\.|CgroupParent",
+)
+"""Places in answers that say something about the machine of the recording, not about the API."""
+
+
+def steps_of(directory: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    files = {file.stem: file for file in directory.glob("*.json")}
+    order = [each for each in FIRST if each in files]
+    for name in [*order, *sorted(files.keys() - set(order))]:
+        recorded = json.loads(files[name].read_text(encoding="utf-8"))
+        for step in recorded.get("steps") or ():
+            yield name, step
+
+
+def run(directory: Path, http: httpx.Client, data_dir: str) -> dict[str, list[str]]:
+    """Returns the differences by the name of the step."""
+    http.headers["Accept-Encoding"] = "identity"
+    scenario = RecordedScenario(http, data_dir)
+    found: dict[str, list[str]] = {}
+    last = ""
+    for file, step in steps_of(directory):
+        request = step["request"]
+        if file != last or (request["method"] != "GET" and NEEDS_REST.search(request["path"])):
+            scenario.settle()
+        if scenario.missing_labels(step):
+            scenario.settle()
+        last = file
+        found[f"{file}: {step['name']}"] = _sent(scenario, step)
+    return found
+
+
+def _sent(scenario: RecordedScenario, step: Mapping[str, Any]) -> list[str]:
+    if missing := scenario.missing_labels(step):
+        return [f"nothing is known that {', '.join(missing)} names"]
+    try:
+        answer = scenario.send(step)
+    except httpx.TimeoutException as error:
+        if "frames" in step["response"]:
+            return []
+        return [f"no answer: {error!r}"]
+    lines = step_differences(step, answer)
+    return [line for line in lines if not any(re.search(each, line) for each in MACHINE)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--addr", help="of a server with an agent; without it, one is started")
+    parser.add_argument("--token", default=os.environ.get("NOMAD_TOKEN", ""))
+    given = parser.parse_args()
+    headers = {"X-Nomad-Token": given.token} if given.token else {}
+    with tempfile.TemporaryDirectory(prefix="http-golden-") as directory:
+        if given.addr:
+            with httpx.Client(
+                base_url=given.addr, headers=headers, timeout=30.0, trust_env=False
+            ) as http:
+                found = run(given.directory, http, directory)
+        else:
+            with server_rig(Path(directory), agent_config=agent_config(Path(directory))) as rig:
+                found = run(given.directory, rig.http, directory)
+    failed = {name: lines for name, lines in found.items() if lines}
+    for name, lines in failed.items():
+        print(f"{name}:", *lines[:12], sep="\n    ")
+    print(f"{len(found) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed or not found else 0
+
+
+def agent_config(directory: Path) -> dict[str, Any]:
+    """Returns the node of the recordings: its name, its meta, its driver, a static host volume."""
+    volume = directory / "hv1"
+    volume.mkdir()
+    return {
+        "node_name": "bod",
+        "meta": {"rack": "r1", "zone": "a"},
+        "network_interface": "lo",
+        "drivers": {
+            "raw_exec": {"enabled": True},
+            "docker": {"enabled": False},
+            "exec": {"enabled": False},
+        },
+        "host_volumes": {"hv1": HostVolumeConfig(path=str(volume))},
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,155 @@
+"""Compares an answer with a recorded one: status, headers, text, JSON types, keys and values.
+
+What a recording cannot fix is masked: `<uuid>`, `<ns>`, `<alloc:web.0>` and the like.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import httpx
+
+_MASK = re.compile(r"<[a-z0-9]+(?::[^<>]*)?>")
+_WHOLE_NUMBERS = ("<ns>", "<seconds>", "<index>", "<int>")
+_OF_TYPE: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(_WHOLE_NUMBERS, int),
+    "<number>": (int, float),
+    "<float>": (int, float),
+    "<string>": str,
+    "<bool>": bool,
+    "<object>": dict,
+    "<array>": list,
+}
+_IN_TEXTS = {
+    "time": r"\d{4}-\d\d-\d\d[T ][^\"]+?",
+    "n": r"[\d.]+",
+    "duration": r"-?[\dhmsµn.]+",
+    "seconds": r"\d+",
+    "index": r"\d+",
+    "ns": r"\d+",
+    "int": r"\d+",
+}
+_ADDRESS = re.compile(r"(127\.0\.0\.1):155\d\d")
+"""An address of the recorded agent; other agents have other ports."""
+_FREE_HEADERS = frozenset(("date", "content-length", "connection", "transfer-encoding"))
+"""How a server frames its answer is no part of the API."""
+_ONLY_IN_ONE = ": only in one recording"
+
+
+def step_differences(step: Mapping[str, Any], answer: httpx.Response) -> list[str]:
+    """Returns a line per place where the answer is not the recorded one."""
+    wanted = step["response"]
+    if wanted["status"] not in (answer.status_code, "<int>"):
+        return [
+            f"status {wanted['status']} expected, got {answer.status_code}: {answer.text[:300]}"
+        ]
+    found = [*_of_headers(wanted.get("headers") or {}, answer.headers)]
+    if "json" in wanted:
+        try:
+            value = answer.json()
+        except ValueError:
+            return [*found, f"JSON expected, got {answer.text[:300]!r}"]
+        optional = tuple(
+            "$" + each.removeprefix(".response.json").removesuffix(_ONLY_IN_ONE)
+            for each in step.get("unstable") or ()
+            if each.endswith(_ONLY_IN_ONE)
+        )
+        lines = differences(wanted["json"], value)
+        found += (line for line in lines if not line.startswith(optional or ("\0",)))
+    elif "text" in wanted:
+        found += differences(wanted["text"], answer.text)
+    return found
+
+
+def _of_headers(wanted: Mapping[str, str], found: httpx.Headers) -> Iterator[str]:
+    names = {name.lower() for name in wanted} | {name.lower() for name in found}
+    recorded = {name.lower(): value for name, value in wanted.items()}
+    for name in sorted(names - _FREE_HEADERS):
+        value = found.get(name)
+        if name not in recorded:
+            yield f"header {name}: not expected, got {value!r}"
+        elif value is None:
+            yield f"header {name}: {recorded[name]!r} expected, got none"
+        elif not _matches(recorded[name], value):
+            yield f"header {name}: {recorded[name]!r} expected, got {value!r}"
+
+
+def differences(wanted: Any, found: Any, path: str = "$") -> Iterator[str]:
+    """Yields a line per place where two JSON values differ; masks are taken for what they mask."""
+    if isinstance(wanted, str):
+        if not _is_masked_value(wanted, found):
+            yield f"{path}: {_short(wanted)} expected, got {_short(found)}"
+    elif isinstance(wanted, dict):
+        if set(wanted) == {"<array>"}:
+            yield from _of_samples(wanted["<array>"], found, path)
+        elif not isinstance(found, dict):
+            yield f"{path}: an object expected, got {_short(found)}"
+        else:
+            yield from _of_objects(wanted, found, path)
+    elif isinstance(wanted, list):
+        if not isinstance(found, list):
+            yield f"{path}: an array expected, got {_short(found)}"
+        elif len(wanted) != len(found):
+            yield f"{path}: {len(wanted)} items expected, got {len(found)}: {_short(found)}"
+        else:
+            for place, (one, other) in enumerate(zip(wanted, found, strict=True)):
+                yield from differences(one, other, f"{path}[{place}]")
+    elif wanted != found or isinstance(wanted, bool) != isinstance(found, bool):
+        yield f"{path}: {_short(wanted)} expected, got {_short(found)}"
+
+
+def _of_objects(wanted: dict[str, Any], found: dict[str, Any], path: str) -> Iterator[str]:
+    has_masked_keys = any(_MASK.search(key) for key in wanted)
+    for key, value in wanted.items():
+        if key in found:
+            yield from differences(value, found[key], f"{path}.{key}")
+        elif not _MASK.search(key):
+            yield f"{path}.{key}: missing"
+    if not has_masked_keys:
+        for key in found.keys() - wanted.keys():
+            yield f"{path}.{key}: not expected"
+
+
+def _of_samples(samples: list[Any], found: Any, path: str) -> Iterator[str]:
+    if not isinstance(found, list):
+        yield f"{path}: an array expected, got {_short(found)}"
+    elif samples and found and isinstance(samples[0], dict):
+        yield from differences(_types_of(samples[0]), found[0], f"{path}[0]")
+
+
+def _types_of(value: Any) -> Any:
+    """Returns the value with masks for everything but its keys."""
+    if isinstance(value, dict):
+        return {key: _types_of(each) for key, each in value.items()}
+    if isinstance(value, str):
+        return value if value in _OF_TYPE or value == "<any>" else "<string>"
+    kinds = {bool: "<bool>", int: "<number>", float: "<number>", list: "<array>"}
+    return kinds.get(type(value), "<any>")
+
+
+def _is_masked_value(wanted: str, found: Any) -> bool:
+    if wanted == "<any>":
+        return True
+    if wanted in _OF_TYPE:
+        is_number = wanted in _WHOLE_NUMBERS or wanted in ("<number>", "<float>")
+        return isinstance(found, _OF_TYPE[wanted]) and not (is_number and isinstance(found, bool))
+    return isinstance(found, str) and _matches(wanted, found)
+
+
+def _matches(wanted: str, found: str) -> bool:
+    wanted = _ADDRESS.sub(r"\1:<n>", wanted)
+    if "<" not in wanted:
+        return wanted == found
+    parts, at = [], 0
+    for mask in _MASK.finditer(wanted):
+        parts.append(re.escape(wanted[at : mask.start()]))
+        parts.append(_IN_TEXTS.get(mask[0][1:-1], ".+?"))
+        at = mask.end()
+    parts.append(re.escape(wanted[at:]))
+    return re.fullmatch("".join(parts), found, re.DOTALL) is not None
+
+
+def _short(value: Any) -> str:
+    return repr(value)[:200]

@@ -1,0 +1,197 @@
+"""Several files and directories of configuration: what is read, joined, refused and warned of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchgit.cli.main import cli
+from orchgit.configuration.agent_view import agent_view
+from orchgit.configuration.documented import CONFIGURATION
+from orchgit.configuration.file import read_config
+from orchgit.configuration.keys import BlockValues
+from orchgit.configuration.loading import load
+from orchgit.configuration.merging import merge
+from orchgit.configuration.validation import validate
+from orchgit.errors import InvalidInputError
+from orchgit.services.acl.settings import AclSettings
+from tests.scenarios.run_agent_config import main
+
+GOLDEN = Path(__file__).parents[2] / "golden/api/agent-config"
+
+
+def test_recorded_configurations_get_the_recorded_verdicts() -> None:
+    assert main(str(GOLDEN)) == 0
+
+
+def written(directory: Path, **texts: str) -> list[str]:
+    paths = []
+    for name, text in texts.items():
+        path = directory / f"{name}.hcl"
+        path.write_text(text)
+        paths.append(str(path))
+    return paths
+
+
+def test_unknown_keys_of_all_files_are_told_at_once_with_the_nearest_name(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        a='regoin = "eu"\nserver {\n enabled = true\n bootstrap_expct = 1\n}\n',
+        b="client {\n server_join {\n retry_joim = []\n }\n}\nretry_max = 1\nnode_class = 1\n",
+    )
+    with pytest.raises(InvalidInputError) as caught:
+        read_config(*paths)
+    lines = str(caught.value).replace(str(tmp_path), "").splitlines()
+    assert lines == [
+        "cannot use the configuration:",
+        '/a.hcl:1:1: there is no key "regoin"; did you mean "region"?',
+        '/a.hcl:4:2: there is no key "bootstrap_expct" in server; did you mean "bootstrap_expect"?',
+        '/b.hcl:3:2: there is no key "retry_joim" in client.server_join; '
+        'did you mean "retry_join"?',
+        '/b.hcl:6:1: there is no key "retry_max"',
+        '/b.hcl:7:1: there is no key "node_class"; it belongs into client',
+    ]
+
+
+def test_wrong_values_are_told_at_once_with_their_places(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        a='enable_debug = "maybe"\nports { http = "x" }\nserver { retry_join = "a" }\n'
+        'acl { token_ttl = "soon" }\nclient = 1\nname = ["x"]\n',
+    )
+    with pytest.raises(InvalidInputError) as caught:
+        read_config(*paths)
+    assert [line.partition(".hcl:")[2] for line in str(caught.value).splitlines()[1:]] == [
+        "1:16: enable_debug: decodeBool: Unknown value for boolean: maybe",
+        '2:16: ports.http: strconv.ParseInt: parsing "x": invalid syntax',
+        "3:23: server.retry_join: unknown slice type: *ast.LiteralType",
+        "4:19: acl.token_ttl: can't parse time duration soon",
+        "5:10: client: not an object type for struct (*ast.LiteralType)",
+        "6:8: name: unknown type for string *ast.ListType",
+    ]
+
+
+def test_directory_is_read_in_order_with_hidden_files_and_without_those_of_editors(
+    tmp_path: Path,
+) -> None:
+    for name, text in {
+        "b.hcl": 'region = "b"',
+        "a.json": '{"region": "a", "datacenter": "a"}',
+        ".c.hcl": 'name = "hidden"\nregion = "hidden"',
+        "c.hcl~": "nonsense",
+        "#d.hcl": "nonsense",
+        "e.txt": "nonsense",
+    }.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "sub.hcl").mkdir()
+    file = read_config(tmp_path).file
+    assert (file.region, file.datacenter, file.name) == ("b", "a", "hidden")
+
+
+def test_keys_without_effect_are_named_in_one_warning(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        a='server { encrypt = "x" num_schedulers = 2 }\nclient { reserved { cores = "1" } }\n'
+        'consul { address = "x" nonsense = 1 }\nlimits { http_max_conns = 3 }\n',
+    )
+    found = read_config(*paths)
+    in_consul, in_limits, without = found.warnings[-3:]
+    assert '"nonsense" in consul' in in_consul
+    assert "http_max_conns_per_client" in in_limits
+    assert without == (
+        "these keys have no effect here: server.encrypt, client.reserved.cores, consul "
+        "(docs/configuration.md says why)"
+    )
+
+
+def test_validation_names_what_an_agent_could_not_use(tmp_path: Path) -> None:
+    [path] = written(
+        tmp_path,
+        a='data_dir = "/x"\nserver { enabled = true }\nlimits { rpc_max_conns_per_client = -5 }\n',
+    )
+    result = validate([path])
+    assert result.valid
+    assert result.errors[-1] == (
+        "WARNING: an agent does not start with this configuration: cannot use the "
+        "limits: limits.rpc_max_conns_per_client must not be negative"
+    )
+
+
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        a='acl { replication_token = "s3cret" }\nconsul { token = "s3cret" auth = "s3cret" }\n'
+        'vault { token = "s3cret" }\ntelemetry { circonus_api_token = "s3cret" }\n'
+        'server { encrypt = "s3cret" }\n'
+        'gitops { webhook_secrets = { a = "s3cret" } }\n',
+    )
+    assert "s3cret" not in str(agent_view(load(paths)))
+
+
+VALUES = st.builds(
+    lambda values: BlockValues(values),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "region": st.sampled_from(["", "a", "b"]),
+            "enable_debug": st.booleans(),
+            "log_rotate_bytes": st.integers(0, 2),
+            "http_api_response_headers": st.dictionaries(
+                st.sampled_from("xy"), st.sampled_from("12")
+            ),
+            "http_allowed_hosts": st.lists(st.sampled_from("ab"), max_size=2),
+        },
+    ),
+)
+
+
+@given(VALUES, VALUES, VALUES)
+def test_joining_is_associative_and_nothing_joined_changes_nothing(
+    one: BlockValues, two: BlockValues, three: BlockValues
+) -> None:
+    nothing = BlockValues()
+    assert merge(CONFIGURATION, nothing, one) == one
+    assert merge(CONFIGURATION, one, nothing) == one
+    left = merge(CONFIGURATION, merge(CONFIGURATION, one, two), three)
+    right = merge(CONFIGURATION, one, merge(CONFIGURATION, two, three))
+    assert left == right
+    if one.values.get("enable_debug"):
+        assert left.values["enable_debug"] is True
+
+
+def test_command_exits_with_the_verdict_and_tells_mistakes_on_standard_error(
+    tmp_path: Path,
+) -> None:
+    [valid] = written(tmp_path, valid='data_dir = "/x"\nclient { enabled = true }\n')
+    [wrong] = written(tmp_path, wrong="servr { }\n")
+    found = CliRunner().invoke(cli, ["config", "validate", valid])
+    assert (found.exit_code, found.stdout) == (0, "Configuration is valid!\n")
+    found = CliRunner().invoke(cli, ["config", "validate", valid, wrong])
+    assert (found.exit_code, found.stdout) == (1, "")
+    assert "unexpected keys servr" in found.stderr
+    assert 'wrong.hcl:1:1: there is no key "servr"; did you mean "server"?' in found.stderr
+    found = CliRunner().invoke(cli, ["config", "validate"])
+    assert (found.exit_code, found.stderr) == (
+        1,
+        "Must specify at least one config file or directory\n",
+    )
+
+
+def test_settings_of_access_control_are_read(tmp_path: Path) -> None:
+    [path] = written(
+        tmp_path,
+        a='acl {\n enabled = true\n token_min_expiration_ttl = "1s"\n'
+        ' token_max_expiration_ttl = "2h"\n token_ttl = "1h"\n}\n',
+    )
+    found = read_config(path)
+    assert found.server["acl"] == AclSettings(
+        enabled=True,
+        token_min_expiration_ttl_ns=10**9,
+        token_max_expiration_ttl_ns=7200 * 10**9,
+    )
+    assert "acl.token_ttl" in found.warnings[-1]
+    assert read_config().server["acl"] == AclSettings()
