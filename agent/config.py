@@ -11,6 +11,7 @@ from agent.artifacts.plan import FetchLimits
 from agent.tasks.environment import DEFAULT_ALLOWED
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import is_host_port, split_host_port
+from orchgit.metrics.settings import TelemetrySettings
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
 from orchgit.wire.tls import TlsFiles
@@ -90,6 +91,9 @@ class AgentConfig:
     """Whether HTTP may answer other machines that show no certificate."""
     http_allowed_hosts: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    acl_enabled: bool = False
+    """Whether the agent's own HTTP checks tokens even if the servers do not say so."""
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
     def __post_init__(self) -> None:
         problems = [

@@ -12,6 +12,7 @@ from orchgit.cli.printing.terminal import guard_terminal
 from orchgit.errors import OrchgitError
 
 COMMANDS = {
+    "acl": ("acl", "acl", "Access control: tokens, policies, roles, logins"),
     "action": ("job_action", "action", "The same as `job action`"),
     "agent": ("agent", "agent", "Run a server, a client, or both"),
     "agent-info": ("agent_info", "agent_info", "What this server or client says of itself"),
@@ -30,6 +31,7 @@ COMMANDS = {
     "inspect": ("job_history", "inspect", "The same as `job inspect`"),
     "job": ("job", "job", "Run, plan, inspect, stop and revert jobs"),
     "lint": ("lint", "lint", "Check job files offline"),
+    "login": ("login", "login", "Get a token from an identity provider"),
     "logs": ("logs", "logs", "What all tasks of a job write, each line with where it is from"),
     "monitor": ("monitor", "monitor", "Follow the log of a server or client"),
     "namespace": ("namespace", "namespace", "Manage namespaces"),
@@ -49,8 +51,8 @@ COMMANDS = {
     "stop": ("job_change", "stop", "The same as `job stop`"),
     "system": ("system", "system", "Garbage collection"),
     "tls": ("tls", "tls", "An authority of the cluster's own, and its certificates"),
+    "ui": ("ui", "ui", "The address of the pages, or of the page of something"),
     "validate": ("job_run", "validate", "The same as `job validate`"),
-    "config": ("config", "config", "Check the configuration of agents"),
     "var": ("var", "var", "Variables: secrets and settings, with check-and-set and locks"),
     "version": ("version", "version", "The version of this program"),
     "volume": ("volume", "volume", "Volumes and the claims on them"),

@@ -415,19 +415,19 @@ _TELEMETRY = ConfigBlock(
         "in_memory_retention_period": ConfigKey(
             Kind.DURATION_TEXT, "values are read when they are scraped"
         ),
-        "publish_allocation_metrics": _switch("agents have no metrics yet"),
-        "publish_node_metrics": _switch("agents have no metrics yet"),
+        "publish_allocation_metrics": _switch(),
+        "publish_node_metrics": _switch(),
         "include_alloc_metadata_in_metrics": _switch("metadata are no labels here"),
         "allowed_metadata_keys_in_metrics": _texts("metadata are no labels here"),
-        "filter_default": _given_switch("all metrics are shown"),
-        "prefix_filter": _texts("all metrics are shown"),
-        "disable_dispatched_job_summary_metrics": _switch("all metrics are shown"),
+        "filter_default": _given_switch(),
+        "prefix_filter": _texts(),
+        "disable_dispatched_job_summary_metrics": _switch(),
         "disable_quota_utilization_metrics": _switch("there are no metrics of quotas"),
         "disable_allocation_hook_metrics": _switch("there are no metrics of hooks"),
         "disable_rpc_rate_metrics_labels": _switch(
             "there are no metrics of RPC", "DisableRPCRateMetricsLabels"
         ),
-        "prometheus_metrics": _switch("Prometheus may always scrape"),
+        "prometheus_metrics": _switch(),
         "statsite_address": _text(_PUSH, "StatsiteAddr"),
         "statsd_address": _text(_PUSH, "StatsdAddr"),
         "datadog_address": _text(_PUSH, "DataDogAddr"),

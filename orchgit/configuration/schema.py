@@ -249,6 +249,15 @@ class GitopsSection(Section):
     source: dict[str, SourceSection] = {}
 
 
+class TelemetrySection(Section):
+    publish_allocation_metrics: bool = False
+    publish_node_metrics: bool = False
+    prometheus_metrics: bool = True
+    filter_default: bool = True
+    prefix_filter: list[str] = []
+    disable_dispatched_job_summary_metrics: bool = False
+
+
 class AclSection(Section):
     enabled: bool = False
     token_min_expiration_ttl: str = "1m"  # noqa: S105 - a length of time
@@ -276,6 +285,7 @@ class FileConfig(Section):
     plugin: dict[str, PluginSection] = {}
     tls: TlsSection | None = None
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
+    telemetry: TelemetrySection = msgspec.field(default_factory=TelemetrySection)
     acl: AclSection = msgspec.field(default_factory=AclSection)
     insecure_http: bool = False
     http_allowed_hosts: list[str] = []

@@ -33,6 +33,7 @@ from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
+from orchgit.metrics.settings import MetricFilter, TelemetrySettings
 from orchgit.model.gates import GatePolicy
 from orchgit.model.source import DriftPolicy, PrunePolicy, Source, TagPolicy
 from orchgit.model.window_text import parse_window
@@ -94,7 +95,8 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
 
 
 def http_settings(file: FileConfig) -> dict[str, Any]:
-    """Returns the settings that servers and agents have in common: certificates, names, limits."""
+    """Returns the settings that servers and agents have in common: certificates, names, limits,
+    metrics."""
     check_names(file.http_allowed_hosts)
     section = file.limits
     limits = Limits(
@@ -108,6 +110,13 @@ def http_settings(file: FileConfig) -> dict[str, Any]:
         "insecure_http": file.insecure_http,
         "http_allowed_hosts": tuple(file.http_allowed_hosts),
         "limits": limits,
+        "telemetry": TelemetrySettings(
+            allocation_metrics=file.telemetry.publish_allocation_metrics,
+            node_metrics=file.telemetry.publish_node_metrics,
+            prometheus=file.telemetry.prometheus_metrics,
+            dispatched_summaries=not file.telemetry.disable_dispatched_job_summary_metrics,
+            filter=MetricFilter(tuple(file.telemetry.prefix_filter), file.telemetry.filter_default),
+        ),
     }
 
 
@@ -190,6 +199,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
         "artifact": _artifact(client.artifact),
+        "acl_enabled": file.acl.enabled,
         **http_settings(file),
     }
     if client.task_env_allow is not None:

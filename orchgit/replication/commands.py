@@ -700,7 +700,7 @@ class PutAclAuthMethod(Entry, tag="put-acl-auth-method", kw_only=True):
 
 
 class DeleteAclAuthMethods(Entry, tag="delete-acl-auth-methods", kw_only=True):
-    """Unknown names are passed over; binding rules of deleted methods stay."""
+    """Binding rules of deleted methods stay."""
 
     names: list[str]
 

@@ -12,6 +12,7 @@ from orchgit.control.workers.pool import SCHEDULER_TYPES
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.host_port import is_host_port
+from orchgit.metrics.settings import TelemetrySettings
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source
 from orchgit.server.audit.settings import AuditSettings
@@ -76,6 +77,7 @@ class ServerConfig:
     http_allowed_hosts: tuple[str, ...] = ()
     """Names under which HTTP answers besides the server's own names."""
     limits: Limits = field(default_factory=Limits)
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     configured: Mapping[str, Any] = field(default_factory=dict)
     """What the configuration files say, as `/v1/agent/self` shows it."""
     audit: AuditSettings | None = None

@@ -19,7 +19,6 @@ from orchgit.api.app import create_app
 from orchgit.api.consistency import Consistency
 from orchgit.api.context import ApiContext, LocalNode
 from orchgit.api.event_buffer import EventBuffer
-from orchgit.api.metric_values import Counter, Gauge
 from orchgit.api.ui.routes import Ui
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
@@ -32,6 +31,7 @@ from orchgit.gitops.mirrors.peers import PeerClient
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
+from orchgit.metrics.values import Metric
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
@@ -45,6 +45,7 @@ from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.identity import cluster_key, server_id_of
 from orchgit.server.membership.joining import Joining
 from orchgit.server.membership.records import RecordKeeper, own_record
+from orchgit.server.ports.agent_access import authorizer
 from orchgit.server.ports.audited import audited_by
 from orchgit.server.ports.facts import Facts
 from orchgit.server.ports.git_callers import GitCallers
@@ -155,6 +156,7 @@ class Server:
             sql=SqlRunner(lambda: self.state.store.path),
             gitops=ApiGitops(self.gitops, gitops_config),
             scrape=self._metrics,
+            telemetry=config.telemetry,
             agents_tls=config.agents_tls,
             access=access if config.acl.enabled else None,
         )
@@ -253,9 +255,15 @@ class Server:
         await self.state.stop()
         _log.info("server stopped")
 
-    def attach_client(self, node_id: Callable[[], str], app: ASGIApp) -> None:
-        """Serves `/v1/client` of the node whose agent runs in this process with `app`."""
-        self._api.local_node = LocalNode(node_id, app)
+    def attach_client(
+        self,
+        node_id: Callable[[], str],
+        app: ASGIApp,
+        metrics: Callable[[], Awaitable[Sequence[Metric]]],
+    ) -> None:
+        """Serves `/v1/client` of the node whose agent runs in this process with `app`, and its
+        metrics with the server's."""
+        self._api.local_node = LocalNode(node_id, app, metrics=metrics)
 
     def attach_reload(self, reload: Callable[[], None]) -> None:
         """Has `/v1/agent/reload` call this."""
@@ -273,6 +281,7 @@ class Server:
                 region=config.region,
                 limits=config.limits,
                 translate=self.directory.translated,
+                authorize=authorizer(self._api.access),
             ),
             self.services,
             self.control,
@@ -350,6 +359,6 @@ class Server:
                 name = record.name if record is not None else ""
                 _log.info("the leader is known", leader=name, address=leader, term=term)
 
-    def _metrics(self) -> Sequence[Gauge | Counter]:
+    def _metrics(self) -> Sequence[Metric]:
         in_flight = self.rpc.forwarded_in_flight if self.rpc is not None else 0
         return list(server_metrics(self.state, self.control, self.gitops, in_flight))

@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent.agent import Agent
 from agent.config import AgentConfig
+from agent.metrics.node_metrics import node_metrics
 from agent.serve import client_app
 from orchgit import logs
 from orchgit.control.leader_term import ControlConfig
@@ -33,7 +35,7 @@ async def _beside(server: Server, directory: str) -> Agent:
         drivers={"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}},
     )
     agent = Agent(config)
-    server.attach_client(lambda: agent.node_id, client_app(agent))
+    server.attach_client(lambda: agent.node_id, client_app(agent), partial(node_metrics, agent))
     await agent.start()
     return agent
 

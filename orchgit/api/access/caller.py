@@ -20,6 +20,10 @@ class Caller:
     def policies(self) -> tuple[str, ...]:
         return self.identity.policies if self.identity is not None else ()
 
+    @property
+    def accessor_id(self) -> str:
+        return self.identity.accessor_id if self.identity is not None else ""
+
 
 OPEN = Caller(MANAGEMENT)
 """Every caller while access control is off."""

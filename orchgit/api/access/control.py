@@ -110,6 +110,7 @@ class AccessControl:
             query=request.query,
             objects=self._objects,
             policies=caller.policies,
+            accessor_id=caller.accessor_id,
             job=request.job,
             context=request.context,
         )

@@ -49,6 +49,8 @@ class Question:
     objects: Objects
     policies: Collection[str] = ()
     """Names of the caller's policies."""
+    accessor_id: str = ""
+    """Of the caller's token."""
     job: Job | None = None
     """Of the body, where the rule asks for it."""
     context: str = ""
@@ -384,13 +386,14 @@ class ByQuery:
 
 @dataclass(frozen=True, slots=True)
 class SelfOr(_SeesEverything):
-    """Every valid token where the path says `self`, else the inner requirement."""
+    """Every valid token where the path says `self` or its accessor, else the inner requirement."""
 
     parameter: str
     inner: Requirement
 
     def allows(self, question: Question) -> bool:
-        return question.path[self.parameter] == "self" or self.inner.allows(question)
+        own = ("self", question.accessor_id)
+        return question.path[self.parameter] in own or self.inner.allows(question)
 
 
 @dataclass(frozen=True, slots=True)

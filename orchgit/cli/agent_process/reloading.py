@@ -66,6 +66,12 @@ class Reloader:
                 _log.warning("changed settings that need a restart", settings=", ".join(waiting))
 
 
+def log_warnings(warnings: Iterable[str]) -> None:
+    """Logs what the configuration's files have and the agent does not use."""
+    for warning in warnings:
+        _log.warning(warning)
+
+
 def log_settings(file: FileConfig, level: str | None, json: bool = False) -> logs.LogSettings:
     return logs.LogSettings(level or file.log_level, json or file.log_json, file.log_file)
 

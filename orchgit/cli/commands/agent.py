@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,12 +79,10 @@ def agent(options: AgentOptions) -> None:
     orchgit agent -server -bootstrap-expect 3 -retry-join 10.0.0.1 -retry-join 10.0.0.2
     """
     # The server's and the agent's imports are most of the time to start: only this command pays.
-    import structlog
-
     import orchgit.plain_httpx
     import orchgit.plain_structlog  # noqa: F401 - first: see there
     from orchgit import logs
-    from orchgit.cli.agent_process.reloading import Reloader, log_settings
+    from orchgit.cli.agent_process.reloading import Reloader, log_settings, log_warnings
     from orchgit.cli.agent_process.running import (
         Running,
         node_ready,
@@ -112,9 +110,7 @@ def agent(options: AgentOptions) -> None:
     server_config = _server_config(options, given, listen, directory) if runs_server else None
     agent_config = _agent_config(options, given, listen, directory) if runs_client else None
     logs.configure(log_settings(file, options.log_level, options.log_json))
-    log = structlog.get_logger(component="agent")
-    for warning in given.warnings:
-        log.warning(warning)
+    log_warnings(given.warnings)
     reloader = Reloader(options.config, file, options.log_level, options.log_json)
 
     async def started(running: Running) -> None:
@@ -188,7 +184,10 @@ def _agent_config(
 
 def with_dev_defaults(settings: dict[str, Any], host: str) -> dict[str, Any]:
     """The agent's settings with what `-dev` and `orchgit dev` add where they say nothing else."""
-    added: dict[str, Any] = {"drivers": {**DEV_DRIVERS, **settings.get("drivers", {})}}
+    added: dict[str, Any] = {
+        "drivers": {**DEV_DRIVERS, **settings.get("drivers", {})},
+        "telemetry": replace(settings["telemetry"], allocation_metrics=True, node_metrics=True),
+    }
     if host in LOOPBACK and not settings.get("network_interface"):
         added["network_interface"] = "lo"
     return {**settings, **added}

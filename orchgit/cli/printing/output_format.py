@@ -1,4 +1,4 @@
-"""`-json` and `-t` of the commands. Apart from `output.py`, so that few modules are loaded with it."""
+"""`-json` and `-t` of the commands. Apart from `output.py`, which loads more."""
 
 from __future__ import annotations
 

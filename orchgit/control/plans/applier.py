@@ -21,6 +21,7 @@ import structlog
 from orchgit.clock import Clock
 from orchgit.control.plans.check import NodeChange, PlanCheck, changes_by_node, examine_plan
 from orchgit.control.plans.node_cache import NodeCache
+from orchgit.control.plans.plan_counts import PlanCounts
 from orchgit.control.plans.queue import PendingPlan, PlanQueue
 from orchgit.control.plans.usage_cache import NodeUsageCache
 from orchgit.errors import ConflictError, OrchgitError, UnavailableError
@@ -89,6 +90,7 @@ class PlanApplier:
         self._clock = clock
         self._ids = ids
         self._on_rejected = on_rejected
+        self.counts = PlanCounts()
         self._usages = NodeUsageCache()
         self._nodes = NodeCache()
         self._view: PlanCheckView | None = None
@@ -117,7 +119,10 @@ class PlanApplier:
             raise ConflictError(
                 f"cannot apply the plan of evaluation {plan.eval_id}: it is not held any more"
             )
+        began_s = self._clock.monotonic_s()
         check, changes = await self._check(plan)
+        self.counts.evaluate.observe(self._clock.monotonic_s() - began_s)
+        self.counts.rejected_nodes += len(check.reasons)
         for node_id in check.reasons:
             await self._on_rejected(node_id)
         result = check.result
@@ -205,8 +210,10 @@ class PlanApplier:
             + pending.followups
             + ([] if result.rejected_nodes else pending.closing),
         )
+        began_s = self._clock.monotonic_s()
         try:
             applied = await self._state.propose(command)
+            self.counts.commit.observe(self._clock.monotonic_s() - began_s)
         except OrchgitError as error:
             _log.warning("cannot commit a plan", eval=plan.eval_id, error=str(error))
             self._usages.forget(

@@ -113,6 +113,10 @@ class JobReads(TableReads):
         sql = "SELECT periodic FROM jobs WHERE namespace = ? AND id = ?"
         return bool(self._number(sql, (namespace, job_id)))
 
+    def count_by_status(self) -> dict[str, int]:
+        sql = "SELECT status, count(*) FROM jobs GROUP BY status"
+        return dict(cast(list[tuple[str, int]], self._rows(sql, ())))
+
     def count_live_of_namespace(self, namespace: str) -> int:
         """Returns the number of jobs that are not dead."""
         sql = "SELECT count(*) FROM jobs WHERE namespace = ? AND status != 'dead'"
