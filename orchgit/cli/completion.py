@@ -20,7 +20,7 @@ _MOST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class CompletedKind:
     """Things of one kind: the list that has them, and which of its keys are the id and a help."""
 
     path: str
@@ -29,24 +29,24 @@ class Kind:
     params: dict[str, str] = field(default_factory=dict)
 
 
-ALLOCATION = Kind("/v1/allocations", about="Name")
-CLAIM = Kind("/v1/volumes/claims", about="JobID")
-CSI_PLUGIN = Kind("/v1/plugins", params={"type": "csi"})
-DEPLOYMENT = Kind("/v1/deployments", about="JobID")
-EVALUATION = Kind("/v1/evaluations", about="JobID")
-JOB = Kind("/v1/jobs", about="Status")
-NAMESPACE = Kind("/v1/namespaces", "Name", "Description")
-NODE = Kind("/v1/nodes", about="Name")
-NODE_POOL = Kind("/v1/node/pools", "Name", "Description")
-ROLLOUT = Kind("/v1/gitops/rollouts", about="Status")
-SCALING_POLICY = Kind("/v1/scaling/policies")
-SERVICE = Kind("/v1/services", "ServiceName")
-SOURCE = Kind("/v1/gitops/sources", "Name", "URL")
-VARIABLE = Kind("/v1/vars", "Path")
-VOLUME = Kind("/v1/volumes", about="Name", params={"type": "host"})
+ALLOCATION = CompletedKind("/v1/allocations", about="Name")
+CLAIM = CompletedKind("/v1/volumes/claims", about="JobID")
+CSI_PLUGIN = CompletedKind("/v1/plugins", params={"type": "csi"})
+DEPLOYMENT = CompletedKind("/v1/deployments", about="JobID")
+EVALUATION = CompletedKind("/v1/evaluations", about="JobID")
+JOB = CompletedKind("/v1/jobs", about="Status")
+NAMESPACE = CompletedKind("/v1/namespaces", "Name", "Description")
+NODE = CompletedKind("/v1/nodes", about="Name")
+NODE_POOL = CompletedKind("/v1/node/pools", "Name", "Description")
+ROLLOUT = CompletedKind("/v1/gitops/rollouts", about="Status")
+SCALING_POLICY = CompletedKind("/v1/scaling/policies")
+SERVICE = CompletedKind("/v1/services", "ServiceName")
+SOURCE = CompletedKind("/v1/gitops/sources", "Name", "URL")
+VARIABLE = CompletedKind("/v1/vars", "Path")
+VOLUME = CompletedKind("/v1/volumes", about="Name", params={"type": "host"})
 
 
-def id_argument(name: str, kind: Kind, **settings: Any) -> Callable[[Any], Any]:
+def id_argument(name: str, kind: CompletedKind, **settings: Any) -> Callable[[Any], Any]:
     """An argument that names a thing of this kind, by its id or the beginning of it."""
 
     def complete(
@@ -57,7 +57,7 @@ def id_argument(name: str, kind: Kind, **settings: Any) -> Callable[[Any], Any]:
     return click.argument(name, shell_complete=complete, **settings)
 
 
-def completed(given: dict[str, Any], kind: Kind, incomplete: str) -> list[CompletionItem]:
+def completed(given: dict[str, Any], kind: CompletedKind, incomplete: str) -> list[CompletionItem]:
     """Returns the things whose id begins with `incomplete`; none where no server answers.
 
     `given`: the options on the command line so far.

@@ -9,6 +9,7 @@ failed`; the exit status is 1 if any failed.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -57,6 +58,7 @@ def main() -> int:
     parser.add_argument("--addr", help="A server to use; it has to be empty.")
     parser.add_argument("--kinds", default="group,flag,exit,output")
     given = parser.parse_args()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # no command reads standard input
     if given.addr:
         return report(given.directory, given.addr, given.kinds)
     with tempfile.TemporaryDirectory() as data, dev_server(Path(data), "-no-demo") as server:

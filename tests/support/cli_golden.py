@@ -8,7 +8,6 @@ import io
 import os
 import re
 import signal
-import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -62,7 +61,7 @@ def found_command(words: str) -> click.Command | None:
 
 
 def run_command(words: list[str], address: str) -> Ended:
-    """How a command ends that is run in a directory of its own, without standard input."""
+    """How a command ends that is run in a directory of its own."""
 
     def too_long(*_: object) -> None:
         raise TimeoutError("the command did not end")
@@ -71,12 +70,10 @@ def run_command(words: list[str], address: str) -> Ended:
     before = os.getcwd()
     old = signal.signal(signal.SIGALRM, too_long)
     kept = {name: os.environ.get(name) for name in ("ORCHGIT_ADDR", "NOMAD_ADDR")}
-    stdin = sys.stdin
     try:
         with tempfile.TemporaryDirectory() as directory:
             os.chdir(directory)
             os.environ["ORCHGIT_ADDR"] = address
-            sys.stdin = io.TextIOWrapper(io.BytesIO())
             signal.alarm(COMMAND_TIMEOUT_S)
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = run(words)
@@ -84,7 +81,6 @@ def run_command(words: list[str], address: str) -> Ended:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, old)
-        sys.stdin = stdin
         os.chdir(before)
         for name, value in kept.items():
             os.environ.pop(name, None)

@@ -56,7 +56,7 @@ class SessionOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ExecOptions(SessionOptions):
+class AllocExecOptions(SessionOptions):
     task: str | None = option_field("task", help="The task to run it in.")
     job: bool = option_field(
         "job", is_flag=True, help="The first argument is a job: take one of its allocations."
@@ -67,10 +67,10 @@ class ExecOptions(SessionOptions):
 @cli_command("exec", context_settings={"allow_interspersed_args": False})
 @id_argument("identifier", ALLOCATION)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@options_of(ExecOptions)
+@options_of(AllocExecOptions)
 @connected
 def exec_(
-    client: ApiClient, identifier: str, command: tuple[str, ...], options: ExecOptions
+    client: ApiClient, identifier: str, command: tuple[str, ...], options: AllocExecOptions
 ) -> None:
     """Run COMMAND in a running task; its exit code is this command's."""
     found = find_or_of_job(client, identifier, options.job, options.group)

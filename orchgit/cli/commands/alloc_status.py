@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import click
@@ -26,6 +25,7 @@ from orchgit.cli.printing.output import (
     ago,
     amount,
     heading,
+    moment,
     pairs,
     plain,
     short,
@@ -96,14 +96,10 @@ def checks(client: ApiClient, identifier: str, verbose: bool, output: OutputForm
                 ("Service", plain(each["Service"])),
                 ("Status", styled(each["Status"])),
                 ("Mode", each["Mode"]),
-                ("Timestamp", _moment(each["Timestamp"])),
+                ("Timestamp", moment(each["Timestamp"] * 1_000_000_000)),
                 ("Output", plain(each["Output"].strip()) or _NONE),
             )
         )
-
-
-def _moment(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().isoformat() if seconds else _NONE
 
 
 def show_table(allocations: list[dict[str, Any]], verbose: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import click
@@ -89,7 +90,7 @@ def _copy(client: ApiClient, path: str, **params: Any) -> None:
     out = raw_stream(sys.stdout)
     texts = client.stream_text(path, **params)
     first = next(texts, "")
-    pieces = _with_first(first, texts)
+    pieces = chain((first,), texts)
     if not _is_frame(first):
         for text in pieces:
             out.write(text)
@@ -98,11 +99,6 @@ def _copy(client: ApiClient, path: str, **params: Any) -> None:
     for data in file_data(pieces):
         out.write(data.decode("utf-8", "replace"))
         out.flush()
-
-
-def _with_first(first: str, rest: Any) -> Any:
-    yield first
-    yield from rest
 
 
 def _is_frame(text: str) -> bool:

@@ -11,23 +11,23 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_group
 from orchgit.cli.completion import NAMESPACE, id_argument
-from orchgit.cli.job_files.specs import Entry, plain_value, read_spec, text_map
+from orchgit.cli.job_files.specs import SpecEntry, plain_value, read_spec, text_map
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import heading, pairs, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
 
 _CAPABILITIES = {
-    "enabled_task_drivers": Entry("EnabledTaskDrivers", plain_value),
-    "disabled_task_drivers": Entry("DisabledTaskDrivers", plain_value),
-    "enabled_network_modes": Entry("EnabledNetworkModes", plain_value),
-    "disabled_network_modes": Entry("DisabledNetworkModes", plain_value),
+    "enabled_task_drivers": SpecEntry("EnabledTaskDrivers", plain_value),
+    "disabled_task_drivers": SpecEntry("DisabledTaskDrivers", plain_value),
+    "enabled_network_modes": SpecEntry("EnabledNetworkModes", plain_value),
+    "disabled_network_modes": SpecEntry("DisabledNetworkModes", plain_value),
 }
 _ENTRIES = {
-    "name": Entry("Name", plain_value),
-    "description": Entry("Description", plain_value),
-    "quota": Entry("Quota", plain_value),
-    "meta": Entry("Meta", text_map),
-    "capabilities": Entry("Capabilities", _CAPABILITIES),
+    "name": SpecEntry("Name", plain_value),
+    "description": SpecEntry("Description", plain_value),
+    "quota": SpecEntry("Quota", plain_value),
+    "meta": SpecEntry("Meta", text_map),
+    "capabilities": SpecEntry("Capabilities", _CAPABILITIES),
 }
 
 

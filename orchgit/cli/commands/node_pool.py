@@ -12,7 +12,7 @@ from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_group
 from orchgit.cli.commands.job_status import show_jobs
 from orchgit.cli.completion import NODE_POOL, id_argument
-from orchgit.cli.job_files.specs import Entry, duration_ns, plain_value, read_spec, text_map
+from orchgit.cli.job_files.specs import SpecEntry, duration_ns, plain_value, read_spec, text_map
 from orchgit.cli.options import (
     PageOptions,
     connected,
@@ -41,9 +41,9 @@ _EXAMPLE_JSON = {
     "Meta": {"environment": "test", "owner": "sre"},
 }
 _ENTRIES = {
-    "description": Entry("Description", plain_value),
-    "meta": Entry("Meta", text_map),
-    "node_identity_ttl": Entry("NodeIdentityTTL", duration_ns),
+    "description": SpecEntry("Description", plain_value),
+    "meta": SpecEntry("Meta", text_map),
+    "node_identity_ttl": SpecEntry("NodeIdentityTTL", duration_ns),
 }
 
 

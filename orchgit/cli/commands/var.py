@@ -20,7 +20,7 @@ from orchgit.cli.command import cli_group
 from orchgit.cli.commands.node_pool import write_example
 from orchgit.cli.completion import VARIABLE, id_argument
 from orchgit.cli.job_files.job_files import read_input
-from orchgit.cli.job_files.specs import Entry, plain_value, read_spec, text_map
+from orchgit.cli.job_files.specs import SpecEntry, plain_value, read_spec, text_map
 from orchgit.cli.options import (
     PageOptions,
     connected,
@@ -39,14 +39,14 @@ CONFLICT = 409
 RENEWALS_PER_TTL = 3
 _LONGEST_WAIT_S = 60.0
 _ENTRIES = {
-    "path": Entry("Path", plain_value),
-    "namespace": Entry("Namespace", plain_value),
-    "items": Entry("Items", text_map),
-    "modify_index": Entry("ModifyIndex", plain_value),
-    "create_index": Entry("CreateIndex", plain_value),
-    "modify_time": Entry("ModifyTime", plain_value),
-    "create_time": Entry("CreateTime", plain_value),
-    "template": Entry("Template", plain_value),
+    "path": SpecEntry("Path", plain_value),
+    "namespace": SpecEntry("Namespace", plain_value),
+    "items": SpecEntry("Items", text_map),
+    "modify_index": SpecEntry("ModifyIndex", plain_value),
+    "create_index": SpecEntry("CreateIndex", plain_value),
+    "modify_time": SpecEntry("ModifyTime", plain_value),
+    "create_time": SpecEntry("CreateTime", plain_value),
+    "template": SpecEntry("Template", plain_value),
 }
 
 

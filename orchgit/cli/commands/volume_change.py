@@ -11,7 +11,7 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_command
 from orchgit.cli.completion import VOLUME, id_argument
-from orchgit.cli.job_files.specs import Entry, plain_value, read_spec, size_bytes, text_map
+from orchgit.cli.job_files.specs import SpecEntry, plain_value, read_spec, size_bytes, text_map
 from orchgit.cli.options import (
     connected,
     detach_option,
@@ -24,46 +24,49 @@ from orchgit.cli.options import (
 from orchgit.cli.printing.output import short
 
 _CAPABILITY = {
-    "access_mode": Entry("AccessMode", plain_value),
-    "attachment_mode": Entry("AttachmentMode", plain_value),
+    "access_mode": SpecEntry("AccessMode", plain_value),
+    "attachment_mode": SpecEntry("AttachmentMode", plain_value),
 }
 _CONSTRAINT = {
-    "attribute": Entry("LTarget", plain_value),
-    "operator": Entry("Operand", plain_value),
-    "value": Entry("RTarget", plain_value),
+    "attribute": SpecEntry("LTarget", plain_value),
+    "operator": SpecEntry("Operand", plain_value),
+    "value": SpecEntry("RTarget", plain_value),
 }
 _MOUNT = {
-    "fs_type": Entry("FSType", plain_value),
-    "mount_flags": Entry("MountFlags", plain_value),
+    "fs_type": SpecEntry("FSType", plain_value),
+    "mount_flags": SpecEntry("MountFlags", plain_value),
 }
-_TOPOLOGY = {"segments": Entry("Segments", text_map)}
+_TOPOLOGY = {"segments": SpecEntry("Segments", text_map)}
+_TOPOLOGIES = {"topology": SpecEntry("Topologies", _TOPOLOGY, many=True)}
 _ENTRIES = {
-    "id": Entry("ID", plain_value),
-    "name": Entry("Name", plain_value),
-    "namespace": Entry("Namespace", plain_value),
-    "type": Entry("Type", plain_value),
-    "plugin_id": Entry("PluginID", plain_value),
-    "node_id": Entry("NodeID", plain_value),
-    "node_pool": Entry("NodePool", plain_value),
-    "host_path": Entry("HostPath", plain_value),
-    "external_id": Entry("ExternalID", plain_value),
-    "snapshot_id": Entry("SnapshotID", plain_value),
-    "clone_id": Entry("CloneID", plain_value),
-    "capacity": Entry("CapacityBytes", size_bytes),
-    "capacity_min": Entry("RequestedCapacityMinBytes", size_bytes),
-    "capacity_max": Entry("RequestedCapacityMaxBytes", size_bytes),
-    "capability": Entry("RequestedCapabilities", _CAPABILITY, many=True),
-    "constraint": Entry("Constraints", _CONSTRAINT, many=True),
-    "mount_options": Entry("MountOptions", _MOUNT),
-    "parameters": Entry("Parameters", text_map),
-    "secrets": Entry("Secrets", text_map),
-    "context": Entry("Context", text_map),
-    "topology_request": Entry(
+    "id": SpecEntry("ID", plain_value),
+    "name": SpecEntry("Name", plain_value),
+    "namespace": SpecEntry("Namespace", plain_value),
+    "type": SpecEntry("Type", plain_value),
+    "plugin_id": SpecEntry("PluginID", plain_value),
+    "node_id": SpecEntry("NodeID", plain_value),
+    "node_pool": SpecEntry("NodePool", plain_value),
+    "host_path": SpecEntry("HostPath", plain_value),
+    "external_id": SpecEntry("ExternalID", plain_value),
+    "snapshot_id": SpecEntry("SnapshotID", plain_value),
+    "clone_id": SpecEntry("CloneID", plain_value),
+    "capacity": SpecEntry("CapacityBytes", size_bytes),
+    "capacity_min": SpecEntry("RequestedCapacityMinBytes", size_bytes),
+    "capacity_max": SpecEntry("RequestedCapacityMaxBytes", size_bytes),
+    "capability": SpecEntry("RequestedCapabilities", _CAPABILITY, many=True),
+    "constraint": SpecEntry("Constraints", _CONSTRAINT, many=True),
+    "mount_options": SpecEntry("MountOptions", _MOUNT),
+    "parameters": SpecEntry("Parameters", text_map),
+    "secrets": SpecEntry("Secrets", text_map),
+    "context": SpecEntry("Context", text_map),
+    "topology_request": SpecEntry(
         "RequestedTopologies",
         {
-            "required": Entry("Required", {"topology": Entry("Topologies", _TOPOLOGY, many=True)}),
-            "preferred": Entry(
-                "Preferred", {"topology": Entry("Topologies", _TOPOLOGY, many=True)}
+            "required": SpecEntry(
+                "Required", {"topology": SpecEntry("Topologies", _TOPOLOGY, many=True)}
+            ),
+            "preferred": SpecEntry(
+                "Preferred", {"topology": SpecEntry("Topologies", _TOPOLOGY, many=True)}
             ),
         },
     ),

@@ -42,7 +42,12 @@ def status(
         _show_one(client, identifier, options, output)
         return
     kinds = (options.kind,) if options.kind else _KINDS
-    found = {kind: _listed(client, kind, options) for kind in kinds}
+    node = client.find("node", "/v1/nodes", options.node)["ID"] if options.node else None
+    params = {"node_id": node, "node_pool": options.node_pool}
+    found = {
+        kind: client.get("/v1/volumes", type=kind, **(params if kind == "host" else {})) or []
+        for kind in kinds
+    }
     if output.printed(found[kinds[0]] if options.kind else [*found["host"], *found["csi"]]):
         return
     if "host" in found:
@@ -51,12 +56,6 @@ def status(
     if "csi" in found:
         click.echo(f"{chr(10) * (len(kinds) > 1)}Container Storage Interface")
         _show_csi_volumes(found["csi"], options.verbose)
-
-
-def _listed(client: ApiClient, kind: str, options: VolumeStatusOptions) -> list[dict[str, Any]]:
-    node = client.find("node", "/v1/nodes", options.node)["ID"] if options.node else None
-    params = {"node_id": node, "node_pool": options.node_pool} if kind == "host" else {}
-    return list(client.get("/v1/volumes", type=kind, **params) or [])
 
 
 def _show_host_volumes(found: list[dict[str, Any]], verbose: bool) -> None:

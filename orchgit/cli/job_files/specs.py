@@ -21,12 +21,12 @@ for _power, _letter in enumerate("KMGTP", 1):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SpecEntry:
     """A key of a file: its name in the API, and how its value is read. `many`: blocks of this name
     make up a list."""
 
     name: str
-    read: Callable[[Value], Any] | Mapping[str, Entry]
+    read: Callable[[Value], Any] | Mapping[str, SpecEntry]
     many: bool = False
 
 
@@ -64,7 +64,7 @@ def size_bytes(value: Value) -> int:
 
 
 def read_spec(
-    path: str, entries: Mapping[str, Entry], block: str = "", as_json: bool = False
+    path: str, entries: Mapping[str, SpecEntry], block: str = "", as_json: bool = False
 ) -> list[dict[str, Any]]:
     """Returns what a file (`-`: standard input) describes, in the API's form.
 
@@ -100,7 +100,7 @@ def _json_object(text: str, shown: str) -> dict[str, Any]:
     return data
 
 
-def _object(body: Hcl1Body, entries: Mapping[str, Entry]) -> dict[str, Any]:
+def _object(body: Hcl1Body, entries: Mapping[str, SpecEntry]) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for item in body.items:
         entry = entries.get(item.name)
@@ -118,7 +118,7 @@ def _object(body: Hcl1Body, entries: Mapping[str, Entry]) -> dict[str, Any]:
     return result
 
 
-def _values(item: Hcl1Item, entry: Entry) -> list[Any]:
+def _values(item: Hcl1Item, entry: SpecEntry) -> list[Any]:
     try:
         if isinstance(entry.read, Mapping):
             entries = entry.read

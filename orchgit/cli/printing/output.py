@@ -169,12 +169,9 @@ def moment(unix_ns: int | None) -> str:
     if not unix_ns:
         return "-"
     local = time.localtime(unix_ns // 1_000_000_000)
-    return time.strftime("%Y-%m-%dT%H:%M:%S", local) + _offset(local.tm_gmtoff)
-
-
-def _offset(seconds: int) -> str:
-    sign, minutes = "-" if seconds < 0 else "+", abs(seconds) // 60
-    return f"{sign}{minutes // 60:02}:{minutes % 60:02}" if minutes else "Z"
+    sign, minutes = "-" if local.tm_gmtoff < 0 else "+", abs(local.tm_gmtoff) // 60
+    offset = f"{sign}{minutes // 60:02}:{minutes % 60:02}" if minutes else "Z"
+    return time.strftime("%Y-%m-%dT%H:%M:%S", local) + offset
 
 
 def duration(span_ns: int) -> str:
