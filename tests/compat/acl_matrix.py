@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -69,6 +70,10 @@ class Matrix:
     requests: list[MatrixRequest]
     unstable: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     """(request, token) whose answers differed between the recordings."""
+
+    def only(self, request: MatrixRequest) -> Matrix:
+        """Returns the matrix with one of its requests."""
+        return dataclasses.replace(self, requests=[request])
 
     def cells(self) -> Iterator[tuple[MatrixRequest, str]]:
         for request in self.requests:

@@ -27,6 +27,11 @@ BOGUS = {
 NAMESPACES = {"default": "", "other": "o", "glob-a": "g"}
 """With what the labels of each one's objects end."""
 VARIABLES = ("a/one", "b/two", "nomad/jobs/run", "nomad/jobs/done/g")
+ROLES = {
+    "role:ns-default-read": ("ns:default:read",),
+    "role:node-read+agent-read": ("node:read", "agent:read"),
+}
+"""Tokens whose policies are those of a role."""
 _EXPIRES_S = 1
 _RESOURCES = {"CPU": 20, "MemoryMB": 16}
 _TOKEN_LINE = "token="
@@ -99,19 +104,16 @@ class AclScenario:
             )
             self.secrets[token] = self._token(token, Policies=[names[token]])
         self.labels["pdef"] = names.get("ns:default:read", "nosuch")
-        roles = {
-            "role:ns-default-read": ("ns:default:read",),
-            "role:node-read+agent-read": ("node:read", "agent:read"),
-        }
-        for token, granted in roles.items():
+        for token, granted in ROLES.items():
             if token in matrix.tokens:
                 self.secrets[token] = self._with_role(token, [names[each] for each in granted])
-        self.secrets["client:nothing"] = self._token("client:nothing", Policies=["nosuch"])
+        self.secrets["client:nothing"] = self._token("client:nothing", Policies=["absent"])
         self.secrets["expired"] = self._token("expired", ExpirationTTL=f"{_EXPIRES_S}s")
         self._expired_at_s = time.monotonic() + _EXPIRES_S
+        self._token("another")
 
     def _token(self, name: str, **fields: Any) -> str:
-        body = {"Name": name, "Type": "client", "Policies": ["nosuch"], **fields}
+        body = {"Name": name, "Type": "client", "Policies": ["absent"], **fields}
         answer = self._send("PUT", "/v1/acl/token", body)
         self.labels["tok"] = answer["AccessorID"]
         return str(answer["SecretID"])
@@ -140,6 +142,7 @@ class AclScenario:
 
     def _learn(self) -> None:
         self._make_auth_method()
+        self.labels["own"] = self._get("/v1/agent/servers")[0]
         for namespace, suffix in NAMESPACES.items():
             query = f"?namespace={namespace}"
             states = {"run": "running", "done": "complete"}

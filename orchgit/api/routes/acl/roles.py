@@ -12,7 +12,7 @@ from orchgit.api.pagination import PageRequest
 from orchgit.api.routes.acl.callers import own_roles
 from orchgit.api.routes.acl.enabled import acl_endpoint
 from orchgit.api.shapes import go_json
-from orchgit.errors import InvalidInputError, NotAllowedError
+from orchgit.errors import InvalidInputError, NotAllowedError, RefusedError
 from orchgit.model.acl import AclRole, PolicyLink
 from orchgit.services.acl.roles import delete_role, put_role, with_known_policies
 from orchgit.services.identifiers import uuid_prefix
@@ -39,6 +39,8 @@ async def list_roles(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         sees_all = call.rights.is_management
         own = () if sees_all else own_roles(call)
+        if call.rights.workload is not None:
+            raise RefusedError("acl token lookup failed: index error: UUID must be 36 characters")
         found = [each for each in snapshot.acl_roles.all(prefix) if sees_all or each.id in own]
         chosen, headers = page.apply(found, lambda role: role.id)
         return [with_known_policies(snapshot, role) for role in chosen], headers

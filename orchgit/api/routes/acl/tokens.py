@@ -124,6 +124,8 @@ async def read_own_token(call: ApiCall) -> Response:
         raise NotFoundError("ACL token not found")
     with call.context.snapshot() as snapshot:
         token = _with_roles(snapshot, token_of(snapshot, secret))
+    if token is None and call.rights.workload is not None:
+        raise NotFoundError("ACL token not found")
     if token is None:
         raise NotAllowedError("Permission denied")
     if token.is_expired(call.context.now_ns()):
