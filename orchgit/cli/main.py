@@ -35,6 +35,7 @@ COMMANDS = {
     "namespace": ("namespace", "namespace", "Manage namespaces"),
     "node": ("node", "node", "Look into nodes, drain them, make them eligible"),
     "operator": ("operator", "operator", "Scheduler configuration, metrics, root keys"),
+    "quota": ("quota", "quota", "Limit what the allocations of namespaces take"),
     "rollout": ("rollout", "rollout", "Commits going out: list, status, revert"),
     "server": ("server", "server", "The servers of this cluster"),
     "source": ("source", "source", "Git repositories that the cluster follows"),

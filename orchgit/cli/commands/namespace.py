@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
-from orchgit.cli.client.http_client import ApiClient, quoted
+from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import plain, table
 from orchgit.cli.printing.output_format import OutputFormat
+
+NOT_FOUND = 404
 
 
 @cli_group("namespace")
@@ -31,11 +33,20 @@ def list_(client: ApiClient, output: OutputFormat) -> None:
 
 @namespace.command("apply")
 @click.argument("name")
-@option("description", default="", help="What the namespace is for.")
+@option("description", default=None, help="What the namespace is for.")
+@option("quota", default=None, help="The quota that limits its allocations; '' for none.")
 @connected
-def apply(client: ApiClient, name: str, description: str) -> None:
-    """Create or change a namespace."""
-    client.put(f"/v1/namespace/{quoted(name)}", {"Name": name, "Description": description})
+def apply(client: ApiClient, name: str, description: str | None, quota: str | None) -> None:
+    """Create a namespace, or change what the options say of it."""
+    try:
+        body = client.get(f"/v1/namespace/{quoted(name)}")
+    except ApiError as error:
+        if error.status != NOT_FOUND:
+            raise
+        body = {"Name": name}
+    given = {"Description": description, "Quota": quota}
+    body |= {key: value for key, value in given.items() if value is not None}
+    client.put(f"/v1/namespace/{quoted(name)}", body)
     click.echo(f"Namespace {name!r} is applied.")
 
 
