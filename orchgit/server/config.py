@@ -115,6 +115,10 @@ class ServerConfig:
         return self.http_tls.files if self.http_tls else self.tls
 
     @property
+    def checks_tokens(self) -> bool:
+        return self.acl.enabled
+
+    @property
     def http_access(self) -> HttpAccess:
         """Returns how HTTP is reached. Raises InvalidInputError for an unreadable certificate."""
         advertised = (self.http_advertise, self.rpc_advertise, self.raft_advertise)
