@@ -23,11 +23,14 @@ from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
+from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
+from agent.metrics.task_usage import UsageSampler
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
+from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
 from agent.tasks.environment import host_env
@@ -45,12 +48,14 @@ from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
     AllocSet,
+    AuthorizeReply,
+    AuthorizeRequest,
     LeaderReply,
     LeaderRequest,
     ServerFrame,
     SignIdentitiesRequest,
 )
-from orchgit.wire.methods import CONNECT_NODE, LEADER, SIGN_IDENTITIES
+from orchgit.wire.methods import AUTHORIZE, CONNECT_NODE, LEADER, SIGN_IDENTITIES
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -58,7 +63,7 @@ _log = structlog.get_logger(component="agent")
 
 _DRIVERS_WAIT_S = 0.5
 _ANSWER_S = 10.0
-_NODE_ID, _SECRET_ID = "node_id", "secret_id"
+_NODE_ID, _SECRET_ID, _ACL = "node_id", "secret_id", "acl"
 
 
 class Agent:
@@ -75,6 +80,7 @@ class Agent:
         self._templates = TemplateRenderer()
         self.local: LocalState
         self.drivers: dict[str, Driver] = {}
+        self.usage: UsageSampler
         self.allocations: Allocations
         self.volumes: DynamicHostVolumes
         self._found: Fingerprint
@@ -83,6 +89,8 @@ class Agent:
         self.node_id = ""
         self._secret_id = ""
         self._servers: list[str] = []
+        self._acl = False
+        """Whether the cluster's access control is on, as the servers said last."""
         self._lock_fd = -1
         self._sweeps: list[asyncio.Task[None]] = []
         self._cluster = ClusterName()
@@ -193,6 +201,7 @@ class Agent:
             self.local.put_facts(facts)
         self.node_id, self._secret_id = facts[_NODE_ID], facts[_SECRET_ID]
         self.dynamic_meta = json.loads(facts.get("meta", "{}"))
+        self._acl = facts.get(_ACL) == "on"
         self._servers = [name for name in facts.get("servers", "").split(",") if name]
         self._cluster = ClusterName(facts.get("cluster_id", ""), facts.get("log_id", ""))
 
@@ -212,6 +221,7 @@ class Agent:
                 options=config.drivers,
             )
         )
+        self.usage = UsageSampler(self.drivers, self.node, self.clock)
         self._watch = DriverWatch(self.drivers, self.clock, self._drivers_changed)
         _, self._driver_infos, self._found = await asyncio.gather(
             self._supervisor.connect(),
@@ -219,7 +229,18 @@ class Agent:
             asyncio.to_thread(
                 fingerprint_node,
                 FingerprintConfig(
-                    data_dir=config.data_dir, network_interface=config.network_interface
+                    data_dir=config.data_dir,
+                    network_interface=config.network_interface,
+                    cpu_total_compute_mhz=config.measured.cpu_total_compute_mhz,
+                    memory_total_mb=config.measured.memory_total_mb,
+                    disk_total_mb=config.measured.disk_total_mb,
+                    disk_free_mb=config.measured.disk_free_mb,
+                    min_dynamic_port=config.measured.min_dynamic_port,
+                    max_dynamic_port=config.measured.max_dynamic_port,
+                    host_networks=tuple(
+                        HostNetwork(name, each.cidr, each.interface, each.reserved_ports)
+                        for name, each in config.host_networks.items()
+                    ),
                 ),
                 layout.mode,
             ),
@@ -275,6 +296,26 @@ class Agent:
         channel = Channel(address, self.config.tls)
         try:
             return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
+        finally:
+            await channel.close()
+
+    def access(self) -> NodeAccess:
+        """What checks who asks for this agent's own HTTP."""
+        is_on = self._acl or self.config.acl_enabled
+        return NodeAccess(self.node_id, self._secret_id, self.clock, is_on, self._authorize)
+
+    def take_acl(self, acl: bool) -> None:
+        """Stores whether access control is on: a restart without servers must not forget it."""
+        if acl != self._acl:
+            self._acl = acl
+            self.local.put_facts({_ACL: "on" if acl else "off"})
+
+    async def _authorize(self, request: AuthorizeRequest) -> AuthorizeReply:
+        if not self.link.address:
+            raise UnavailableError("no server is connected")
+        channel = Channel(self.link.address, self.config.tls)
+        try:
+            return await channel.call(AUTHORIZE, request, _ANSWER_S)
         finally:
             await channel.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ from agent.artifacts.plan import FetchLimits
 from agent.tasks.environment import DEFAULT_ALLOWED
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import is_host_port, split_host_port
+from orchgit.metrics.settings import TelemetrySettings
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
 from orchgit.wire.tls import TlsFiles
@@ -21,6 +23,28 @@ class HostVolumeConfig:
 
     path: str
     read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostNetworkConfig:
+    """Addresses of the node that ports may ask for by name: those of an interface, of a CIDR block,
+    or of both."""
+
+    cidr: str = ""
+    interface: str = ""
+    reserved_ports: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredConfig:
+    """What the configuration says instead of what is found on the machine; 0 means: as found."""
+
+    cpu_total_compute_mhz: int = 0
+    memory_total_mb: int = 0
+    disk_total_mb: int = 0
+    disk_free_mb: int = 0
+    min_dynamic_port: int = 20000
+    max_dynamic_port: int = 32000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +80,8 @@ class AgentConfig:
     node_class: str = ""
     meta: Mapping[str, str] = field(default_factory=dict)
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
+    host_networks: Mapping[str, HostNetworkConfig] = field(default_factory=dict)
+    measured: MeasuredConfig = field(default_factory=MeasuredConfig)
     reserved: ReservedConfig = field(default_factory=ReservedConfig)
     http_addr: str = ""
     """The address of this agent's HTTP API, for the servers and their clients."""
@@ -78,11 +104,15 @@ class AgentConfig:
     """Whether HTTP may answer other machines that show no certificate."""
     http_allowed_hosts: tuple[str, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    acl_enabled: bool = False
+    """Whether the agent's own HTTP checks tokens even if the servers do not say so."""
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
     def __post_init__(self) -> None:
         problems = [
             *(f"servers: {problem}" for problem in map(_address_problem, self.servers) if problem),
             *_volume_problems(self.host_volumes),
+            *_network_problems(self.host_networks),
         ]
         if not self.servers:
             problems.append("servers: name at least one, as host:port")
@@ -92,6 +122,10 @@ class AgentConfig:
             problems.append("max_kill_timeout: must not be negative")
         if problems:
             raise InvalidInputError(f"cannot use the agent's config: {'; '.join(problems)}")
+
+    @property
+    def checks_tokens(self) -> bool:
+        return self.acl_enabled
 
     @property
     def client_dir(self) -> Path:
@@ -113,3 +147,13 @@ def _volume_problems(volumes: Mapping[str, HostVolumeConfig]) -> list[str]:
         for name, volume in volumes.items()
         if not volume.path.startswith("/") or not Path(volume.path).exists()
     ]
+
+
+def _network_problems(networks: Mapping[str, HostNetworkConfig]) -> list[str]:
+    problems = []
+    for name, host_network in networks.items():
+        try:
+            ipaddress.ip_network(host_network.cidr or "0.0.0.0/0", strict=False)
+        except ValueError:
+            problems.append(f'host_network "{name}": "{host_network.cidr}" is no CIDR block')
+    return problems

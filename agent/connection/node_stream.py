@@ -70,6 +70,8 @@ class NodeSide(Protocol):
 
     def take_servers(self, servers: list[str]) -> None: ...
 
+    def take_acl(self, acl: bool) -> None: ...
+
     def contact_changed(self, connected: bool) -> None: ...
 
 
@@ -321,6 +323,7 @@ class _Session:
         self._welcome_frame = frame
         self._welcomed.set()
         self._side.take_servers(frame.servers)
+        self._side.take_acl(frame.acl)
         self._seq += 1
         self.send(AgentAllocReports(self._seq, self._side.full_report()))
         self._began(self)

@@ -15,7 +15,8 @@ import msgspec
 from agent.drivers.base import TaskResources, TaskStats
 from agent.supervisor.protocol import ControlGroup
 
-_PARENT = "orchgit"
+CGROUP_PARENT = "nomad.slice"
+"""As Nomad's, since jobs read it in NOMAD_PARENT_CGROUP. The groups below it have names of ours."""
 _MIB = 1 << 20
 _CLOCK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "freezer", "pids", "cpuset")
@@ -38,7 +39,7 @@ class CgroupLayout(msgspec.Struct, frozen=True):
         root = self.unified or self.controllers.get("freezer", "")
         if not root:
             return None
-        directory = f"{root}/{_PARENT}/{name}"
+        directory = f"{root}/{CGROUP_PARENT}/{name}"
         return ControlGroup(dirs=[directory], members=[f"{directory}/cgroup.procs"], kill=directory)
 
     def runtime_owned(self, name: str) -> ControlGroup:
@@ -52,7 +53,7 @@ class CgroupLayout(msgspec.Struct, frozen=True):
         return ControlGroup(kill=f"{root}{path}" if root else "", oom=oom)
 
     def oci_path(self, name: str) -> str:
-        return f"/{_PARENT}/{name}"
+        return f"/{CGROUP_PARENT}/{name}"
 
     def stats(self, name: str) -> TaskStats:
         """Counters of a group with a memory and a cpu controller; zero where there are none."""

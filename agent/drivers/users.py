@@ -41,6 +41,14 @@ def resolve_user(user: str) -> UserIds | None:
     return UserIds(uid, gid, groups)
 
 
+def user_variables(user: str) -> dict[str, str]:
+    """HOME, LOGNAME and USER of `name`, `uid` or `uid:gid`; {} for a user unknown to the node."""
+    entry = _entry(user.partition(":")[0])
+    if entry is None:
+        return {}
+    return {"HOME": entry.pw_dir, "LOGNAME": entry.pw_name, "USER": entry.pw_name}
+
+
 def _entry(name: str) -> pwd.struct_passwd | None:
     number = _id(name)
     try:

@@ -31,6 +31,30 @@ class Interface(msgspec.Struct, frozen=True):
     addresses: list[Address]
 
 
+class HostNetwork(msgspec.Struct, frozen=True):
+    """A `host_network` block; "" is any interface, any address."""
+
+    name: str
+    cidr: str = ""
+    interface: str = ""
+    reserved_ports: str = ""
+
+    def addresses_of(self, interface: Interface) -> list[NodeNetworkAddress]:
+        if self.interface not in ("", interface.name):
+            return []
+        block = ipaddress.ip_network(self.cidr, strict=False) if self.cidr else None
+        return [
+            NodeNetworkAddress(
+                family=address.family,
+                alias=self.name,
+                address=address.ip,
+                reserved_ports=self.reserved_ports,
+            )
+            for address in interface.addresses
+            if block is None or ipaddress.ip_address(address.ip) in block
+        ]
+
+
 class Network(msgspec.Struct, frozen=True):
     """`default` is the interface that jobs' ports are on; None on a machine without any."""
 
@@ -55,9 +79,18 @@ class Network(msgspec.Struct, frozen=True):
             )
         ]
 
-    def node_networks(self) -> list[NodeNetwork]:
-        """The default interface under the alias that jobs mean when they name no host network."""
-        return [_node_network(self.default)] if self.default else []
+    def node_networks(self, named: Sequence[HostNetwork] = ()) -> list[NodeNetwork]:
+        """The default interface under the alias that jobs mean when they name no host network, then
+        the addresses of each host network under its name."""
+        found = {self.default.name: _node_network(self.default, "default")} if self.default else {}
+        for interface in self.interfaces:
+            for host_network in named:
+                own = host_network.addresses_of(interface)
+                if not own:
+                    continue
+                network = found.setdefault(interface.name, _node_network(interface))
+                network.addresses += own
+        return list(found.values())
 
     def _address(self) -> Address | None:
         return next(iter(self.default.addresses), None) if self.default else None
@@ -104,14 +137,15 @@ def default_route(routes: Path = Path("/proc/net/route")) -> str:
     return min(defaults, default=(0, ""))[1]
 
 
-def _node_network(interface: Interface) -> NodeNetwork:
+def _node_network(interface: Interface, alias: str = "") -> NodeNetwork:
     return NodeNetwork(
         mode="host",
         device=interface.name,
         mac_address=interface.mac,
         speed=interface.speed_mbits,
         addresses=[
-            NodeNetworkAddress(family=address.family, alias="default", address=address.ip)
+            NodeNetworkAddress(family=address.family, alias=alias, address=address.ip)
             for address in interface.addresses
+            if alias
         ],
     )

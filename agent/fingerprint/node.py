@@ -15,6 +15,7 @@ class FingerprintConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     data_dir: Path
     network_interface: str = ""
+    host_networks: tuple[network.HostNetwork, ...] = ()
     network_speed_mbits: int = 0
     cpu_total_compute_mhz: int = 0
     memory_total_mb: int = 0
@@ -62,7 +63,7 @@ def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint
             memory=NodeMemory(memory_mb=ram.total_mb),
             disk=NodeDisk(disk_mb=disk.free_mb),
             networks=net.resources(),
-            node_networks=net.node_networks(),
+            node_networks=net.node_networks(config.host_networks),
             devices=devices or None,
             processors={"Topology": numa} if numa is not None else None,
             min_dynamic_port=config.min_dynamic_port,

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field
 
 from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Mount
-from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, resolve_user
+from agent.drivers.users import (
+    DEFAULT_CHROOT_USER,
+    UserIds,
+    resolve_user,
+    user_variables,
+)
 from agent.paths import TaskPaths
 from agent.tasks.environment import EnvInput, TaskEnv, build
 from agent.tasks.task_state import TaskEventType
@@ -95,7 +100,15 @@ class TaskSetup:
                 alloc_dir=str(self.paths.alloc_dir) if host else "/alloc",
                 local_dir=str(self.paths.local) if host else "/local",
                 secrets_dir=str(self.paths.secrets) if host else "/secrets",
-                host_env={} if self.isolation == "image" else self.host_env,
+                host_env=self._host_env(),
                 template_env={**self.identity_env, **self.template_env},
             )
         )
+
+    def _host_env(self) -> dict[str, str]:
+        """The variables of the host that the task sees; in a chroot, those of its own user."""
+        if self.isolation == "image":
+            return {}
+        if self.isolation != "chroot":
+            return self.host_env
+        return {**self.host_env, **user_variables(self.task.user or DEFAULT_CHROOT_USER)}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from agent.serve import allocations, files, logs, node, sessions
+from agent.serve import allocations, files, logs, metrics, node, sessions
 from agent.serve.replies import ERROR_HANDLERS
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def client_routes(agent: Agent) -> list[BaseRoute]:
         *allocations.routes(agent),
         *sessions.routes(agent),
         *node.routes(agent),
+        *metrics.routes(agent),
     ]
 
 

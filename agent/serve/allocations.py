@@ -10,7 +10,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from agent.allocations.alloc_runner import AllocRunner
-from agent.drivers.base import TaskHandle, TaskStats
 from agent.serve.replies import body_of, check_no_page, json_reply
 from agent.services.registrations import RunningCheck
 from orchgit.errors import DriverError
@@ -19,8 +18,6 @@ from orchgit.model.base import NS_PER_S
 if TYPE_CHECKING:
     from agent.agent import Agent
 
-_SAMPLE_GAP_S = 0.1
-_SAMPLE_LIFE_NS = 60 * NS_PER_S
 _WRITE = ["PUT", "POST"]
 
 
@@ -40,7 +37,6 @@ def routes(agent: Agent) -> list[BaseRoute]:
 class _Allocations:
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._samples: dict[str, tuple[int, TaskStats]] = {}
 
     def _runner(self, request: Request) -> AllocRunner:
         return self._agent.allocations.get(request.path_params["alloc_id"])
@@ -83,8 +79,11 @@ class _Allocations:
             for name, task in runner.tasks.items()
             if task.handle is not None and wanted in ("", name)
         }
-        used = await asyncio.gather(*(self._usage(handle) for handle in running.values()))
-        tasks = dict(zip(running, used, strict=True))
+        used = await asyncio.gather(*(self._agent.usage.of(handle) for handle in running.values()))
+        tasks = {
+            name: _usage_json(one.memory_bytes, one.cpu_percent, one.cpu_mhz)
+            for name, one in zip(running, used, strict=True)
+        }
         now_ns = self._agent.clock.now_ns()
         return json_reply(
             {
@@ -97,23 +96,8 @@ class _Allocations:
             }
         )
 
-    async def _usage(self, handle: TaskHandle) -> dict[str, Any]:
-        """The task's use now; of the processor, since the last request or over a short moment."""
-        driver, clock = self._agent.drivers[handle.driver], self._agent.clock
-        before = self._samples.get(handle.key)
-        if before is None or clock.now_ns() - before[0] > _SAMPLE_LIFE_NS:
-            before = (clock.now_ns(), await driver.stats(handle))
-            await clock.sleep(_SAMPLE_GAP_S)
-        now = (clock.now_ns(), await driver.stats(handle))
-        self._samples = {**dict(list(self._samples.items())[-1000:]), handle.key: now}
-        elapsed_ns = max(1, now[0] - before[0])
-        percent = max(0.0, 100.0 * (now[1].cpu_ns - before[1].cpu_ns) / elapsed_ns)
-        cpu = self._agent.node().node_resources.cpu
-        core_mhz = cpu.cpu_shares / max(1, cpu.total_cpu_cores)
-        return _usage_json(now[1].memory_bytes, percent, core_mhz)
 
-
-def _usage_json(memory_bytes: int, percent: float, mhz: float) -> dict[str, Any]:
+def _usage_json(memory_bytes: int, percent: float, ticks_mhz: float) -> dict[str, Any]:
     return {
         "DeviceStats": [],
         "CpuStats": {
@@ -123,7 +107,7 @@ def _usage_json(memory_bytes: int, percent: float, mhz: float) -> dict[str, Any]
             "UserMode": percent,
             "ThrottledPeriods": 0,
             "ThrottledTime": 0,
-            "TotalTicks": percent / 100.0 * mhz,
+            "TotalTicks": ticks_mhz,
         },
         "MemoryStats": {
             "Measured": ["RSS", "Usage"],

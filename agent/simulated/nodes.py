@@ -101,6 +101,9 @@ class SimulatedNode:
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """Simulated nodes have none."""
 
+    def take_acl(self, acl: bool) -> None:
+        pass
+
     def take_servers(self, servers: list[str]) -> None:
         self.link.use_servers(servers)
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from agent.drivers.cgroups import CGROUP_PARENT
+from orchgit.host_port import join_host_port
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
 from orchgit.model.interpolation import Interpolator, node_names
@@ -65,11 +67,12 @@ def build(source: EnvInput) -> TaskEnv:
         **_resources(source),
         **port_variables(source.alloc),
         **_origin(source.job, source.alloc),
+        "NOMAD_PARENT_CGROUP": CGROUP_PARENT,
         **source.template_env,
     }
     first = Interpolator(names, env)
     for name, value in (source.task.env or {}).items():
-        env[first.text(name)] = first.text(value)
+        env[name] = first.text(value)
     return TaskEnv(env, Interpolator(names, env))
 
 
@@ -105,8 +108,18 @@ def _resources(source: EnvInput) -> dict[str, str]:
     }
     if given.memory.memory_max_mb:
         env["NOMAD_MEMORY_MAX_LIMIT"] = str(given.memory.memory_max_mb)
-    if given.cpu.reserved_cores:
-        env["NOMAD_CPU_CORES"] = ",".join(str(core) for core in given.cpu.reserved_cores)
+    cores = given.cpu.reserved_cores or ()
+    for network in given.networks or ():
+        for port in (*(network.reserved_ports or ()), *(network.dynamic_ports or ())):
+            version = 6 if ":" in network.ip else 4
+            env |= {
+                f"NOMAD_IP_{port.label}": network.ip,
+                f"NOMAD_IPv{version}_{port.label}": network.ip,
+                f"NOMAD_PORT_{port.label}": str(port.to if port.to > 0 else port.value),
+                f"NOMAD_HOST_PORT_{port.label}": str(port.value),
+                f"NOMAD_ADDR_{port.label}": join_host_port(network.ip, port.value),
+            }
+    env["NOMAD_CPU_CORES"] = ",".join(str(core) for core in cores) or " "
     return env
 
 

@@ -65,6 +65,10 @@ class Rights(Protocol):
 
     def allows_variable(self, namespace: str, path: str, capability: str) -> bool: ...
 
+    def allows_some_variable(self, namespace: str, capability: str) -> bool:
+        """Returns whether there are paths of the namespace for which the capability is granted."""
+        ...
+
     def may_search_variables(self, namespace: str) -> bool:
         """Returns whether there is any rule for variables of the namespace, a denial too."""
         ...
@@ -98,6 +102,9 @@ class ManagementRights:
         return True
 
     def allows_variable(self, namespace: str, path: str, capability: str) -> bool:
+        return True
+
+    def allows_some_variable(self, namespace: str, capability: str) -> bool:
         return True
 
     def may_search_variables(self, namespace: str) -> bool:
@@ -173,6 +180,12 @@ class PolicyRights:
             if matches(of_namespace, namespace) and matches(of_path, path)
         }
         return _grants(_of_closest(patterns, f"{namespace}\0{path}"), capability)
+
+    def allows_some_variable(self, namespace: str, capability: str) -> bool:
+        return any(
+            matches(pattern, namespace) and _grants(granted, capability)
+            for (pattern, _), granted in self.variables.items()
+        )
 
     def may_search_variables(self, namespace: str) -> bool:
         return any(

@@ -45,6 +45,7 @@ from orchgit.api.routes import (
     operator_raft,
     operator_snapshot,
     operator_sql,
+    quotas,
     search,
     service_catalog,
     variables,
@@ -84,6 +85,7 @@ TABLES: tuple[Sequence[Endpoint], ...] = (
     keyring.ENDPOINTS,
     volumes.ENDPOINTS,
     namespaces.ENDPOINTS,
+    quotas.ENDPOINTS,
     acl.ENDPOINTS,
     disabled.ENDPOINTS,
 )

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from orchgit.acl.capabilities import READ
 from orchgit.acl.rights import Rights
 from orchgit.api.access.caller import secret_of
 from orchgit.api.access.control import OPEN_ACCESS, Access
@@ -36,6 +37,14 @@ _OF_UUIDS = frozenset("0123456789abcdefABCDEF- ")
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
 
 
+class _OfNamespace(Protocol):
+    @property
+    def namespace(self) -> str: ...
+
+
+V = TypeVar("V", bound=_OfNamespace)
+
+
 class KeptResponse(Response):
     """The answer to a read that is the same for equal requests while `kept` is current."""
 
@@ -58,7 +67,7 @@ class ApiCall:
         self.writes: RequestWrites | None = request.scope.get(WRITES)
         """Notes what this request writes to the log; None where no server asks for it."""
         self.access: Access = OPEN_ACCESS
-        """Who asks, and what the answer may hold; see `visible`."""
+        """Who asks, and what the answer may hold; see `visible`. A wait may change it."""
         self._decide_access: Callable[[], Access] | None = None
         self._body: bytes | None = None
         self._read: dict[object, Any] = {}
@@ -73,9 +82,24 @@ class ApiCall:
         identity = self.access.caller.identity
         return None if identity is None else Author(identity.accessor_id, identity.name)
 
-    def visible(self) -> Callable[[str], bool] | None:
-        """Returns which namespaces may be in the answer; None: all of them."""
-        return None if self.rights.is_management else self.access.sees
+    def sees(self, namespace: str) -> bool:
+        """Returns whether objects of the namespace may be in the answer."""
+        return self.access.sees(namespace)
+
+    @property
+    def sees_everything(self) -> bool:
+        return self.rights.is_management
+
+    @property
+    def sees_nodes(self) -> bool:
+        return self.rights.allows_coarse("node", READ)
+
+    def visible(self, found: Iterable[V]) -> list[V]:
+        """Returns the objects that may be in the answer."""
+        if self.rights.is_management:
+            return found if isinstance(found, list) else list(found)
+        sees = self.access.sees
+        return [each for each in found if sees(each.namespace)]
 
     def decide_access_by(self, decide: Callable[[], Access]) -> None:
         """Sets how it is decided about this request, and decides. Raises AccessRefusedError."""

@@ -7,17 +7,32 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
-from orchgit.api.metric_values import Gauge
+from orchgit.metrics.values import Gauge
+from orchgit.model.job import JobStatus
 from orchgit.state.snapshot import Snapshot
 
 
-def cluster_gauges(snapshot: Snapshot) -> Iterator[Gauge]:
+def cluster_gauges(snapshot: Snapshot, dispatched: bool = True) -> Iterator[Gauge]:
+    """Yields the cluster's figures; without `dispatched`, children of other jobs are only in the
+    sums."""
     yield Gauge("nomad.raft.applied_index", snapshot.index)
-    yield from _counted("nomad.nomad.job_status", (job.status for job in snapshot.jobs.all()))
-    yield from _counted("nomad.nomad.node_status", (node.status for node in snapshot.nodes.all()))
-    yield from _counted(
-        "nomad.nomad.job_summary.allocations", _allocation_counts(snapshot), key="client_status"
-    )
+    statuses = snapshot.jobs.count_by_status()
+    for each in JobStatus:
+        yield Gauge(f"nomad.nomad.job_status.{each.value}", statuses.get(each.value, 0))
+    for node_status, count in sorted(Counter(n.status for n in snapshot.nodes.all()).items()):
+        yield Gauge("nomad.nomad.node_status", count, {"status": node_status})
+    sums: Counter[str] = Counter()
+    for row in snapshot.job_summaries.all():
+        sums.update(row.counts)
+        if row.parent_id and not dispatched:
+            continue
+        labels = {"namespace": row.namespace, "job": row.job_id, "task_group": row.task_group}
+        if row.parent_id:
+            labels["parent_id"] = row.parent_id
+        for name, count in row.counts.items():
+            yield Gauge(f"nomad.nomad.job_summary.{name}", count, labels)
+    for name, count in sorted(sums.items()):
+        yield Gauge("orchgit.allocations", count, {"client_status": name})
     active = len(snapshot.deployments.active())
     yield Gauge("nomad.nomad.deployments.active", active)
     drifted = snapshot.drifted_jobs.counts()
@@ -36,16 +51,3 @@ def process_gauges() -> Iterator[Gauge]:
     yield Gauge("nomad.runtime.cpu_seconds", usage.ru_utime + usage.ru_stime)
     scale = 1 if sys.platform == "darwin" else 1024
     yield Gauge("nomad.runtime.max_rss_bytes", usage.ru_maxrss * scale)
-
-
-def _allocation_counts(snapshot: Snapshot) -> Iterator[str]:
-    for job in snapshot.jobs.all():
-        summary = snapshot.job_summaries.get(job.namespace, job.id)
-        for group in summary.summary.values() if summary else ():
-            for name in ("queued", "complete", "failed", "running", "starting", "lost", "unknown"):
-                yield from [name] * getattr(group, name)
-
-
-def _counted(name: str, values: Iterator[str], key: str = "status") -> Iterator[Gauge]:
-    for value, count in sorted(Counter(values).items()):
-        yield Gauge(name, count, {key: value})

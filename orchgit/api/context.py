@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -12,8 +12,9 @@ from orchgit.api.access.control import AccessControl
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
 from orchgit.api.kept_answers import KeptAnswers
-from orchgit.api.metric_values import Counter, Gauge
 from orchgit.control.watchers.autopilot import ClusterHealth
+from orchgit.metrics.settings import TelemetrySettings
+from orchgit.metrics.values import Metric
 from orchgit.model.server import ServerRecord
 from orchgit.services.jobs.dry_run import DryRun
 from orchgit.services.services import Services
@@ -95,6 +96,10 @@ class MembershipPort(Protocol):
         ...
 
 
+async def _no_metrics() -> Sequence[Metric]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class LocalNode:
     """The node of this process's agent, and the app that answers its `/v1/client` paths."""
@@ -102,6 +107,7 @@ class LocalNode:
     node_id: Callable[[], str]
     app: ASGIApp
     config: Callable[[], Mapping[str, Any]] = dict
+    metrics: Callable[[], Awaitable[Sequence[Metric]]] = _no_metrics
 
 
 class JobTextsPort(Protocol):
@@ -123,9 +129,14 @@ class SqlPort(Protocol):
     """Questions in SQL about the state of this server."""
 
     async def ask(
-        self, query: str, max_rows: int | None, namespaces: Sequence[str] | None
+        self,
+        query: str,
+        max_rows: int | None,
+        namespaces: Sequence[str] | None,
+        without: Sequence[str],
     ) -> SqlRows:
-        """Raises InvalidInputError for what is no question, or costs too much."""
+        """Answers with rows of these namespaces (None: of all), none of them of the views in
+        `without`. Raises InvalidInputError for what is no question, or costs too much."""
         ...
 
     def schema(self) -> Sequence[Mapping[str, Any]]:
@@ -149,12 +160,13 @@ class ApiContext:
     sql: SqlPort
     local_node: LocalNode | None = None
     gitops: GitopsPort | None = None
-    scrape: Callable[[], Sequence[Gauge | Counter]] = tuple
+    scrape: Callable[[], Sequence[Metric]] = tuple
     """Returns the metrics of parts that the API does not know: broker, raft, workers."""
     access: AccessControl | None = None
     """Decides who may ask what; None: everyone may ask everything."""
     reload: Callable[[], None] | None = None
     """Reads configuration and certificates again."""
+    telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     agents_tls: TlsFiles | None = None
     """The certificates with which agents that serve HTTPS are reached."""
     kept_answers: KeptAnswers = field(init=False)

@@ -89,6 +89,12 @@ class SourceOptions:
         help="Take over jobs of removed sources, where there is a file of them.",
     )
     no_adopt: bool = option_field("no-adopt", is_flag=True, help="Not -adopt.")
+    policy: tuple[str, ...] = option_field(
+        "policy",
+        multiple=True,
+        help="Policy with whose rights commits are applied while access control is on; may be "
+        "repeated; '' for none, '*' for all rights.",
+    )
 
     drift: str | None = option_field(
         "drift",
@@ -130,6 +136,7 @@ class SourceOptions:
             "WebhookSecret": self.webhook_secret,
             "AllowRewind": switched("allow-rewind", self.allow_rewind, self.no_allow_rewind),
             "Adopt": switched("adopt", self.adopt, self.no_adopt),
+            "Policies": [each for each in self.policy if each] if self.policy else None,
             "Drift": {name: value for name, value in drift.items() if value is not None} or None,
         }
         return {name: value for name, value in settings.items() if value is not None}

@@ -7,7 +7,7 @@ orchgit itself cannot use is found when the settings are made (`settings`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,15 +70,21 @@ class _Checks:
         """Yields warnings. Raises _WrongError with the first mistake."""
         if not (self._server.values.get("enabled") or self._client.values.get("enabled")):
             raise _WrongError(NO_MODE)
-        self._check_names()
-        self._check_telemetry()
-        yield from self._tls_warnings()
-        self._check_directories()
-        self._check_client()
-        self._check_scheduler()
-        self._check_data_dir()
-        yield from self._bootstrap_warnings()
-        self._check_keyrings()
+        steps: tuple[Callable[[], Iterable[str] | None], ...] = (
+            self._check_names,
+            self._check_telemetry,
+            self._tls_warnings,
+            self._check_directories,
+            self._check_client,
+            self._check_ports,
+            self._check_artifact,
+            self._check_scheduler,
+            self._check_data_dir,
+            self._bootstrap_warnings,
+            self._check_keyrings,
+        )
+        for step in steps:
+            yield from step() or ()
 
     def _check_names(self) -> None:
         if "\0" in str(self._values.values.get("region", "")):
@@ -157,8 +163,6 @@ class _Checks:
         for volume in self._client.labelled.get("host_volume", {}).values():
             if not volume.values.get("path"):
                 raise _WrongError("Missing path in host_volume config")
-        self._check_ports()
-        self._check_artifact()
 
     def _check_ports(self) -> None:
         client = self._client.values

@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 
 from agent.artifacts.plan import FetchLimits
-from agent.config import GarbageConfig, HostVolumeConfig, ReservedConfig
+from agent.config import (
+    GarbageConfig,
+    HostNetworkConfig,
+    HostVolumeConfig,
+    MeasuredConfig,
+    ReservedConfig,
+)
 from orchgit.configuration.audit import audit_settings
 from orchgit.configuration.control import control_config, scheduler_config
 from orchgit.configuration.gitops import (
@@ -33,12 +39,14 @@ from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
+from orchgit.metrics.settings import MetricFilter, TelemetrySettings
 from orchgit.model.gates import GatePolicy
 from orchgit.model.source import DriftPolicy, PrunePolicy, Source, TagPolicy
 from orchgit.model.window_text import parse_window
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
+from orchgit.server.tracing import TraceSettings
 from orchgit.services.acl.settings import AclSettings
 from orchgit.wire.limits import Limits
 
@@ -71,6 +79,9 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
                 "acl.token_max_expiration_ttl", file.acl.token_max_expiration_ttl
             ),
         ),
+        "traces": TraceSettings(file.telemetry.otlp_endpoint, file.telemetry.otlp_headers)
+        if file.telemetry.otlp_endpoint
+        else None,
         "audit": audit_settings(file.audit),
         "gitops": GitopsConfig(
             credentials={
@@ -94,7 +105,8 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
 
 
 def http_settings(file: FileConfig) -> dict[str, Any]:
-    """Returns the settings that servers and agents have in common: certificates, names, limits."""
+    """Returns the settings that servers and agents have in common: certificates, names, limits,
+    metrics."""
     check_names(file.http_allowed_hosts)
     section = file.limits
     limits = Limits(
@@ -108,6 +120,13 @@ def http_settings(file: FileConfig) -> dict[str, Any]:
         "insecure_http": file.insecure_http,
         "http_allowed_hosts": tuple(file.http_allowed_hosts),
         "limits": limits,
+        "telemetry": TelemetrySettings(
+            allocation_metrics=file.telemetry.publish_allocation_metrics,
+            node_metrics=file.telemetry.publish_node_metrics,
+            prometheus=file.telemetry.prometheus_metrics,
+            dispatched_summaries=not file.telemetry.disable_dispatched_job_summary_metrics,
+            filter=MetricFilter(tuple(file.telemetry.prefix_filter), file.telemetry.filter_default),
+        ),
     }
 
 
@@ -174,6 +193,22 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             name: HostVolumeConfig(path=volume.path, read_only=volume.read_only)
             for name, volume in client.host_volume.items()
         },
+        "host_networks": {
+            name: HostNetworkConfig(
+                cidr=network.cidr,
+                interface=network.interface,
+                reserved_ports=network.reserved_ports,
+            )
+            for name, network in client.host_network.items()
+        },
+        "measured": MeasuredConfig(
+            cpu_total_compute_mhz=client.cpu_total_compute,
+            memory_total_mb=client.memory_total_mb,
+            disk_total_mb=client.disk_total_mb,
+            disk_free_mb=client.disk_free_mb,
+            min_dynamic_port=client.min_dynamic_port,
+            max_dynamic_port=client.max_dynamic_port,
+        ),
         "reserved": ReservedConfig(
             cpu_mhz=client.reserved.cpu,
             memory_mb=client.reserved.memory,
@@ -190,6 +225,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
         "artifact": _artifact(client.artifact),
+        "acl_enabled": file.acl.enabled,
         **http_settings(file),
     }
     if client.task_env_allow is not None:
@@ -255,6 +291,7 @@ def _source(name: str, section: SourceSection) -> Source:
         webhook_secret=section.webhook_secret,
         allow_rewind=section.allow_rewind,
         adopt=section.adopt,
+        policies=section.policies,
         depends_on=section.depends_on,
         rollout_deadline_ns=parse_setting_ns(
             f"source.{name}.rollout_deadline", section.rollout_deadline or "0s"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 
 import structlog
 
@@ -16,6 +17,7 @@ from orchgit.cancellation import is_canceled
 from orchgit.clock import Clock
 from orchgit.control.evaluations.broker import WorkerSession
 from orchgit.control.leader_term import ControlConfig, ControlTerm
+from orchgit.control.plans.plan_counts import PlanCounts
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.errors import NotLeaderError, OrchgitError
 from orchgit.ids import IdSource
@@ -39,6 +41,15 @@ TAKE_OVER_WAIT_S = 5.0
 MAX_POLL_S = 60.0
 ELECTION_WAIT_S = 5.0
 _LOOK_AGAIN_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderCounts:
+    """`queues`: type of job -> evaluations that are ready, and that workers hold."""
+
+    queues: Mapping[str, tuple[int, int]]
+    plans: PlanCounts
+    missed_heartbeats: int
 
 
 class Control:
@@ -160,7 +171,15 @@ class Control:
         stats["blocked"] = blocked.blocked
         stats["blocked_escaped"] = blocked.escaped
         stats["plans_waiting"] = len(term.plans)
+        stats["heartbeats"] = term.heartbeats.expected
         return stats
+
+    def leader_counts(self) -> LeaderCounts | None:
+        """Counts since this server leads, for metrics; None on a server that does not."""
+        term = self._term
+        if term is None or not self._ready.is_set():
+            return None
+        return LeaderCounts(term.evaluations.queues(), term.plan_counts, term.heartbeats.missed)
 
     # -- inside --------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from orchgit.control.evaluations.reaper import EvalReaper
 from orchgit.control.plans.applier import PlanApplier
 from orchgit.control.plans.node_rejections import NodeRejections, RejectionLimits
 from orchgit.control.plans.outcome_writer import OutcomeWriter
+from orchgit.control.plans.plan_counts import PlanCounts
 from orchgit.control.plans.queue import PlanQueue
 from orchgit.control.watchers.autopilot import Autopilot, AutopilotLimits
 from orchgit.control.watchers.deployments import DeploymentWatcher
@@ -111,6 +112,10 @@ class ControlTerm:
             ExpiredTokens(state, clock),
         )
         self.autopilot = Autopilot(state, clock, config.autopilot)
+
+    @property
+    def plan_counts(self) -> PlanCounts:
+        return self._applier.counts
 
     async def run(self) -> None:
         """Lead until canceled. Any loop's unexpected error ends all of them."""

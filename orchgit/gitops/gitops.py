@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -39,6 +39,7 @@ from orchgit.gitops.mirrors.quorum import ObjectQuorum
 from orchgit.gitops.mirrors.synchronizer import MirrorSynchronizer
 from orchgit.gitops.parsing.disk_cache import DiskParseCache
 from orchgit.gitops.parsing.port import JobParser
+from orchgit.gitops.remote.access import Callers
 from orchgit.gitops.remote.push import PushReceiver
 from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.routes import GitRemote
@@ -46,6 +47,7 @@ from orchgit.gitops.rollouts.report import NoLogs, RolloutReporter, TaskLogs
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.gitops.sources.gate_loop import GATE_TRIGGER, GateLoop
 from orchgit.gitops.sources.health_gate import HealthGate
+from orchgit.gitops.sources.health_recorder import HealthRecorder
 from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.sources.status_reader import SourceStatusReader
 from orchgit.gitops.webhooks.routes import WebhookRoutes
@@ -70,6 +72,10 @@ class GitopsPorts:
     peer_client: PeerClient = field(default_factory=PeerClient)
     logs: TaskLogs = field(default_factory=NoLogs)
     random: Random = field(default_factory=Random)
+    on_rollout_ended: Callable[[Rollout], None] = lambda rollout: None
+    """Called on the leader with each rollout that has ended."""
+    callers: Callers | None = None
+    """Finds who is behind a token of the git remote; None: everyone may do everything."""
 
 
 class Gitops:
@@ -107,13 +113,19 @@ class Gitops:
             git=git,
             mirrors=self.mirrors,
             quorum=self._quorum,
-            applier=CommitApplier(context),
+            applier=CommitApplier(context, checks_rights=ports.callers is not None),
             caches=SourceCaches(ports.parser, self._disk_cache, config.region),
             synchronizer=self.synchronizer,
             maintenance=self._maintenance,
         )
         self._stages = StageRunner(self._services, config.tracker.patience_s)
-        self.tracker = RolloutTracker(context, config.tracker, self._stages.apply_open_stage)
+        self.tracker = RolloutTracker(
+            context,
+            config.tracker,
+            self._stages.apply_open_stage,
+            self._stages.problem,
+            ports.on_rollout_ended,
+        )
         self._adopter = Adopter(self._services)
         self._drift = DriftDetector(self._services)
         self._corrector = DriftCorrector(
@@ -126,10 +138,12 @@ class Gitops:
         # the ways in: loops on the leader, pushes, webhooks
         self._loops = SourceLoops(self._services, config, ports.random, self._gatekeeper)
         self._gate_loop = GateLoop(context, self._look_at_gates)
-        receiver = PushReceiver(self._services, self._gatekeeper, self.wake)
+        receiver = PushReceiver(
+            self._services, self._gatekeeper, self.wake, lambda name: self._loops.pushed(name)
+        )
         self.reporter = RolloutReporter(context, ports.logs)
         progress = PushProgress(self.tracker, self.reporter)
-        remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up)
+        remote = GitRemote(self._services, receiver, progress, ports.parser.warm_up, ports.callers)
 
         def sources() -> Sequence[Source]:
             with context.snapshot() as snapshot:
@@ -167,7 +181,8 @@ class Gitops:
 
     async def start(self) -> None:
         """Starts the leader's loops: one for each source, and one each for the active rollouts,
-        those that wait at their gates, the health gate, and two for drift."""
+        those that wait at their gates, the health gate, two for drift, and one that records the
+        health of sources."""
         if self._leader_tasks:
             return
         health_gate = HealthGate(self._services.context, self.revert)
@@ -178,6 +193,7 @@ class Gitops:
             health_gate.run(),
             self._drift.run(),
             self._corrector.run(),
+            HealthRecorder(self._services.context, self.statuses).run(),
         )
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._leader_tasks:

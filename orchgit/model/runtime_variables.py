@@ -59,29 +59,38 @@ def allocated_ports(alloc: Allocation) -> list[AllocatedPort]:
 def port_variables(alloc: Allocation) -> dict[str, str]:
     env: dict[str, str] = {}
     for port in allocated_ports(alloc):
-        label = _NOT_IN_NAMES.sub("_", port.label)
+        label, clean = port.label, _NOT_IN_NAMES.sub("_", port.label)
         host = f"[{port.host_ip}]" if ":" in port.host_ip else port.host_ip
         address = f"{host}:{port.value}"
         env |= {
-            f"NOMAD_IP_{label}": port.host_ip,
-            f"NOMAD_PORT_{label}": str(port.to if port.to > 0 else port.value),
-            f"NOMAD_ADDR_{label}": address,
+            f"NOMAD_IP_{clean}": port.host_ip,
+            f"NOMAD_PORT_{clean}": str(port.to if port.to > 0 else port.value),
+            f"NOMAD_ADDR_{clean}": address,
+            f"NOMAD_HOST_PORT_{clean}": str(port.value),
+            # These three have the label as it is written (recorded).
             f"NOMAD_HOST_IP_{label}": port.host_ip,
-            f"NOMAD_HOST_PORT_{label}": str(port.value),
             f"NOMAD_HOST_ADDR_{label}": address,
+            f"NOMAD_ALLOC_PORT_{label}": str(port.to if port.to > 0 else port.value),
         }
-        if port.to > 0:
-            env[f"NOMAD_ALLOC_PORT_{label}"] = str(port.to)
     return env
 
 
 def meta_variables(
     job: Job, group: TaskGroup, task: Task | None, names: Mapping[str, str]
 ) -> dict[str, str]:
-    """Returns `meta`, task over group over job; each key as written and in upper case."""
+    """Returns `meta`, task over group over job; each key as written and in upper case.
+
+    What a dispatch may give and did not is "".
+    """
     interpolate = Interpolator(names, {})
     env: dict[str, str] = {}
-    for level in (job.meta, group.meta, task.meta if task else None):
+    optional = job.parameterized_job.meta_optional if job.parameterized_job else None
+    for level in (
+        dict.fromkeys(optional or (), ""),
+        job.meta,
+        group.meta,
+        task.meta if task else None,
+    ):
         for key, value in (level or {}).items():
             clean = _NOT_IN_NAMES.sub("_", key)
             text = interpolate.text(value)

@@ -156,6 +156,10 @@ class AppliedJob(Model):
 DEFAULT_PATHS = ("**/*.nomad.hcl", "**/*.nomad", "**/*.nomad.json", "**/*.hcl")
 
 
+EVERY_RIGHT = "*"
+"""In a source's `policies`: the rights of a management token."""
+
+
 class Source(Model):
     """`url` is empty for the built-in remote; `paths` are globs inside the tree, less those that
     match `exclude`."""
@@ -199,6 +203,9 @@ class Source(Model):
     modify_index: int = 0
     gates: GatePolicy = field(default_factory=GatePolicy)
     """What a commit waits for before it is applied, and what happens if it fails."""
+    policies: list[str] = []
+    """Names of the policies with whose rights the source applies commits, while access control is
+    on; `EVERY_RIGHT` stands for all rights."""
 
     @property
     def repository_name(self) -> str:

@@ -108,6 +108,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
     ),
     5: (
         commands.AuthoredEntry,
+        commands.DefineSource,
         commands.BootstrapAcl,
         commands.CreateAclToken,
         commands.ChangeAclToken,
@@ -124,9 +125,12 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.UseOneTimeToken,
         commands.DeleteOneTimeTokens,
         commands.ResealAclSecrets,
+        commands.PutQuotas,
+        commands.DeleteQuotas,
         commands.SetJobVersionTag,
         commands.DeleteJobVersionTag,
         commands.RecordScalingEvent,
+        commands.RecordSourceHealth,
     ),
 }
 
@@ -141,6 +145,7 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
         "pause",
         "depends_on",
         "gates",
+        "policies",
     ),
     SourceStatus: ("error_kind", "error_since_ns", "last_success_ns"),
     Rollout: ("gates", "reason", "ref"),
@@ -155,7 +160,8 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     ),
     PrunePolicy: ("wildcard", "claims"),
 }
-"""Fields that servers of version 3 would drop; all have defaults."""
+"""Fields that servers of version 3 would drop; all have defaults. Those of version 4 have no
+`policies` either."""
 
 VERSION_OF = {command: version for version, known in _SINCE.items() for command in known}
 

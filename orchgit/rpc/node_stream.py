@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 from orchgit.control.leader import Control
@@ -44,6 +45,14 @@ WATCH_TIMEOUT_S = 300.0
 OUT_OF_TOUCH = (NodeStatus.DOWN, NodeStatus.DISCONNECTED)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerIdentity:
+    """What a server says of itself to agents. `acl`: whether access control is on."""
+
+    server_id: str
+    acl: bool = False
+
+
 class NodeStream:
     """Serves one connection of one agent."""
 
@@ -52,13 +61,13 @@ class NodeStream:
         nodes: NodeUseCases,
         control: Control,
         store: Store,
-        server_id: str,
+        identity: ServerIdentity,
         cluster: ServerDirectory,
     ) -> None:
         self._nodes = nodes
         self._control = control
         self._store = store
-        self._server_id = server_id
+        self._identity = identity
         self._cluster = cluster
         self._frames: asyncio.Queue[ServerFrame] = asyncio.Queue(MAX_FRAMES_WAITING)
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,7 +90,7 @@ class NodeStream:
         if not isinstance(first, AgentHello):
             raise InvalidInputError("cannot serve the stream: its first frame must be a hello")
         if not self._cluster.cluster.may_be(first.cluster):
-            return Welcome(server_id=self._server_id, cluster=self._cluster.cluster)
+            return Welcome(server_id=self._identity.server_id, cluster=self._cluster.cluster)
         await self._control.lead_or_refuse()
         cluster = self._cluster.cluster
         if not cluster.cluster_id:
@@ -92,7 +101,8 @@ class NodeStream:
         if change.status in OUT_OF_TOUCH:
             await self._nodes.update_status(self.node_id, NodeStatus.READY)
         return Welcome(
-            server_id=self._server_id,
+            server_id=self._identity.server_id,
+            acl=self._identity.acl,
             heartbeat_ttl_s=ttl_s,
             address=self._cluster.address,
             term=self._cluster.term,

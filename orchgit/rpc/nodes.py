@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from orchgit.control.leader import Control
 from orchgit.errors import NotLeaderError, UnavailableError
-from orchgit.rpc.node_stream import NodeStream
+from orchgit.rpc.node_stream import NodeStream, ServerIdentity
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.services import NodeUseCases
 from orchgit.state.store import Store
@@ -24,14 +24,14 @@ class NodeServicer:
         nodes: NodeUseCases,
         control: Control,
         store: Store,
-        server_id: str,
+        identity: ServerIdentity,
         cluster: ServerDirectory,
     ) -> None:
         self._cluster = cluster
         self._nodes = nodes
         self._control = control
         self._store = store
-        self._server_id = server_id
+        self._identity = identity
         self._streams: dict[str, NodeStream] = {}
 
     def register(self, server: GrpcServer) -> None:
@@ -48,7 +48,7 @@ class NodeServicer:
         return frozenset(self._streams)
 
     async def connect(self, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
-        stream = NodeStream(self._nodes, self._control, self._store, self._server_id, self._cluster)
+        stream = NodeStream(self._nodes, self._control, self._store, self._identity, self._cluster)
         yield await stream.hello(frames)
         if not stream.node_id:
             return

@@ -8,11 +8,13 @@ from starlette.types import ASGIApp
 
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.protocol import serve_leader
+from orchgit.rpc.authorization import AuthorizationServicer, Authorize
 from orchgit.rpc.forwarded_requests import HttpTunnel
 from orchgit.rpc.identities import IdentityServicer
 from orchgit.rpc.leader_watch import LeaderServicer
 from orchgit.rpc.membership import MembershipServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
+from orchgit.rpc.node_stream import ServerIdentity
 from orchgit.rpc.nodes import NodeServicer
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.services import Services
@@ -33,6 +35,8 @@ class RpcSettings:
     region: str = "global"
     limits: Limits | None = None
     translate: Translate = lambda error: error
+    authorize: Authorize | None = None
+    """Decides about requests for agents' own HTTP. None: access control is off."""
 
 
 class RpcServer:
@@ -63,7 +67,9 @@ class RpcServer:
         if membership is not None:
             membership.register(self._server)
         IdentityServicer(services.identities).register(self._server)
-        self.nodes = NodeServicer(services.nodes, control, store, settings.server_id, cluster)
+        AuthorizationServicer(store, settings.authorize).register(self._server)
+        identity = ServerIdentity(settings.server_id, settings.authorize is not None)
+        self.nodes = NodeServicer(services.nodes, control, store, identity, cluster)
         self.nodes.register(self._server)
 
     @property

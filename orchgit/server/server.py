@@ -12,11 +12,13 @@ import structlog
 from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
+from orchgit.api.access.callers import TokenCallers
+from orchgit.api.access.control import AccessControl
+from orchgit.api.access.objects import StateObjects
 from orchgit.api.app import create_app
 from orchgit.api.consistency import Consistency
 from orchgit.api.context import ApiContext, LocalNode
 from orchgit.api.event_buffer import EventBuffer
-from orchgit.api.metric_values import Counter, Gauge
 from orchgit.api.ui.routes import Ui
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
@@ -29,6 +31,8 @@ from orchgit.gitops.mirrors.peers import PeerClient
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
+from orchgit.metrics.values import Metric
+from orchgit.model.rollout import Rollout
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
@@ -42,7 +46,10 @@ from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.identity import cluster_key, server_id_of
 from orchgit.server.membership.joining import Joining
 from orchgit.server.membership.records import RecordKeeper, own_record
+from orchgit.server.ports.agent_access import authorizer
+from orchgit.server.ports.audited import audited_by
 from orchgit.server.ports.facts import Facts
+from orchgit.server.ports.git_callers import GitCallers
 from orchgit.server.ports.git_peers import ClusterPeers
 from orchgit.server.ports.gitops import ApiGitops
 from orchgit.server.ports.job_texts import JobTexts
@@ -51,6 +58,7 @@ from orchgit.server.ports.membership import MembershipOperations
 from orchgit.server.ports.metrics import server_metrics
 from orchgit.server.ports.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
+from orchgit.server.tracing import RolloutTracing, otlp_exporter
 from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import RESET_FILE
 from orchgit.services.cluster.membership import add_server, remove_server
@@ -121,12 +129,22 @@ class Server:
         record = own_record(config, server_id, config.name or os.uname().nodename, key)
         self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
         self.facts = Facts(config, record, self.state, self.control, self.directory)
+        self._tracing = (
+            RolloutTracing(context, otlp_exporter(config.traces), server_id)
+            if config.traces is not None
+            else None
+        )
+        callers = TokenCallers(lambda: self.state.store, clock.now_ns)
+        self._callers = callers if config.acl.enabled else None
+        """Finds who is behind a token; None: access control is off."""
         gitops_ports = GitopsPorts(
             parser=JobspecParser(ParsePool(config.gitops.parsing)),
             forecaster=SchedulerForecaster(self.dry_run),
             peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
             peer_client=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
+            on_rollout_ended=self._rollout_ended,
+            callers=GitCallers(self._callers) if self._callers else None,
         )
         gitops_config = replace(config.gitops, region=config.region)
         self.gitops = Gitops(self.services.context, config.data_dir, gitops_config, gitops_ports)
@@ -135,6 +153,7 @@ class Server:
         )
         self.events = EventBuffer()
         self._job_texts = JobTexts()
+        access = AccessControl(callers, StateObjects(self.services.context.snapshot))
         self._api = ApiContext(
             services=self.services,
             server=self.facts,
@@ -145,7 +164,9 @@ class Server:
             sql=SqlRunner(lambda: self.state.store.path),
             gitops=ApiGitops(self.gitops, gitops_config),
             scrape=self._metrics,
+            telemetry=config.telemetry,
             agents_tls=config.agents_tls,
+            access=access if config.acl.enabled else None,
         )
         ui = Ui(lambda: self.front, self.events, clock)
         self._app = create_app(self._api, [*self.gitops.routes, *ui.routes, *extra_routes])
@@ -163,7 +184,7 @@ class Server:
             config.http_bind,
             config.http_access,
             KeptRequests(lambda: leadership.is_leader and leadership.leads_for_certain),
-            audit_log(config.audit, config.data_dir, clock, ids),
+            audit_log(config.audit, config.data_dir, clock, ids, audited_by(self._callers)),
         )
         self._leader_duties = LeaderDuties(
             config, self.services, self.gitops, self._end_streams, clock
@@ -215,7 +236,8 @@ class Server:
             self._keep_fit(keeper.run),
             self._keep_fit(self.joining.run),
         )
-        self._tasks = [asyncio.create_task(loop, name="server") for loop in loops]
+        traces = (self._tracing.run(),) if self._tracing is not None else ()
+        self._tasks = [asyncio.create_task(loop, name="server") for loop in (*loops, *traces)]
         for task in self._tasks:
             task.add_done_callback(log_failure)
         await self.http.start()
@@ -242,9 +264,15 @@ class Server:
         await self.state.stop()
         _log.info("server stopped")
 
-    def attach_client(self, node_id: Callable[[], str], app: ASGIApp) -> None:
-        """Serves `/v1/client` of the node whose agent runs in this process with `app`."""
-        self._api.local_node = LocalNode(node_id, app)
+    def attach_client(
+        self,
+        node_id: Callable[[], str],
+        app: ASGIApp,
+        metrics: Callable[[], Awaitable[Sequence[Metric]]],
+    ) -> None:
+        """Serves `/v1/client` of the node whose agent runs in this process with `app`, and its
+        metrics with the server's."""
+        self._api.local_node = LocalNode(node_id, app, metrics=metrics)
 
     def attach_reload(self, reload: Callable[[], None]) -> None:
         """Has `/v1/agent/reload` call this."""
@@ -262,6 +290,7 @@ class Server:
                 region=config.region,
                 limits=config.limits,
                 translate=self.directory.translated,
+                authorize=authorizer(self._api.access),
             ),
             self.services,
             self.control,
@@ -339,6 +368,10 @@ class Server:
                 name = record.name if record is not None else ""
                 _log.info("the leader is known", leader=name, address=leader, term=term)
 
-    def _metrics(self) -> Sequence[Gauge | Counter]:
+    def _rollout_ended(self, rollout: Rollout) -> None:
+        if self._tracing is not None:
+            self._tracing.ended(rollout)
+
+    def _metrics(self) -> Sequence[Metric]:
         in_flight = self.rpc.forwarded_in_flight if self.rpc is not None else 0
         return list(server_metrics(self.state, self.control, self.gitops, in_flight))

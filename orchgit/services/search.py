@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import islice
+from typing import Protocol
 
 from orchgit.errors import RefusedError
 from orchgit.model.job import Job
-from orchgit.services.identifiers import uuid_prefix
+from orchgit.services.identifiers import scaling_policy_id, uuid_prefix
 from orchgit.state.snapshot import Snapshot
 
 LIMIT = 20
@@ -29,7 +31,43 @@ CONTEXTS = (
 _UUID_CONTEXTS = ("allocs", "nodes", "evals", "deployment", "host_volumes")
 _UUID_CHARACTERS = frozenset("0123456789abcdef-")
 
-Finder = Callable[[Snapshot, str | None, str], Iterable[str]]
+
+class SearchScope(Protocol):
+    """What a search may tell its caller."""
+
+    def may_search(self, kind: str) -> bool:
+        """Returns whether objects of the kind are looked for at all."""
+        ...
+
+    def sees(self, kind: str, namespace: str, name: str) -> bool:
+        """Returns whether one object may be found; `name` is its id, name or path."""
+        ...
+
+
+class UnlimitedScope:
+    """Everything may be found."""
+
+    def may_search(self, kind: str) -> bool:
+        return True
+
+    def sees(self, kind: str, namespace: str, name: str) -> bool:
+        return True
+
+
+UNLIMITED = UnlimitedScope()
+
+
+class _Named(Protocol):
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def id(self) -> str: ...
+
+
+_Candidates = Iterable[tuple[str, str]]
+Finder = Callable[[Snapshot, str | None, str], _Candidates]
+"""Yields (namespace, id, name or path)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +79,11 @@ class FuzzyMatch:
 
 
 def search_prefix(
-    snapshot: Snapshot, prefix: str, context: str, namespace: str | None
+    snapshot: Snapshot,
+    prefix: str,
+    context: str,
+    namespace: str | None,
+    scope: SearchScope = UNLIMITED,
 ) -> dict[str, list[str]]:
     """Returns the ids beginning with `prefix`, per context; LIMIT + 1 where there are more."""
     if context not in (*CONTEXTS, "all", ""):
@@ -53,17 +95,24 @@ def search_prefix(
     is_uuid = set(prefix.lower()) <= _UUID_CHARACTERS
     chosen = [context]
     if context in ("all", ""):
-        chosen = [name for name in CONTEXTS if is_uuid or name not in _UUID_CONTEXTS[:4]]
+        searched = filter(scope.may_search, CONTEXTS)
+        chosen = [name for name in searched if is_uuid or name not in _UUID_CONTEXTS[:4]]
     found: dict[str, list[str]] = {}
     for name in chosen:
         wanted = uuid_prefix(prefix) if name in _UUID_CONTEXTS else prefix
         finder = _FINDERS.get(name)
-        found[name] = _first(finder(snapshot, namespace, wanted) if finder else ())
+        candidates = finder(snapshot, namespace, wanted) if finder else ()
+        visible = (each for within, each in candidates if scope.sees(name, within, each))
+        found[name] = list(islice(visible, LIMIT + 1))
     return found
 
 
 def search_fuzzy(
-    snapshot: Snapshot, text: str, context: str, namespace: str | None
+    snapshot: Snapshot,
+    text: str,
+    context: str,
+    namespace: str | None,
+    scope: SearchScope = UNLIMITED,
 ) -> dict[str, list[FuzzyMatch]]:
     """Returns the names that contain `text` in any case, per kind of object."""
     if len(text) < MIN_FUZZY_CHARACTERS:
@@ -72,7 +121,14 @@ def search_fuzzy(
             f"got {len(text)}"
         )
     matches: dict[str, list[FuzzyMatch]] = {}
+    searched: dict[str, bool] = {}
     for kind, match in _fuzzy_candidates(snapshot, namespace):
+        if kind not in searched:
+            searched[kind] = scope.may_search(kind)
+        # The scope of what a namespace holds begins with it.
+        within = match.scope[0] if len(match.scope) > 1 else ""
+        if not searched[kind] or not scope.sees(kind, within, match.id):
+            continue
         wanted = context in ("all", "") or context == kind or context == "jobs"
         found = matches.setdefault(kind, [])
         if wanted and text.lower() in match.id.lower() and len(found) <= LIMIT:
@@ -80,31 +136,39 @@ def search_fuzzy(
     return {kind: found for kind, found in matches.items() if found}
 
 
-def _first(ids: Iterable[str]) -> list[str]:
-    found = []
-    for each in ids:
-        found.append(each)
-        if len(found) > LIMIT:
-            break
-    return found
+def _of_cluster(names: Iterable[str], prefix: str) -> _Candidates:
+    return (("", name) for name in names if name.startswith(prefix))
 
 
-def _named(names: Iterable[str], prefix: str) -> Iterable[str]:
-    return (name for name in names if name.startswith(prefix))
+def _scaling_policies(snapshot: Snapshot, namespace: str | None, prefix: str) -> _Candidates:
+    """Yields the policies of one namespace; a search of all namespaces finds none, as in Nomad."""
+    for job in snapshot.jobs.all(namespace) if namespace else ():
+        for group in job.task_groups:
+            if group.scaling is not None:
+                found = group.scaling.id or scaling_policy_id(job.namespace, job.id, group.name)
+                if found.startswith(prefix):
+                    yield job.namespace, found
+
+
+def _of_namespace(found: Iterable[_Named]) -> _Candidates:
+    return ((each.namespace, each.id) for each in found)
 
 
 _FINDERS: dict[str, Finder] = {
-    "allocs": lambda s, ns, prefix: (each.id for each in s.allocations.all(ns, prefix)),
-    "jobs": lambda s, ns, prefix: (each.id for each in s.jobs.all(ns, prefix)),
-    "nodes": lambda s, ns, prefix: (each.id for each in s.nodes.all(prefix)),
-    "evals": lambda s, ns, prefix: (each.id for each in s.evaluations.all(ns, prefix)),
-    "deployment": lambda s, ns, prefix: (each.id for each in s.deployments.all(ns, prefix)),
-    "node_pools": lambda s, ns, prefix: _named((each.name for each in s.node_pools.all()), prefix),
-    "namespaces": lambda s, ns, prefix: _named((each.name for each in s.namespaces.all()), prefix),
-    "vars": lambda s, ns, prefix: (each.path for each in s.variables.all(ns, prefix)),
-    "host_volumes": lambda s, ns, prefix: _named(
-        (each.id for each in s.host_volumes.all(ns)), prefix
+    "allocs": lambda s, ns, prefix: _of_namespace(s.allocations.all(ns, prefix)),
+    "jobs": lambda s, ns, prefix: _of_namespace(s.jobs.all(ns, prefix)),
+    "nodes": lambda s, ns, prefix: _of_cluster((each.id for each in s.nodes.all(prefix)), ""),
+    "evals": lambda s, ns, prefix: _of_namespace(s.evaluations.all(ns, prefix)),
+    "deployment": lambda s, ns, prefix: _of_namespace(s.deployments.all(ns, prefix)),
+    "node_pools": lambda s, ns, prefix: _of_cluster((p.name for p in s.node_pools.all()), prefix),
+    "namespaces": lambda s, ns, prefix: _of_cluster((n.name for n in s.namespaces.all()), prefix),
+    "vars": lambda s, ns, prefix: (
+        (each.namespace, each.path) for each in s.variables.all(ns, prefix)
     ),
+    "host_volumes": lambda s, ns, prefix: (
+        (each.namespace, each.id) for each in s.host_volumes.all(ns) if each.id.startswith(prefix)
+    ),
+    "scaling_policy": _scaling_policies,
 }
 
 

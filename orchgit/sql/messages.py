@@ -8,7 +8,8 @@ import msgspec
 
 
 class SqlQuestion(msgspec.Struct):
-    """`namespaces`: None for all of them; else only rows of these are there."""
+    """`namespaces`: None for all of them; else only rows of these are there. Of the views in
+    `without` there are no rows at all."""
 
     database: str
     query: str
@@ -16,6 +17,7 @@ class SqlQuestion(msgspec.Struct):
     max_bytes: int
     time_s: float
     namespaces: list[str] | None = None
+    without: list[str] = []
 
 
 class SqlAnswer(msgspec.Struct, rename="pascal"):

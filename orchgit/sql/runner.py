@@ -44,12 +44,17 @@ class SqlRunner:
         self._asked = 0
 
     async def ask(
-        self, query: str, max_rows: int | None = None, namespaces: Sequence[str] | None = None
+        self,
+        query: str,
+        max_rows: int | None = None,
+        namespaces: Sequence[str] | None = None,
+        without: Sequence[str] = (),
     ) -> SqlAnswer:
         """Returns the answer, from the state as this server has it.
 
-        `namespaces`: None for all of them. Raises InvalidInputError for what is no question or
-        costs too much, and UnavailableError while too many are asked.
+        `namespaces`: None for all of them; `without`: views that have no rows. Raises
+        InvalidInputError for what is no question or costs too much, and UnavailableError while too
+        many are asked.
         """
         limits = self._limits
         if max_rows is not None and not 0 <= max_rows <= limits.max_rows:
@@ -67,6 +72,7 @@ class SqlRunner:
             max_bytes=limits.max_bytes,
             time_s=limits.time_s,
             namespaces=None if namespaces is None else list(namespaces),
+            without=list(without),
         )
         self._asked += 1
         try:

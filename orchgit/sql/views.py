@@ -249,6 +249,7 @@ VIEWS: tuple[View, ...] = (
             _integer("create_index", "r.create_index", "the log index that recorded it"),
             _integer("modify_index", "r.modify_index", "the log index that changed it last"),
         ),
+        "(SELECT in_body(x.body, 'Namespace') FROM sources x WHERE x.name = r.source)",
     ),
     View(
         "sources",
@@ -268,6 +269,7 @@ VIEWS: tuple[View, ...] = (
             _integer("create_index", "s.create_index", "the log index that created it"),
             _integer("modify_index", "s.modify_index", "the log index that changed it last"),
         ),
+        _body("Namespace", "s.body"),
     ),
     View(
         "services",

@@ -171,6 +171,8 @@ def _fill(
     ).fetchone()
     try:
         for name, columns in wanted.items():
+            if name in question.without:
+                continue
             view = BY_NAME[name]
             names = sorted(columns - {"", "ROWID"}) or [view.columns[0].name]
             marks = ", ".join("?" * len(names))

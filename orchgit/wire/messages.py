@@ -243,6 +243,8 @@ class Welcome(Model, tag_field="Type", tag="welcome"):
     term: int = 0
     servers: list[str] = []
     cluster: ClusterName = ClusterName()
+    acl: bool = False
+    """Whether access control is on: then the agent's own HTTP checks tokens too."""
 
 
 class HeartbeatAck(Model, tag_field="Type", tag="heartbeat-ack"):
@@ -302,6 +304,29 @@ class SignIdentitiesRequest(Model):
 
 class SignIdentitiesReply(Model):
     identities: list[SignedIdentity] = []
+
+
+class AuthorizeRequest(Model):
+    """May this request for the agent's own HTTP be answered? `method` is WEBSOCKET for one of
+    these."""
+
+    node_id: str
+    secret_id: str
+    method: str
+    path: str
+    query: bytes = b""
+    token: str = ""
+
+    def __repr__(self) -> str:
+        """Keeps the secrets out of tracebacks and logs."""
+        return "AuthorizeRequest(...)"
+
+
+class AuthorizeReply(Model):
+    """`status` 0: it may; else the request is refused with this status and text."""
+
+    status: int = 0
+    text: str = ""
 
 
 # -- servers among each other --------------------------------------------------------------------

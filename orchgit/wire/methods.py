@@ -72,6 +72,14 @@ SIGN_IDENTITIES = UnaryMethod(
     for_agents=True,
 )
 
+AUTHORIZE = UnaryMethod(
+    NODES,
+    "Authorize",
+    messages.AuthorizeRequest,
+    messages.AuthorizeReply,
+    for_agents=True,
+)
+
 HTTP: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
     SERVERS, "Http", messages.HttpUp, messages.HttpDown
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 BAD_TOKENS = ("bogus-uuid", "bogus-text", "bogus-jwt", "expired")
+_UNFILTERED = ("/v1/search", "/v1/search/fuzzy", "/v1/volumes")
 DENIED = "Permission denied"
 
 
@@ -35,6 +37,17 @@ class MatrixRequest:
     def path(self) -> str:
         return self.target.partition("?")[0]
 
+    @property
+    def is_text(self) -> bool:
+        """Returns whether errors are answered with 200 and their text, which is no file's."""
+        return any("with the text" in each for each in (self.default, *self.others.values()))
+
+    @property
+    def is_unfiltered(self) -> bool:
+        """Returns whether Nomad tells here of namespaces that the token may not read, which orchgit
+        does not (docs/security.md): then fewer objects agree too."""
+        return "namespace=*" in self.target and self.path in _UNFILTERED
+
     def answer(self, token: str) -> str:
         return self.others.get(token, self.default)
 
@@ -57,6 +70,10 @@ class Matrix:
     requests: list[MatrixRequest]
     unstable: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     """(request, token) whose answers differed between the recordings."""
+
+    def only(self, request: MatrixRequest) -> Matrix:
+        """Returns the matrix with one of its requests."""
+        return dataclasses.replace(self, requests=[request])
 
     def cells(self) -> Iterator[tuple[MatrixRequest, str]]:
         for request in self.requests:

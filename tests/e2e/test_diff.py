@@ -52,6 +52,7 @@ def test_diff_shows_changes_between_commits(repository: Repository) -> None:
     assert backwards.code == 0, backwards.text
     unknown = repository.server.cli("diff", "no-such-commit", cwd=repository.path)
     assert unknown.code == 255
+    assert "cannot find commit 'no-such-commit'" in unknown.text
 
 
 def test_diff_outside_a_repository_is_refused_with_the_remedy(repository: Repository) -> None:

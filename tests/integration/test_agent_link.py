@@ -56,6 +56,9 @@ class Side:
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """None are sent."""
 
+    def take_acl(self, acl: bool) -> None:
+        pass
+
     def take_servers(self, servers: list[str]) -> None:
         self.servers = servers
         self._told.set()

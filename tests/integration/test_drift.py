@@ -6,10 +6,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from orchgit.model.base import NS_PER_S
 from orchgit.model.drift import JobDrift
+from orchgit.model.gates import GatePolicy, Window
 from orchgit.model.job import ChangedBy, Job
 from orchgit.model.server import ServerRecord
-from orchgit.model.source import DriftPolicy
+from orchgit.model.source import DriftPolicy, Source
 from orchgit.replication.commands import PutServer
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.pauses import pause_source, resume_source
@@ -262,6 +264,25 @@ def test_paused_source_heals_nothing_until_it_is_resumed(tmp_path: Path) -> None
     with_pushed(
         tmp_path, body, {"web.hcl": service("web"), "free.hcl": service("free")}, drift=HEAL
     )
+
+
+def test_window_that_denies_changes_is_waited_for_and_named_before_a_job_is_healed(
+    tmp_path: Path,
+) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        deny = Window("deny", "0 0 1 * *", 31 * 24 * 3600 * NS_PER_S)
+
+        def with_window(source: Source) -> Source:
+            return replace(source, drift=HEAL, gates=GatePolicy(windows=[deny]))
+
+        await change_source(rig.context, "demo", with_window)
+        await scale(rig, "web", 3)
+        await rig.until(lambda: [each.note for each in drifts(rig)] != [""] and drifts(rig) != [])
+        assert "not healed yet: a window denies changes" in drifts(rig)[0].note
+        assert registered(rig, "web").task_groups[0].count == 3
+        assert [each.trigger for each in rig.rollouts()] == ["push"]
+
+    with_pushed(tmp_path, body, {"web.hcl": service("web")})
 
 
 def test_adopted_change_is_a_commit_on_the_branch_and_makes_no_version(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import httpx
 import msgspec
 import pytest
 
+from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.git.process import GitProcess
@@ -568,6 +569,28 @@ def test_demo_repository_is_seeded_once(tmp_path: Path) -> None:
         assert rig.job("hello") is not None
         await work.run("clone", "--quiet", rig.url("demo"), str(tmp_path / "clone"))
         assert (tmp_path / "clone" / "hello.nomad.hcl").exists()
+
+    with_rig(tmp_path, body)
+
+
+def test_repository_of_a_source_that_follows_versions_is_not_seeded(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        await rig.add_source("released", ref="semver:>=1.0")
+        with pytest.raises(InvalidInputError, match=r"follows 'semver:>=1\.0'.*follow a branch"):
+            await rig.gitops.seed("released", {"hello.nomad.hcl": b""}, "Examples")
+
+    with_rig(tmp_path, body)
+
+
+def test_push_counts_as_the_last_check_of_its_source(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        await rig.gitops.sync("demo")
+        before_ns = rig.context.now_ns()
+        work.commit({"web.hcl": batch_job("web")})
+        assert (await work.push(rig.url("demo"), "detach")).returncode == 0
+        with rig.context.snapshot() as snapshot:
+            check = rig.gitops.statuses.report(snapshot, rig.source()).check
+        assert min(check.last_check_ns, check.last_success_ns) > before_ns
 
     with_rig(tmp_path, body)
 

@@ -312,7 +312,7 @@ def test_metrics_are_answered_as_json_and_prometheus_text(http: httpx.Client) ->
 def test_raft_log_syncs_are_counted_in_both_metric_formats(
     rig: ServerRig, http: httpx.Client
 ) -> None:
-    """As docs/operations.md names them."""
+    """As docs/metrics.md names them."""
 
     def counted() -> dict[str, float]:
         found = http.get("/v1/metrics").json()["Counters"]
@@ -330,7 +330,7 @@ def test_raft_log_syncs_are_counted_in_both_metric_formats(
 
 
 def test_every_answered_metric_is_documented(http: httpx.Client) -> None:
-    documented = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    documented = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
     found = http.get("/v1/metrics").json()
     names = {each["Name"] for kind in ("Gauges", "Counters", "Samples") for each in found[kind]}
     assert "orchgit.disk.full" in names

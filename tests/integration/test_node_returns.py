@@ -108,6 +108,9 @@ class Side:
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """None are sent."""
 
+    def take_acl(self, acl: bool) -> None:
+        pass
+
     def take_servers(self, servers: list[str]) -> None:
         """There is one."""
 

@@ -66,13 +66,13 @@ class RawConnection(asyncio.Protocol):
             raise
         return made
 
-    async def request(self, method: str, path: str, body: bytes = b"") -> Answer:
+    async def request(self, method: str, path: str, body: bytes = b"", token: str = "") -> Answer:
         if self._error is not None:
             raise self._error
         self._waiter = asyncio.get_running_loop().create_future()
         self._transport.write(
-            b"%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s"
-            % (method.encode(), path.encode(), self.host, len(body), body)
+            b"%s %s HTTP/1.1\r\nHost: %s\r\n%sContent-Length: %d\r\n\r\n%s"
+            % (method.encode(), path.encode(), self.host, _header(token), len(body), body)
         )
         try:
             return await self._waiter
@@ -110,6 +110,10 @@ class RawConnection(asyncio.Protocol):
         self._got = b""
         if not self._waiter.done():
             self._waiter.set_result(Answer(int(head[9:12]), head, body))
+
+
+def _header(token: str) -> bytes:
+    return b"X-Nomad-Token: %s\r\n" % token.encode() if token else b""
 
 
 def _body(head: bytes, rest: bytes) -> bytes | None:

@@ -10,11 +10,13 @@ import asyncio
 import contextlib
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from agent.agent import Agent
 from agent.config import AgentConfig
+from agent.metrics.node_metrics import node_metrics
 from agent.serve import client_app
 from orchgit import logs
 from orchgit.control.leader_term import ControlConfig
@@ -23,6 +25,7 @@ from orchgit.errors import OrchgitError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
+from orchgit.services.acl.settings import AclSettings
 
 
 async def _beside(server: Server, directory: str) -> Agent:
@@ -33,7 +36,7 @@ async def _beside(server: Server, directory: str) -> Agent:
         drivers={"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}},
     )
     agent = Agent(config)
-    server.attach_client(lambda: agent.node_id, client_app(agent))
+    server.attach_client(lambda: agent.node_id, client_app(agent), partial(node_metrics, agent))
     await agent.start()
     return agent
 
@@ -54,6 +57,8 @@ async def main(arguments: dict[str, Any]) -> None:
     arguments["peers"] = tuple(arguments["peers"])
     if "local_paths" in arguments:
         arguments["gitops"] = GitopsConfig(local_paths=tuple(arguments.pop("local_paths")))
+    if arguments.pop("acl", False):
+        arguments["acl"] = AclSettings(enabled=True)
     heartbeat_s = arguments.pop("heartbeat_s", None)
     failover_s = arguments.pop("failover_s", 60.0)
     if heartbeat_s:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ import httpx
 
 from agent.agent import Agent
 from agent.config import AgentConfig
+from agent.metrics.node_metrics import node_metrics
 from agent.serve import client_app
 from orchgit.cli.commands.dev import end_tasks
 from orchgit.server.config import ServerConfig
@@ -70,7 +72,9 @@ class ServerRig:
             )
         )
         await self.agent.start()
-        self.server.attach_client(lambda: self.agent.node_id, client_app(self.agent))
+        self.server.attach_client(
+            lambda: self.agent.node_id, client_app(self.agent), partial(node_metrics, self.agent)
+        )
 
     def stop(self) -> None:
         self.http.close()

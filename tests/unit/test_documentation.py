@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import tomllib
@@ -224,11 +225,12 @@ def test_documented_layers_equal_the_import_contract() -> None:
 
 def documented_metrics() -> list[tuple[str, str]]:
     [table] = [
-        table for table in tables(text_of("operations.md")) if table and "nomad_raft" in table[0][1]
+        table for table in tables(text_of("metrics.md")) if table and "nomad_raft" in table[0][1]
     ]
     return [(row[0].strip("`"), row[1].strip("`")) for row in table]
 
 
+@cache
 def emitted_metrics() -> list[str]:
     """As patterns: what stands in braces of an f-string is any name."""
     return [
@@ -329,20 +331,50 @@ def test_documented_dependencies_are_complete_and_imported_where_documented() ->
 RULES = yaml.safe_load((ROOT / "docs" / "alerts" / "orchgit.rules.yml").read_text())
 ALERTS = [rule for group in RULES["groups"] for rule in group["rules"]]
 _WORDS_OF_PROMQL = {
-    *("by", "on", "unless", "sum", "max", "delta", "rate", "histogram_quantile"),
-    *("le", "source", "status"),
+    *("avg", "by", "histogram_quantile", "increase", "max", "on", "rate", "delta", "sum", "unless"),
+    *(
+        "client_status",
+        "exported_job",
+        "instance",
+        "le",
+        "namespace",
+        "node_id",
+        "source",
+        "status",
+        "task",
+    ),
+    "task_group",
 }
 
 
-def test_every_metric_of_the_alert_rules_is_emitted() -> None:
+def unknown_metrics(expression: str) -> list[str]:
+    """Returns the names of a PromQL expression that no code emits; it names at least one."""
     patterns = [each.replace(r"\.", "_") for each in emitted_metrics()]
-    for rule in ALERTS:
-        plain = re.sub(r'"[^"]*"|\[[^\]]*\]', "", rule["expr"])
-        names = set(re.findall(r"\b[a-z]\w+", plain)) - _WORDS_OF_PROMQL
-        bare = [re.sub(r"_(bucket|sum|count|total)$", "", name) for name in names]
-        assert bare, rule
-        unknown = [name for name in bare if not any(re.fullmatch(p, name) for p in patterns)]
-        assert unknown == [], rule
+    plain = re.sub(r'"[^"]*"|\[[^\]]*\]', "", expression)
+    names = set(re.findall(r"\b[a-z]\w+", plain)) - _WORDS_OF_PROMQL
+    assert names, expression
+    bare = {name: re.sub(r"_(bucket|sum|count|total)$", "", name) for name in names}
+    return [
+        name
+        for name in names
+        if not any(re.fullmatch(p, one) for p in patterns for one in (name, bare[name]))
+    ]
+
+
+def test_every_metric_of_the_alert_rules_is_emitted() -> None:
+    assert {rule["alert"]: unknown_metrics(rule["expr"]) for rule in ALERTS} == {
+        rule["alert"]: [] for rule in ALERTS
+    }
+
+
+def test_every_query_of_the_dashboard_names_emitted_metrics() -> None:
+    dashboard = json.loads((ROOT / "docs" / "monitoring" / "orchgit-dashboard.json").read_text())
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    queries = [target["expr"] for panel in panels for target in panel["targets"]]
+    assert len(queries) > 40
+    assert {query: unknown_metrics(query) for query in queries} == {query: [] for query in queries}
+    places = [tuple(panel["gridPos"].values()) for panel in dashboard["panels"]]
+    assert len(set(places)) == len(places)
 
 
 def test_every_alert_is_complete_and_documented() -> None:
@@ -355,5 +387,5 @@ def test_every_alert_is_complete_and_documented() -> None:
         assert [check_command(words) for words in commands(described)] == [None] * (
             described.count("`") // 2
         )
-    documented = re.findall(r"^\| `(Orchgit\w+)` \|", text_of("operations.md"), re.M)
+    documented = re.findall(r"^\| `(Orchgit\w+)` \|", text_of("metrics.md"), re.M)
     assert sorted(documented) == sorted(rule["alert"] for rule in ALERTS)

@@ -20,6 +20,10 @@ class Caller:
     def policies(self) -> tuple[str, ...]:
         return self.identity.policies if self.identity is not None else ()
 
+    @property
+    def accessor_id(self) -> str:
+        return self.identity.accessor_id if self.identity is not None else ""
+
 
 OPEN = Caller(MANAGEMENT)
 """Every caller while access control is off."""
@@ -27,14 +31,18 @@ OPEN = Caller(MANAGEMENT)
 
 @dataclass(frozen=True, slots=True)
 class BadTokenReason:
-    """Why a token is no caller's. `is_unknown`: it has the form of a token, and nobody has it."""
+    """Why a token is no caller's. `is_unknown`: it has the form of a token, and nobody has it.
+
+    A reason that is not `is_lasting` may end with time: a token of a workload may be too young.
+    """
 
     text: str
     is_unknown: bool = False
+    is_lasting: bool = False
 
 
-UNKNOWN_TOKEN = BadTokenReason("Permission denied", is_unknown=True)
-EXPIRED_TOKEN = BadTokenReason("ACL token expired")
+UNKNOWN_TOKEN = BadTokenReason("Permission denied", is_unknown=True, is_lasting=True)
+EXPIRED_TOKEN = BadTokenReason("ACL token expired", is_lasting=True)
 
 
 def secret_of(headers: Iterable[tuple[bytes, bytes]]) -> str:

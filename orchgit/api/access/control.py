@@ -87,6 +87,9 @@ class AccessControl:
             raise InvariantError(f"cannot serve {method} {path}: the access table has no entry")
         return rule
 
+    def has_rule(self, path: str, method: str) -> bool:
+        return self._table.rule(path, method) is not None
+
     def caller(self, rule: Rule, secret: str) -> Caller:
         """Returns who sends the request. Raises AccessRefusedError for a bad token, unless the
         rule looks at none: then its sender is anonymous."""
@@ -110,6 +113,7 @@ class AccessControl:
             query=request.query,
             objects=self._objects,
             policies=caller.policies,
+            accessor_id=caller.accessor_id,
             job=request.job,
             context=request.context,
         )

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from orchgit.api.access.control import AccessRefusedError, Refusal
+from orchgit.api.access.control import AccessControl, AccessRefusedError, Refusal
 from orchgit.api.access.enforcement import admit, refusal_response
 from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
@@ -30,16 +30,17 @@ class Guard:
     def __init__(self, app: ASGIApp, api: ApiContext, paths: Sequence[str]) -> None:
         self._app = app
         self._api = api
-        self._paths = [(compile_path(path)[0], path) for path in paths]
+        # The path with the longest fixed part counts, whatever the order of the table.
+        by_length = sorted(paths, key=lambda path: -len(path.partition("{")[0]))
+        self._paths = [(compile_path(path)[0], path) for path in by_length]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         control = self._api.access
-        found = self._find(scope) if control is not None else None
+        found = self._find(scope, control) if control is not None else None
         if control is None or found is None:
             await self._app(scope, receive, send)
             return
-        path, parameters = found
-        method = scope["method"] if scope["type"] == "http" else WEBSOCKET
+        path, method, parameters = found
         request = Request(
             {**scope, "type": "http", "method": method, "path_params": parameters}, receive
         )
@@ -51,11 +52,16 @@ class Guard:
             return
         await while_allowed(call, self._app, scope, receive, send)
 
-    def _find(self, scope: Scope) -> tuple[str, dict[str, str]] | None:
+    def _find(self, scope: Scope, control: AccessControl) -> tuple[str, str, dict[str, str]] | None:
+        """Returns (path of a row, method, parameters); None where no row is about the request."""
         if scope["type"] not in ("http", "websocket"):
             return None
-        matched = ((each.match(scope["path"]), path) for each, path in self._paths)
-        return next(((path, found.groupdict()) for found, path in matched if found), None)
+        method = scope["method"] if scope["type"] == "http" else WEBSOCKET
+        for pattern, path in self._paths:
+            match = pattern.match(scope["path"])
+            if match is not None and control.has_rule(path, method):
+                return path, method, match.groupdict()
+        return None
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:

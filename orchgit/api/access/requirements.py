@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Protocol
 
 from orchgit.acl.capabilities import READ, WRITE
+from orchgit.acl.jobs import missing_to_register
 from orchgit.acl.rights import ALL_NAMESPACES, Rights
 from orchgit.model.job import Job
 
@@ -48,6 +49,8 @@ class Question:
     objects: Objects
     policies: Collection[str] = ()
     """Names of the caller's policies."""
+    accessor_id: str = ""
+    """Of the caller's token."""
     job: Job | None = None
     """Of the body, where the rule asks for it."""
     context: str = ""
@@ -222,28 +225,14 @@ class RegistersJob:
     capabilities: tuple[str, ...]
 
     def allows(self, question: Question) -> bool:
-        rights = question.rights
-        if not self.sees(rights, question.namespace):
-            return False
-        groups = question.job.task_groups if question.job is not None else ()
-        requests = [each for group in groups for each in (group.volumes or {}).values()]
-        for each in requests:
-            if each.type == "csi" and not rights.allows_namespace(
-                question.namespace, "csi-mount-volume"
-            ):
-                return False
-            modes = ("mount-readwrite", "mount-readonly") if each.read_only else _WRITABLE
-            if each.type == "host" and not any(
-                rights.allows_host_volume(each.source, mode) for mode in modes
-            ):
-                return False
-        return True
+        return not missing_to_register(
+            question.rights, question.namespace, question.job, self.capabilities
+        )
 
     def sees(self, rights: Rights, namespace: str) -> bool:
         return any(rights.allows_namespace(namespace, each) for each in self.capabilities)
 
 
-_WRITABLE = ("mount-readwrite",)
 _NO_ISOLATION = "raw_exec"
 
 
@@ -397,13 +386,14 @@ class ByQuery:
 
 @dataclass(frozen=True, slots=True)
 class SelfOr(_SeesEverything):
-    """Every valid token where the path says `self`, else the inner requirement."""
+    """Every valid token where the path says `self` or its accessor, else the inner requirement."""
 
     parameter: str
     inner: Requirement
 
     def allows(self, question: Question) -> bool:
-        return question.path[self.parameter] == "self" or self.inner.allows(question)
+        own = ("self", question.accessor_id)
+        return question.path[self.parameter] in own or self.inner.allows(question)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,6 +102,10 @@ def _on_node(requirement: Requirement) -> Rule:
     return Rule(requirement, bad_token=BadTokenForm.RPC)
 
 
+def _exec(parameter: str) -> Rule:
+    return Rule(ExecInAllocation(parameter), bad_token=BadTokenForm.RPC_500)
+
+
 def _told(requirement: Requirement) -> Rule:
     return Rule(requirement, bad_token=BadTokenForm.TOLD_403)
 
@@ -115,6 +119,7 @@ _POLICY = OneOf((_in("read-scaling-policy"), AllInNamespace(("list-jobs", "read-
 _LIST_CSI = _in("csi-list-volume", "csi-read-volume", "csi-mount-volume", "list-jobs")
 _DETACH_CSI = EveryOf((_in("csi-mount-volume", "csi-read-volume"), Coarse("plugin")))
 _WRITE_CSI = EveryOf((_in("csi-write-volume"), Coarse("plugin")))
+_QUOTA_READ, _QUOTA_WRITE = Coarse("quota"), Coarse("quota", "write")
 _ENTERPRISE = Anyone("the answer is that this needs Nomad Enterprise")
 _PUBLIC = Anyone("it tells nothing about what runs here")
 _REMOTE = OwnCheck("the git remote takes a token as password")
@@ -142,7 +147,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/job/{job_id:path}/deployment", get=_in("read-job")),
     Row("/v1/job/{job_id:path}/services", get=_in("read-job")),
     Row("/v1/job/{job_id:path}/actions", get=_in("read-job")),
-    Row("/v1/job/{job_id:path}/action", socket=_on_node(ExecInAllocation("allocID"))),
+    Row("/v1/job/{job_id:path}/action", socket=_exec("allocID")),
     Row("/v1/job/{job_id:path}/versions", get=_in("read-job")),
     Row(
         "/v1/job/{job_id:path}/versions/{tag}/tag",
@@ -251,6 +256,11 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/namespaces", get=AnyToken("namespaces in which nothing is allowed")),
     Row("/v1/namespace", put=MANAGEMENT),
     Row("/v1/namespace/{name}", get=AnythingInNamespace(), put=MANAGEMENT, delete=MANAGEMENT),
+    Row("/v1/quotas", get=_QUOTA_READ),
+    Row("/v1/quota", put=_QUOTA_WRITE),
+    Row("/v1/quota/usage/{name}", get=_QUOTA_READ),
+    Row("/v1/quota/{name}", get=_QUOTA_READ, put=_QUOTA_WRITE, delete=_QUOTA_WRITE),
+    Row("/v1/quota-usages", get=_QUOTA_READ),
     # -- search, events, questions -------------------------------------------------------------
     Row("/v1/search", put=_SEARCH),
     Row("/v1/search/fuzzy", put=_SEARCH),
@@ -265,7 +275,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "/v1/operator/sql",
         get=AnyToken("nothing: the names of tables and columns"),
-        put=AnyToken("rows of namespaces that may not be read"),
+        put=SeenWith(_ANY, ("read-job",)),
     ),
     # -- this server and the cluster -----------------------------------------------------------
     Row("/v1/agent/self", get=Rule(AGENT_READ, bad_token=BadTokenForm.TOLD)),
@@ -382,18 +392,17 @@ ROWS: tuple[Row, ...] = (
     Row("/git/{name}.git/info/refs", get=_REMOTE),
     Row("/git/{name}.git/git-upload-pack", put=_REMOTE),
     Row("/git/{name}.git/git-receive-pack", put=_REMOTE),
-    *(Row(path, get=_PAGE) for path in ("/", "/ui", "/ui/", "/ui/live", "/ui/{rest:path}")),
-    Row("/ui/static/{name}", get=_PUBLIC),
-    Row("/ui/login", get=_PUBLIC, put=OwnCheck("it asks the API whether the token is known")),
-    Row("/ui/logout", put=_PUBLIC),
+    Row("/ui/static/{name}", get=_PUBLIC, put=_PUBLIC, delete=_PUBLIC),
+    Row("/ui/login", get=_PUBLIC, put=OwnCheck("it asks the API for the token"), delete=_PUBLIC),
+    Row("/ui/logout", get=_PUBLIC, put=_PUBLIC, delete=_PUBLIC),
+    *(
+        Row(path, get=_PAGE, put=_PAGE, delete=_PAGE)
+        for path in ("/", "/ui", "/ui/", "/ui/live", "/ui/{rest:path}")
+    ),
     # -- what Nomad keeps for Enterprise -------------------------------------------------------
     *(
         Row(path, get=_ENTERPRISE, put=_ENTERPRISE, delete=_ENTERPRISE)
         for path in (
-            "/v1/quotas",
-            "/v1/quota",
-            "/v1/quota/{name}",
-            "/v1/quota-usages",
             "/v1/recommendations",
             "/v1/recommendation",
             "/v1/sentinel/policies",
@@ -420,7 +429,7 @@ ROWS: tuple[Row, ...] = (
         get=_on_node(_allocation(_SUBMIT, "gc-allocation")),
         put=_on_node(_allocation(_SUBMIT, "gc-allocation")),
     ),
-    Row("/v1/client/allocation/{alloc_id}/exec", socket=_on_node(ExecInAllocation("alloc_id"))),
+    Row("/v1/client/allocation/{alloc_id}/exec", socket=_exec("alloc_id")),
     Row("/v1/client/fs/ls/{alloc_id}", get=_on_node(_allocation("read-fs"))),
     Row("/v1/client/fs/stat/{alloc_id}", get=_on_node(_allocation("read-fs"))),
     *(

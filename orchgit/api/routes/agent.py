@@ -41,6 +41,30 @@ async def servers(call: ApiCall) -> Response:
     return call.answer(list(call.api.server.peer_addresses()))
 
 
+async def set_servers(call: ApiCall) -> Response:
+    """Takes the addresses of servers that the agent knows; agents learn the others from these."""
+    addresses = call.request.query_params.getlist("address")
+    if not addresses:
+        raise InvalidInputError("missing server address")
+    known = call.api.server.peer_addresses()
+    if strangers := [each for each in addresses if each not in known]:
+        raise InvalidInputError(
+            f"cannot use {strangers[0]} as a server: it is no member of the cluster; "
+            "agents find the members by themselves"
+        )
+    return call.empty()
+
+
+async def export_log(call: ApiCall) -> Response:
+    """Refuses: logs are kept by what starts the agent."""
+    if not any(call.query.get(name) for name in ("service_name", "on_disk")):
+        raise InvalidInputError("Either -service-name or -on-disk must be set")
+    raise InvalidInputError(
+        "cannot export the log: the agent writes it to its standard output; ask what keeps that "
+        "(journalctl), or follow /v1/agent/monitor"
+    )
+
+
 async def health(call: ApiCall) -> Response:
     kind = call.query.get("type")
     value: dict[str, Any] = {}
@@ -114,7 +138,8 @@ async def force_leave(call: ApiCall) -> Response:
 ENDPOINTS = [
     endpoint("/v1/agent/self", get=self_),
     endpoint("/v1/agent/members", get=members),
-    endpoint("/v1/agent/servers", get=servers),
+    endpoint("/v1/agent/servers", get=servers, put=set_servers),
+    endpoint("/v1/agent/monitor/export", get=export_log),
     endpoint("/v1/agent/health", get=health),
     endpoint("/v1/agent/schedulers", get=schedulers),
     endpoint("/v1/agent/schedulers/config", get=schedulers_config, put=set_schedulers_config),

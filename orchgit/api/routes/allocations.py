@@ -30,10 +30,11 @@ async def list_allocations(call: ApiCall) -> Response:
         def view(each: Allocation) -> Allocation:
             return with_job(snapshot, each) if looks_at_job else each
 
-        if page.per_page and page.matches is None:
+        if page.per_page and page.matches is None and (call.namespaces or call.sees_everything):
             chosen, headers = _page_by_keys(snapshot, call.namespaces, prefix, page)
         else:
-            found = in_order_of_creation(snapshot.allocations.all(call.namespaces, prefix))
+            known = call.visible(snapshot.allocations.all(call.namespaces, prefix))
+            found = in_order_of_creation(known)
             chosen, headers = page.apply(found, by_index, view)
         return [alloc_stub(each, states, resources) for each in chosen], headers
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from urllib.parse import urlencode
 
 import httpx
-from starlette.datastructures import QueryParams
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
@@ -21,6 +21,7 @@ from orchgit.api.routes.agent_socket_relay import refuse, relay
 from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError, UnavailableError
 from orchgit.model.node import Node
 from orchgit.wire.https import asking_context
+from orchgit.wire.relay_proof import HEADER, proof
 from orchgit.wire.tls import PerVersion
 
 _ALLOC_PATH = re.compile(r"^/v1/client/(?:allocation/(?P<a>[^/]+)/\w+|fs/\w+/(?P<f>[^/]+))$")
@@ -74,7 +75,7 @@ class ClientRoutes:
         else:
             node = self._node(node_id)
             tls = self._context_for(node) if node.tls_enabled else None
-            await relay(scope, receive, send, node.http_addr, tls)
+            await relay(self._proven(scope, node), receive, send, node.http_addr, tls)
 
     async def _until_known(self, scope: Scope) -> None:
         context = self._api.services.context
@@ -118,13 +119,14 @@ class ClientRoutes:
         node = self._node(node_id)
         base = f"{'https' if node.tls_enabled else 'http'}://{node.http_addr}"
         client = self._client(node)
+        proven = Headers(raw=self._proven(request.scope, node)["headers"])
         outgoing = client.build_request(
             request.method,
             f"{base}{request.url.path}",
             params=httpx.QueryParams(request.url.query),
             headers={
                 name: value
-                for name, value in _end_to_end(request.headers.items()).items()
+                for name, value in _end_to_end(proven.items()).items()
                 if name.lower() not in _OF_A_PAGE
             },
             content=request.stream(),
@@ -137,6 +139,15 @@ class ClientRoutes:
             ) from error
         headers = {**_end_to_end(answer.headers.items()), **VARY}
         return StreamingResponse(_body(answer), answer.status_code, headers)
+
+    def _proven(self, scope: Scope, node: Node) -> Scope:
+        """Returns the request with this server's proof, for the node's agent, that it was checked
+        who asks."""
+        method = scope["method"] if scope["type"] == "http" else "WEBSOCKET"
+        now_ns = self._api.services.context.now_ns()
+        value = proof(node.secret_id, method, scope["path"], scope["query_string"], now_ns)
+        headers = [each for each in scope["headers"] if each[0] != HEADER]
+        return {**scope, "headers": [*headers, (HEADER, value)]}
 
     def _node(self, node_id: str) -> Node:
         with self._api.services.context.snapshot() as snapshot:

@@ -28,7 +28,8 @@ async def list_deployments(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.id_prefix()
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = in_order_of_creation(snapshot.deployments.all(call.namespaces, prefix))
+        known = call.visible(snapshot.deployments.all(call.namespaces, prefix))
+        found = in_order_of_creation(known)
         chosen, headers = page.apply(found, by_index)
         return [shown(each) for each in chosen], headers
 

@@ -49,7 +49,7 @@ def _chosen(call: ApiCall, snapshot: Snapshot) -> list[Evaluation]:
     )
     return in_order_of_creation(
         each
-        for each in found
+        for each in call.visible(found)
         if each.id.startswith(prefix)
         and job in (None, "", each.job_id)
         and status in (None, "", each.status)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
+from orchgit.api.access.control import AccessRefusedError
+from orchgit.api.access.objects import StateObjects
+from orchgit.api.access.requirements import ObjectKind
+from orchgit.api.access.topics import may_follow, sees_event
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import VARY
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.acl import AclObject, told_object
 from orchgit.api.shapes.stubs import allocation_alone, shown_node
 from orchgit.errors import InvalidInputError
+from orchgit.model.acl import AclBindingRule, AclRole
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import Evaluation
@@ -24,6 +31,8 @@ from orchgit.whole_number import whole_number
 
 HEARTBEAT_S = 30.0
 ALL = "*"
+_PAYLOAD_KEYS = {"ACLAuthMethod": "AuthMethod"}
+"""Topics whose payload has another key."""
 
 
 class TopicFilter:
@@ -50,6 +59,8 @@ def told_event(event: Event) -> dict[str, Any]:
         subject = allocation_alone(subject)
     elif isinstance(subject, Node):
         subject = shown_node(subject)
+    elif isinstance(subject, AclObject):
+        subject = told_object(subject)
     return {
         "Topic": event.topic,
         "Type": event.type,
@@ -57,7 +68,7 @@ def told_event(event: Event) -> dict[str, Any]:
         "Namespace": event.namespace,
         "FilterKeys": _filter_keys(event.payload.get(event.topic)),
         "Index": event.index,
-        "Payload": {event.topic: subject},
+        "Payload": {_PAYLOAD_KEYS.get(event.topic, event.topic): subject},
     }
 
 
@@ -65,6 +76,10 @@ def _filter_keys(subject: object) -> list[str] | None:
     """Returns the keys that Nomad's clients may name in a topic, and a few more."""
     if isinstance(subject, Allocation | Evaluation):
         return [subject.job_id, subject.deployment_id]
+    if isinstance(subject, AclRole):
+        return [subject.name]
+    if isinstance(subject, AclBindingRule):
+        return [subject.auth_method]
     return [subject.job_id] if isinstance(subject, Deployment) else None
 
 
@@ -78,24 +93,60 @@ async def stream(call: ApiCall) -> Response:
         raise InvalidInputError(
             f"Unable to parse index: strconv.Atoi: parsing {shown}: invalid syntax"
         )
-    wanted = TopicFilter(call.request.query_params.getlist("topic"), call.namespace)
+    topics = call.request.query_params.getlist("topic")
+    if not _may_follow(call, topics):
+        return Response(b"", headers=VARY, media_type="application/json")
+    wanted = TopicFilter(topics, call.namespace)
+    objects = StateObjects(call.context.snapshot)
+
+    def is_told(event: Event) -> bool:
+        return wanted.wants(event) and sees_event(
+            call.rights, event, partial(objects.namespace_of, ObjectKind.ROLLOUT)
+        )
+
+    def still_follows() -> bool:
+        """A token may lose its rights while its stream goes on."""
+        try:
+            call.refresh_access()
+        except AccessRefusedError:
+            return False
+        return _may_follow(call, topics)
+
     buffer = call.api.events
     start = index
     return StreamingResponse(
-        lines(buffer, wanted, max(0, start - 1)),
+        lines(buffer, is_told, max(0, start - 1), still_follows),
         headers={**VARY, "Cache-Control": "no-cache"},
         media_type="application/json",
     )
 
 
-async def lines(buffer: EventBuffer, wanted: TopicFilter, after: int) -> AsyncIterator[bytes]:
-    """Yields the lines; ends when the server stops, or when events were missed."""
+def _may_follow(call: ApiCall, topics: Sequence[str]) -> bool:
+    if call.rights.is_management:
+        return True
+    namespaces = [call.namespace]
+    if call.namespaces is None:
+        with call.context.snapshot() as snapshot:
+            namespaces = [each.name for each in snapshot.namespaces.all()]
+    return may_follow(
+        call.rights, [text.partition(":")[0] for text in topics or (ALL,)], namespaces
+    )
+
+
+async def lines(
+    buffer: EventBuffer,
+    is_told: Callable[[Event], bool],
+    after: int,
+    still_follows: Callable[[], bool] = lambda: True,
+) -> AsyncIterator[bytes]:
+    """Yields the lines; ends when the server stops, when events were missed, or when the caller may
+    not follow any more."""
     yield b"{}\n"
     gaps = buffer.gaps
-    while not buffer.closed and buffer.gaps == gaps:
+    while not buffer.closed and buffer.gaps == gaps and still_follows():
         for batch in buffer.after(after):
             after = batch.index
-            events = [event for event in batch.events if wanted.wants(event)]
+            events = [event for event in batch.events if is_told(event)]
             if events:
                 told = {"Index": batch.index, "Events": [told_event(event) for event in events]}
                 yield nomad_json.encode(told) + b"\n"

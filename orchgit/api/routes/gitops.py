@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 from starlette.responses import Response
 
+from orchgit.acl.capabilities import LIST
+from orchgit.acl.jobs import STOP, missing_in_namespace
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.caller import name_of_person, user_name
@@ -19,10 +22,13 @@ from orchgit.api.routes import source_adopt, source_status
 from orchgit.api.routes.source_status import required_gitops
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
-from orchgit.errors import ConflictError, InvalidInputError, NotFoundError
+from orchgit.errors import ConflictError, InvalidInputError, NotAllowedError, NotFoundError
+from orchgit.model.blame import Blame
+from orchgit.model.node import Node
 from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import PauseRecord, Source, SourceKind
-from orchgit.services.gitops.blame import BlameQuestion, find_blame
+from orchgit.model.variable import StoredVariable
+from orchgit.services.gitops.blame import BlameQuestion, Thing, find_blame
 from orchgit.services.gitops.held import kept_from_cluster
 from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.rollouts import delete_rollouts, find_rollout
@@ -52,10 +58,43 @@ async def put(call: ApiCall) -> Response:
     wanted.pause = _paused_now(call) if wanted.paused else PauseRecord()
     with call.context.snapshot() as snapshot:
         _check_is_new(snapshot, wanted)
+    _check_grant(call, wanted)
     await _check_settings(call, wanted)
     index = await create_source(call.context, wanted)
     call.api.wake_source(name)
     return call.answer({"Index": index}, index=index)
+
+
+def _check_grant(call: ApiCall, wanted: Source) -> None:
+    """Refuses settings by which a source could do more than the caller: a policy that the token
+    does not have itself, also one that the source has already, or another namespace."""
+    rights = call.rights
+    if rights.is_management:
+        return
+    if not rights.allows_namespace(wanted.namespace, "gitops-source"):
+        raise NotAllowedError(
+            f'cannot store source "{wanted.name}": the token lacks gitops-source in namespace '
+            f'"{wanted.namespace}"'
+        )
+    held = call.access.caller.policies
+    if more := [name for name in wanted.policies if name not in held]:
+        raise NotAllowedError(
+            f'cannot store source "{wanted.name}": it would apply with the policy "{more[0]}", '
+            "which the token does not have itself"
+        )
+
+
+def _check_stop(call: ApiCall, name: str) -> None:
+    """Refuses to stop the jobs of a source where the caller may not stop each of them."""
+    if call.rights.is_management:
+        return
+    with call.context.snapshot() as snapshot:
+        namespaces = {namespace for namespace, _ in snapshot.jobs.keys_of_source(name)}
+    for namespace in sorted(namespaces):
+        if missing := missing_in_namespace(call.rights, namespace, STOP):
+            raise NotAllowedError(
+                f'cannot stop the jobs of source "{name}": the token lacks {missing}'
+            )
 
 
 def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
@@ -129,6 +168,7 @@ async def change(call: ApiCall) -> Response:
     if known is not None:
         wanted = changed(known)
         check_change(known, wanted)
+        _check_grant(call, wanted)
         await _check_settings(call, wanted)
     index = await change_source(call.context, name, changed)
     call.api.wake_source(name)
@@ -138,6 +178,8 @@ async def change(call: ApiCall) -> Response:
 async def delete(call: ApiCall) -> Response:
     """Removes a source; with `stop` its jobs are stopped, else they go on without a source."""
     name = call.path["name"]
+    if call.flag("stop"):
+        _check_stop(call, name)
     index = await remove_source(call.context, name, stop=call.flag("stop"))
     gitops, warnings = call.api.gitops, []
     if gitops is not None and gitops.is_declared(name):
@@ -201,7 +243,7 @@ async def drift(call: ApiCall) -> Response:
     namespace = call.namespaces if "namespace" in call.query else None
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = snapshot.drifted_jobs.all(wanted, namespace)
+        found = call.visible(snapshot.drifted_jobs.all(wanted, namespace))
         return page.apply(found, lambda each: each.id)
 
     return await answer_list(call, ("drifted_jobs",), read)
@@ -285,13 +327,17 @@ async def rollouts(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         filters = page.matches or commit or statuses
         whole = filters or page.next_token or page.reverse or not page.per_page
+        whole = whole or not call.sees_everything
         limit = None if whole else page.per_page + 1
         commit_id = commit if len(commit) in _COMMIT_ID_LENGTHS else None
         newest = snapshot.rollouts.all(wanted, limit, commit_id)
+        namespaces = {each.name: each.namespace for each in snapshot.sources.all()}
         found = [
             each
             for each in newest
-            if each.commit.id.startswith(commit) and (not statuses or each.status in statuses)
+            if each.commit.id.startswith(commit)
+            and (not statuses or each.status in statuses)
+            and (call.sees_everything or call.sees(namespaces.get(each.source, "")))
         ]
         return page.apply(found, by_index)
 
@@ -379,13 +425,27 @@ async def blame(call: ApiCall) -> Response:
     question = BlameQuestion(
         call.path["id"], call.namespace, query.get("type", ""), query.get("group", "")
     )
+
+    def read(snapshot: Snapshot) -> Blame | None:
+        found = find_blame(snapshot, question, partial(_is_seen, call))
+        return found and replace(found, origins=call.visible(found.origins))
+
     what = question.type or "an allocation, node, volume, claim, job or variable"
     return await answer_object(
         call,
         ("allocations", "volume_claims", "jobs", "nodes", "host_volumes", "variables"),
-        lambda snapshot: find_blame(snapshot, question),
+        read,
         f'cannot find {what} "{question.text}" (namespace {question.namespace})',
     )
+
+
+def _is_seen(call: ApiCall, thing: Thing) -> bool:
+    """Returns whether the answer may tell of the thing."""
+    if isinstance(thing, Node):
+        return call.sees_nodes
+    if isinstance(thing, StoredVariable):
+        return call.rights.allows_variable(thing.namespace, thing.path, LIST)
+    return call.sees(thing.namespace)
 
 
 ENDPOINTS = [

@@ -98,7 +98,7 @@ async def policies(call: ApiCall) -> Response:
                 "CreateIndex": policy.create_index,
                 "ModifyIndex": policy.modify_index,
             }
-            for policy in _policies(snapshot, call.namespaces, wanted_job)
+            for policy in call.visible(_policies(snapshot, call.namespaces, wanted_job))
             if wanted_type in (None, "", policy.type)
         ]
 
@@ -107,7 +107,7 @@ async def policies(call: ApiCall) -> Response:
 
 async def policy(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> ScalingPolicy | None:
-        found = _policies(snapshot, None, None)
+        found = call.visible(_policies(snapshot, None, None))
         return next((each for each in found if each.id == call.path["policy_id"]), None)
 
     return await answer_object(call, ("jobs",), read, "policy not found")

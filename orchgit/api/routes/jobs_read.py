@@ -37,12 +37,13 @@ async def list_jobs(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         if page.per_page and page.matches is None:
-            keys, headers = page.apply(
-                snapshot.jobs.keys(namespaces, prefix), _token, namespaced=True
-            )
+            known = snapshot.jobs.keys(namespaces, prefix)
+            if not call.sees_everything:
+                known = [key for key in known if call.sees(key[0])]
+            keys, headers = page.apply(known, _token, namespaced=True)
             jobs = [job for key in keys if (job := snapshot.jobs.get(*key)) is not None]
         else:
-            found = snapshot.jobs.all(namespaces, prefix)
+            found = call.visible(snapshot.jobs.all(namespaces, prefix))
             jobs, headers = page.apply(found, job_token, namespaced=True)
         stubs = [
             job_stub(job, snapshot.job_summaries.get(job.namespace, job.id), with_meta)

@@ -27,7 +27,8 @@ async def statuses(call: ApiCall) -> Response:
     children = call.flag("include_children")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = [job for job in snapshot.jobs.all(call.namespaces) if children or not job.parent_id]
+        jobs = call.visible(snapshot.jobs.all(call.namespaces))
+        found = [job for job in jobs if children or not job.parent_id]
         found.sort(key=lambda job: (job.modify_index, job.namespace, job.id))
         try:
             chosen, headers = newest_first.apply(found, _token)
@@ -51,7 +52,7 @@ async def chosen_statuses(call: ApiCall) -> Response:
     ]
 
     def read(snapshot: Snapshot) -> list[Any]:
-        named = (snapshot.jobs.get(namespace, job_id) for namespace, job_id in keys)
+        named = [snapshot.jobs.get(*key) for key in keys if call.sees(key[0])]
         jobs = [job for job in named if job is not None]
         jobs.sort(key=lambda job: (job.modify_index, job.namespace, job.id), reverse=True)
         return [_status(snapshot, job) for job in jobs]

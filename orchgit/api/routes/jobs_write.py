@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from starlette.responses import Response
@@ -100,6 +101,17 @@ async def dispatch(call: ApiCall) -> Response:
         id_prefix=nomad_json.get(body, "IdPrefixTemplate", ""),
         priority=nomad_json.get(body, "Priority", 0),
     )
+    return await _dispatched(call, request)
+
+
+async def dispatch_payload(call: ApiCall) -> Response:
+    """Dispatches the job with the request's body as its payload."""
+    payload = base64.b64encode(await call.body()).decode()
+    token = call.query.get("idempotency_token", "")
+    return await _dispatched(call, DispatchRequest(payload=payload, idempotency_token=token))
+
+
+async def _dispatched(call: ApiCall, request: DispatchRequest) -> Response:
     done = await dispatch_job(call.context, call.namespace, call.path["job_id"], request)
     value = {
         "DispatchedJobID": done.job_id,
@@ -133,6 +145,7 @@ async def force_periodic(call: ApiCall) -> Response:
 ENDPOINTS = [
     endpoint("/v1/jobs", get=list_jobs, put=register),
     endpoint("/v1/job/{job_id:path}/dispatch", put=dispatch),
+    endpoint("/v1/job/{job_id:path}/dispatch/payload", put=dispatch_payload),
     endpoint("/v1/job/{job_id:path}/evaluate", put=evaluate),
     endpoint("/v1/job/{job_id:path}/periodic/force", put=force_periodic),
 ]

@@ -26,7 +26,11 @@ async def list_namespaces(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = [each for each in snapshot.namespaces.all() if each.name.startswith(prefix)]
+        found = [
+            each
+            for each in snapshot.namespaces.all()
+            if each.name.startswith(prefix) and call.rights.sees_namespace(each.name)
+        ]
         chosen, headers = page.apply(found, lambda each: each.name)
         return [shown(each) for each in chosen], headers
 

@@ -28,7 +28,11 @@ async def list_pools(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = [each for each in snapshot.node_pools.all() if each.name.startswith(prefix)]
+        found = [
+            each
+            for each in snapshot.node_pools.all()
+            if each.name.startswith(prefix) and call.rights.allows_node_pool(each.name, "read")
+        ]
         chosen, headers = page.apply(found, lambda each: each.name)
         return [shown(each) for each in chosen], headers
 
@@ -82,7 +86,8 @@ async def jobs(call: ApiCall) -> Response:
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         pool = call.path["name"]
-        found = [each for each in snapshot.jobs.all(call.namespaces) if each.node_pool == pool]
+        known = call.visible(snapshot.jobs.all(call.namespaces))
+        found = [each for each in known if each.node_pool == pool]
         chosen, headers = page.apply(found, job_token, namespaced=True)
         stubs = [job_stub(job, snapshot.job_summaries.get(job.namespace, job.id)) for job in chosen]
         return stubs, headers

@@ -54,7 +54,8 @@ async def allocations(call: ApiCall) -> Response:
     """Returns the allocations in full, with their jobs, as agents of Nomad read them."""
 
     def read(snapshot: Snapshot) -> Any:
-        found = in_order_of_creation(snapshot.allocations.of_node(call.path["node_id"]))
+        known = call.visible(snapshot.allocations.of_node(call.path["node_id"]))
+        found = in_order_of_creation(known)
         return [with_job(snapshot, each) for each in found]
 
     return await answer_list(call, ("allocations",), read, in_thread=True)

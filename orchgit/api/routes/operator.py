@@ -54,6 +54,10 @@ async def license_(call: ApiCall) -> Response:
     return call.empty(status=204)
 
 
+async def set_license(call: ApiCall) -> Response:
+    return text_response("Nomad Enterprise only endpoint", 501)
+
+
 async def collect_garbage(call: ApiCall) -> Response:
     await call.services.collect_garbage()
     with call.context.snapshot() as snapshot:
@@ -100,7 +104,7 @@ ENDPOINTS = [
     endpoint(
         "/v1/operator/scheduler/configuration", get=scheduler_configuration, put=set_scheduler
     ),
-    endpoint("/v1/operator/license", get=license_),
+    endpoint("/v1/operator/license", get=license_, put=set_license),
     endpoint("/v1/operator/utilization", put=utilization),
     endpoint("/v1/operator/upgrade-check/{check}", get=upgrade_check),
     endpoint("/v1/system/gc", put=collect_garbage),

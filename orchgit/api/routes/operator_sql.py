@@ -25,7 +25,13 @@ async def ask(call: ApiCall) -> Response:
         raise InvalidInputError(
             "cannot answer without a question: the body's Query is a SELECT; GET lists the tables"
         )
-    answer = await call.api.sql.ask(request.query, request.max_rows, request.namespaces)
+    namespaces, without = request.namespaces, [] if call.sees_nodes else ["nodes"]
+    if not call.sees_everything:
+        with call.context.snapshot() as snapshot:
+            visible = [each.name for each in snapshot.namespaces.all() if call.sees(each.name)]
+        chosen = visible if namespaces is None else namespaces
+        namespaces = [name for name in chosen if name in visible]
+    answer = await call.api.sql.ask(request.query, request.max_rows, namespaces, without)
     return call.answer(answer, index=answer.index)
 
 

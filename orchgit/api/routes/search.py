@@ -2,24 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.responses import Response
 
+from orchgit.acl.capabilities import LIST, READ
+from orchgit.acl.rights import ALL_NAMESPACES, Rights
+from orchgit.api.access.requirements import may_search
 from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
-from orchgit.services.search import CONTEXTS, LIMIT, search_fuzzy, search_prefix
+from orchgit.services.search import (
+    CONTEXTS,
+    LIMIT,
+    UNLIMITED,
+    SearchScope,
+    search_fuzzy,
+    search_prefix,
+)
 
 
 async def prefix(call: ApiCall) -> Response:
     body = await call.json()
+    namespace = _namespace(call, body)
     with call.context.snapshot() as snapshot:
         found = search_prefix(
             snapshot,
             nomad_json.get(body, "Prefix", ""),
             nomad_json.get(body, "Context", "all"),
-            _namespace(call, body),
+            namespace,
+            _scope(call, namespace),
         )
         index = snapshot.index
     matches = {name: ids[:LIMIT] or None for name, ids in found.items()}
@@ -29,12 +42,14 @@ async def prefix(call: ApiCall) -> Response:
 
 async def fuzzy(call: ApiCall) -> Response:
     body = await call.json()
+    namespace = _namespace(call, body)
     with call.context.snapshot() as snapshot:
         found = search_fuzzy(
             snapshot,
             nomad_json.get(body, "Text", ""),
             nomad_json.get(body, "Context", "all"),
-            _namespace(call, body),
+            namespace,
+            _scope(call, namespace),
         )
         index = snapshot.index
     matches: dict[str, Any] = {name: [] for name in CONTEXTS if name not in ("nodes", "plugins")}
@@ -45,6 +60,35 @@ async def fuzzy(call: ApiCall) -> Response:
         ]
     truncated = {name: len(found.get(name, ())) > LIMIT for name in {*CONTEXTS, *found}}
     return _answer(call, matches, truncated, index)
+
+
+@dataclass(frozen=True, slots=True)
+class _CallersScope:
+    """What the rights of a caller let a search find."""
+
+    rights: Rights
+    namespace: str
+
+    def may_search(self, kind: str) -> bool:
+        return may_search(self.rights, self.namespace, kind)
+
+    def sees(self, kind: str, namespace: str, name: str) -> bool:
+        match kind:
+            case "nodes" | "plugins":
+                return True
+            case "node_pools":
+                return self.rights.allows_node_pool(name, READ)
+            case "namespaces":
+                return self.rights.sees_namespace(name)
+            case "vars":
+                return self.rights.allows_variable(namespace, name, LIST)
+        return may_search(self.rights, namespace, kind)
+
+
+def _scope(call: ApiCall, namespace: str | None) -> SearchScope:
+    if call.sees_everything:
+        return UNLIMITED
+    return _CallersScope(call.rights, namespace or ALL_NAMESPACES)
 
 
 def _namespace(call: ApiCall, body: dict[str, Any]) -> str | None:

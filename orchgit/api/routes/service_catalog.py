@@ -26,7 +26,7 @@ async def list_services(call: ApiCall) -> Response:
         found = [
             each
             for each in all_services(snapshot, call.namespaces)
-            if each["ServiceName"].startswith(prefix)
+            if each["ServiceName"].startswith(prefix) and _is_shown(call, each)
         ]
         tags: dict[str, dict[str, set[str]]] = {}
         for each in sorted(found, key=lambda each: (each["Namespace"], each["ServiceName"])):
@@ -52,13 +52,21 @@ async def read_service(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[list[dict[str, Any]], dict[str, str]]:
         name = call.path["name"]
         found = [
-            each for each in all_services(snapshot, call.namespaces) if each["ServiceName"] == name
+            each
+            for each in all_services(snapshot, call.namespaces)
+            if each["ServiceName"] == name and _is_shown(call, each)
         ]
         if choose:
             found = rendezvous(found, key)[:chosen_count]
         return page.apply(sorted(found, key=_registration_id), _registration_id)
 
     return await answer_list(call, _TABLES, read)
+
+
+def _is_shown(call: ApiCall, service: dict[str, Any]) -> bool:
+    """Returns whether the answer may hold the service. What one namespace holds was decided before;
+    of all namespaces only those count that the caller sees."""
+    return call.namespaces is not None or call.sees(service["Namespace"])
 
 
 def _registration_id(service: dict[str, Any]) -> str:

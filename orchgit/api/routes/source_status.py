@@ -18,7 +18,12 @@ from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.clock import SECOND_NS
 from orchgit.durations import DurationError, parse_ns
-from orchgit.errors import InvalidInputError, NotFoundError, UnavailableError
+from orchgit.errors import (
+    InvalidInputError,
+    NotAllowedError,
+    NotFoundError,
+    UnavailableError,
+)
 from orchgit.model.author import AuthoredChange
 from orchgit.model.source_health import SyncResult
 from orchgit.state.snapshot import Snapshot
@@ -39,7 +44,7 @@ async def sources(call: ApiCall) -> Response:
     page, gitops = PageRequest.of(call), required_gitops(call)
 
     def read(snapshot: Snapshot) -> tuple[list[SourceReportPort], int]:
-        reports = list(gitops.reports(snapshot))
+        reports = [each for each in gitops.reports(snapshot) if call.sees(each.source.namespace)]
         newest = snapshot.table_indexes.newest("sources")
         return reports, max([newest, *(each.modify_index for each in reports)])
 
@@ -110,7 +115,8 @@ async def sync(call: ApiCall) -> Response:
     """
     name = call.path["name"]
     with call.context.snapshot() as snapshot:
-        if snapshot.sources.get(name) is None:
+        known = snapshot.sources.get(name)
+        if known is None:
             raise NotFoundError(f'cannot find source "{name}"; `orchgit source list` shows them')
         index = snapshot.index
     sent = await call.body()
@@ -126,6 +132,8 @@ async def sync(call: ApiCall) -> Response:
         return call.answer(rollout, index=call.context.state.store.watch.applied_index)
     wait_s = _sync_wait_s(call)
     if reason:
+        if not call.rights.allows_namespace(known.namespace, "gitops-approve"):
+            raise NotAllowedError("Permission denied")
         by = name_of_person(call, body)
         work = required_gitops(call).override_window(name, reason, by)
         result = await _synced(call, work, wait_s or _MAX_SYNC_WAIT_S)

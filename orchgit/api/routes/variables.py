@@ -83,7 +83,15 @@ async def list_variables(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        found = sorted(snapshot.variables.all(call.namespaces, prefix), key=_token)
+        allows = call.rights.allows_variable
+        found = sorted(
+            (
+                each
+                for each in snapshot.variables.all(call.namespaces, prefix)
+                if allows(each.namespace, each.path, "list")
+            ),
+            key=_token,
+        )
         chosen, headers = page.apply(found, _token, lambda each: _Listed(_stub(each)))
         return [_stub(each) for each in chosen], headers
 
@@ -238,6 +246,8 @@ def _conflict(call: ApiCall, conflict: VariableConflictError, namespace: str) ->
         shown = VariableStub(namespace, path, 0, 0, 0, 0, _lock(current.lock, with_id=False))
     else:
         shown = _shown(call, current, with_lock_id=False)
+        if not call.rights.allows_variable(namespace, path, "read"):
+            shown.items = {}
     # Nomad's clients read JSON here, though Nomad calls it text.
     headers = {**VARY, **_table_index(call)}
     data = nomad_json.encode(shown)

@@ -13,7 +13,7 @@ from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.stubs import alloc_stub
-from orchgit.errors import InvalidInputError
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.volume import HostVolume
 from orchgit.services.host_volumes import (
     delete_host_volume,
@@ -58,7 +58,9 @@ async def list_volumes(call: ApiCall) -> Response:
         found = [
             each
             for each in snapshot.host_volumes.all(call.namespaces, node_id=node_id or None)
-            if each.id.startswith(prefix) and pool in (None, "", each.node_pool)
+            if each.id.startswith(prefix)
+            and pool in (None, "", each.node_pool)
+            and call.rights.allows_namespace(each.namespace, "host-volume-read")
         ]
         chosen, headers = page.apply(found, lambda each: each.id)
         trees = map(nomad_json.tree, chosen)
@@ -110,7 +112,7 @@ async def claims(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = [
             each
-            for each in snapshot.volume_claims.all(call.namespaces)
+            for each in call.visible(snapshot.volume_claims.all(call.namespaces))
             if wanted.get("job_id", each.job_id) == each.job_id
             and wanted.get("task_group", each.task_group_name) == each.task_group_name
             and wanted.get("volume_name", each.volume_name) == each.volume_name
@@ -128,6 +130,18 @@ async def delete_claim(call: ApiCall) -> Response:
 
 async def csi_volume(call: ApiCall) -> Response:
     return _missing(call, "volume not found")
+
+
+async def register_csi(call: ApiCall) -> Response:
+    """Refuses: no node of this cluster runs a CSI plugin."""
+    volumes = nomad_json.get(await call.json(), "Volumes", [])
+    first = volumes[0] if volumes else {}
+    plugin_id = nomad_json.get(first, "PluginID", "")
+    raise RefusedError(f"no CSI plugin named: {plugin_id} could be found")
+
+
+async def no_csi_volume(call: ApiCall) -> Response:
+    raise RefusedError("no such volume")
 
 
 async def plugins(call: ApiCall) -> Response:
@@ -152,7 +166,8 @@ ENDPOINTS = [
     endpoint("/v1/volume/host/register", put=put),
     endpoint("/v1/volume/host/{volume_id}", get=read_volume, delete=delete),
     endpoint("/v1/volume/host/{volume_id}/delete", delete=delete),
-    endpoint("/v1/volume/csi/{volume_id}", get=csi_volume),
+    endpoint("/v1/volume/csi/{volume_id}", get=csi_volume, put=register_csi, delete=no_csi_volume),
+    endpoint("/v1/volume/csi/{volume_id}/detach", delete=no_csi_volume),
     endpoint("/v1/plugins", get=plugins),
     endpoint("/v1/plugin/csi/{plugin_id}", get=plugin),
 ]

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import uvloop
 
 from agent.agent import Agent
 from agent.config import AgentConfig
+from agent.metrics.node_metrics import node_metrics
 from agent.serve import client_app
+from agent.serve.guard import AccessGuard
 from orchgit.cli.agent_process.reloading import Reloader
 from orchgit.clock import SystemClock
 from orchgit.collector import settle_collector
@@ -126,7 +129,7 @@ def _agent_alone(
     """
     agent = Agent(config)
     http = HttpServer(
-        client_app(agent),
+        AccessGuard(client_app(agent), agent.access),
         bind,
         access_of(config, (config.node_name, bind, advertise)),
         audit=audit_log(audit, config.data_dir, SystemClock(), RandomIds()),
@@ -147,7 +150,7 @@ def _agent_beside(config: AgentConfig, server: Server) -> Agent:
         http_tls=server.config.http_tls,
     )
     agent = Agent(config)
-    server.attach_client(lambda: agent.node_id, client_app(agent))
+    server.attach_client(lambda: agent.node_id, client_app(agent), partial(node_metrics, agent))
     return agent
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from orchgit.cli.command import cli_command
+from orchgit.cli.commands.agent_flags import FLAGS, configuration_flags
 from orchgit.cli.options import option_field, options_of
 
 if TYPE_CHECKING:
@@ -45,7 +47,9 @@ class AgentOptions:
         "serf-port", type=int, help="Port for the other servers' logs; 0: any free one."
     )
     servers: tuple[str, ...] = option_field(
-        "servers", multiple=True, help="host:port of a server's RPC; may be repeated."
+        "servers",
+        multiple=True,
+        help="host:port of a server's RPC, or several with commas; may be repeated.",
     )
     bootstrap_expect: int | None = option_field(
         "bootstrap-expect", type=int, help="Servers that form the cluster together."
@@ -69,7 +73,8 @@ class AgentOptions:
 
 @cli_command("agent")
 @options_of(AgentOptions)
-def agent(options: AgentOptions) -> None:
+@configuration_flags
+def agent(options: AgentOptions, flags: Mapping[str, Any]) -> None:
     """Run a server, a client, or both. Options override the configuration file.
 
     Stopping it leaves tasks running; the next start takes them up again.
@@ -79,12 +84,10 @@ def agent(options: AgentOptions) -> None:
     orchgit agent -server -bootstrap-expect 3 -retry-join 10.0.0.1 -retry-join 10.0.0.2
     """
     # The server's and the agent's imports are most of the time to start: only this command pays.
-    import structlog
-
     import orchgit.plain_httpx
     import orchgit.plain_structlog  # noqa: F401 - first: see there
     from orchgit import logs
-    from orchgit.cli.agent_process.reloading import Reloader, log_settings
+    from orchgit.cli.agent_process.reloading import Reloader, log_settings, log_warnings
     from orchgit.cli.agent_process.running import (
         Running,
         node_ready,
@@ -94,7 +97,8 @@ def agent(options: AgentOptions) -> None:
     from orchgit.configuration.audit import audit_settings
     from orchgit.configuration.file import Listen, read_config
 
-    given = read_config(*options.config)
+    by_path = {FLAGS[flag]: value for flag, value in flags.items()}
+    given = read_config(*options.config, flags=by_path)
     file = given.file
     runs_server = options.dev or options.server or file.server.enabled
     runs_client = options.dev or options.client or file.client.enabled
@@ -112,10 +116,8 @@ def agent(options: AgentOptions) -> None:
     server_config = _server_config(options, given, listen, directory) if runs_server else None
     agent_config = _agent_config(options, given, listen, directory) if runs_client else None
     logs.configure(log_settings(file, options.log_level, options.log_json))
-    log = structlog.get_logger(component="agent")
-    for warning in given.warnings:
-        log.warning(warning)
-    reloader = Reloader(options.config, file, options.log_level, options.log_json)
+    log_warnings(given.warnings)
+    reloader = Reloader(options.config, file, options.log_level, options.log_json, by_path)
 
     async def started(running: Running) -> None:
         click.echo("==> orchgit agent started")
@@ -178,9 +180,10 @@ def _agent_config(
             node_class=options.node_class,
         ),
     }
+    named = tuple(one for each in options.servers for one in each.split(","))
     return AgentConfig(
         data_dir=directory,
-        servers=options.servers or known_servers(given.file.client) or (listen.rpc,),
+        servers=named or known_servers(given.file.client) or (listen.rpc,),
         node_name=options.node_name or given.file.name,
         **(with_dev_defaults(settings, listen.host) if options.dev else settings),
     )
@@ -188,7 +191,10 @@ def _agent_config(
 
 def with_dev_defaults(settings: dict[str, Any], host: str) -> dict[str, Any]:
     """The agent's settings with what `-dev` and `orchgit dev` add where they say nothing else."""
-    added: dict[str, Any] = {"drivers": {**DEV_DRIVERS, **settings.get("drivers", {})}}
+    added: dict[str, Any] = {
+        "drivers": {**DEV_DRIVERS, **settings.get("drivers", {})},
+        "telemetry": replace(settings["telemetry"], allocation_metrics=True, node_metrics=True),
+    }
     if host in LOOPBACK and not settings.get("network_interface"):
         added["network_interface"] = "lo"
     return {**settings, **added}

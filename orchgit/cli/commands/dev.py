@@ -72,13 +72,11 @@ def dev(options: DevOptions) -> None:
         asyncio.run(end_tasks(directory))
         return
     # The server's and the agent's imports are most of the time to start: only this command pays.
-    import structlog
-
     import orchgit.plain_httpx
     import orchgit.plain_structlog  # noqa: F401 - first: see there
     from agent.config import AgentConfig
     from orchgit import logs
-    from orchgit.cli.agent_process.reloading import Reloader, log_settings
+    from orchgit.cli.agent_process.reloading import Reloader, log_settings, log_warnings
     from orchgit.cli.agent_process.running import (
         Running,
         node_ready,
@@ -91,9 +89,7 @@ def dev(options: DevOptions) -> None:
     given = read_config(*options.config)
     log_level = options.log_level or (None if options.config else "WARN")
     logs.configure(log_settings(given.file, log_level, options.log_json))
-    log = structlog.get_logger(component="agent")
-    for warning in given.warnings:
-        log.warning(warning)
+    log_warnings(given.warnings)
     reloader = Reloader(options.config, given.file, log_level, options.log_json)
 
     async def started(running: Running) -> None:

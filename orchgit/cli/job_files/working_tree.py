@@ -51,7 +51,13 @@ def committed_files(root: Path, revision: str) -> list[TreeFile]:
     """Returns the regular files of a commit."""
     if revision.startswith("-"):
         raise ApiError(f"cannot take {revision!r} as a revision: it begins with '-'")
-    commit = git(root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+    try:
+        commit = git(root, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+    except ApiError as error:
+        raise ApiError(
+            f"cannot find commit {revision!r} in the repository {root}: give a branch, a tag or a "
+            "commit that `git log` shows; `git fetch` gets those of the remote"
+        ) from error
     listed = git(root, "ls-tree", "-r", "-z", commit.decode().strip())
     files = []
     for entry in listed.decode("utf-8", "surrogateescape").split("\0"):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
@@ -284,6 +285,13 @@ class EvalBroker:
         unacked = len(self._held)
         waiting = len(self._tracked) - ready - failed - pending - unacked
         return BrokerStats(ready, unacked, pending, waiting, len(self._cancelable), failed)
+
+    def queues(self) -> dict[str, tuple[int, int]]:
+        """Returns how many evaluations of each type of job are ready, and how many are held."""
+        ready = {queue: sum(map(self._is_ready, heap)) for queue, heap in self._ready.items()}
+        ready.pop(FAILED, None)
+        held = Counter(self._tracked[eval_id].evaluation.type for eval_id in self._held)
+        return {queue: (ready.get(queue, 0), held[queue]) for queue in ready.keys() | held.keys()}
 
     # -- inside --------------------------------------------------------------------------------
 

@@ -164,6 +164,9 @@ class EvalQueue:
     def stats(self) -> BrokerStats:
         return self._broker.stats()
 
+    def queues(self) -> dict[str, tuple[int, int]]:
+        return self._broker.queues()
+
     def set_paused(self, paused: bool) -> None:
         """While paused nothing is handed out; what is out may still be finished."""
         self._paused = paused

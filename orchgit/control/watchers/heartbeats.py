@@ -47,6 +47,13 @@ class Heartbeats:
         self._timers = HeartbeatTimers(limits or HeartbeatLimits())
         self._chance = chance or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._changed = Wakeup(clock)
+        self.missed = 0
+        """Nodes that were marked, since this server leads."""
+
+    @property
+    def expected(self) -> int:
+        """The number of nodes whose heartbeat is waited for."""
+        return len(self._timers)
 
     def heartbeat(self, node_id: str) -> float:
         """Records a heartbeat and returns the seconds until the node's next one is due."""
@@ -77,6 +84,7 @@ class Heartbeats:
                 return
             _log.warning("node missed its heartbeat", node=node_id, status=command.status)
             await self._state.propose(command)
+            self.missed += 1
             if command.status == NodeStatus.DISCONNECTED:
                 self.heartbeat(node_id)
         except OrchgitError as error:

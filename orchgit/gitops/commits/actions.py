@@ -136,7 +136,7 @@ def plan_actions(
     kept_back: list[HeldVersion] = []
     for key, wanted in desired.items():
         known = registered.get(key)
-        if known is not None and not known.job.stop and known.was_released_from(source):
+        if known is not None and known.was_released_from(source):
             released.append(key)
             continue
         problems.extend(_ownership_problems(source, wanted, known, adopt))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_plan
 
 from msgspec.structs import replace
 
@@ -29,6 +30,7 @@ from orchgit.gitops.commits.plan import (
 )
 from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
 from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
+from orchgit.gitops.commits.source_rights import problems_of_rights, rights_of
 from orchgit.gitops.gates.permit import FREE, Permit
 from orchgit.gitops.gates.policy import narrowed_prune
 from orchgit.gitops.git.repository import CommitInfo, Repository
@@ -104,8 +106,14 @@ class CommitApplier:
     heartbeats.
     """
 
-    def __init__(self, context: UseCaseContext) -> None:
+    def __init__(self, context: UseCaseContext, checks_rights: bool = False) -> None:
+        """`checks_rights`: sources apply with the rights of their policies, and no others."""
         self._context = context
+        self._checks_rights = checks_rights
+
+    def noting(self, context: UseCaseContext) -> CommitApplier:
+        """Returns the same applier for the context of one request."""
+        return CommitApplier(context, self._checks_rights)
 
     def source(self, name: str) -> Source:
         """Returns the source as it is stored now. Raises NotFoundError if it was removed."""
@@ -176,7 +184,7 @@ class CommitApplier:
                     # A commit that loosens its repository's guards is under those before it.
                     prune = narrowed_prune(source.prune, read.applied_policy.prune)
                     source = replace(source, prune=prune)
-                return plan_commit(
+                planned = plan_commit(
                     source,
                     read.discovery,
                     snapshot,
@@ -186,6 +194,11 @@ class CommitApplier:
                     request=request,
                     job_max_count=self._context.job_max_count,
                 )
+                if not self._checks_rights:
+                    return planned
+                rights = rights_of(snapshot, source)
+                lacking = problems_of_rights(source, rights, planned.actions.changes)
+                return replace_plan(planned, problems=(*planned.problems, *lacking))
 
         return await asyncio.to_thread(plan)
 

@@ -9,6 +9,7 @@ from orchgit.errors import InvalidInputError
 from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.plan import Trigger
 from orchgit.gitops.commits.services import CommitServices
+from orchgit.gitops.git.refs import SEMVER, is_commit_id
 from orchgit.gitops.mirrors.rules import full_ref
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import SourceKind
@@ -26,12 +27,18 @@ class Seeder:
         """Commits files to an empty built-in repository and applies them, as a first push would.
 
         Returns the rollout, or None if the repository has a branch already. Raises
-        InvalidInputError for a source that is not built in, and for files with problems.
+        InvalidInputError for a source that is not built in, or follows neither a branch nor a tag,
+        and for files with problems.
         """
         context, applier = self.services.context, self.services.applier
         source = applier.source(name)
         if source.kind != SourceKind.BUILTIN:
             raise InvalidInputError(f"cannot seed source {name!r}: it is not built in")
+        if source.ref.startswith(SEMVER) or is_commit_id(source.ref):
+            raise InvalidInputError(
+                f"cannot seed source {name!r}: it follows {source.ref!r}, which a first commit of "
+                "the server is not; push one with a tag, or let the source follow a branch"
+            )
         repository_name = source.repository_name
         mirror, cache = self.services.mirrors.get(repository_name), self.services.caches.of(name)
         async with mirror.lock:

@@ -42,4 +42,4 @@ class CommitServices:
     def noting(self, writes: RequestWrites | None) -> CommitServices:
         """Returns services that note in `writes` whether they wrote to the log."""
         context = self.context.noting(writes)
-        return replace(self, context=context, applier=CommitApplier(context))
+        return replace(self, context=context, applier=self.applier.noting(context))

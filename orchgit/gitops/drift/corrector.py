@@ -15,7 +15,7 @@ import structlog
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.actions import release_command
 from orchgit.gitops.drift.comparison import AUTO_REVERT, SETTINGS
-from orchgit.gitops.drift.healer import TRIGGER
+from orchgit.gitops.drift.healer import TRIGGER, DeniedNowError
 from orchgit.gitops.drift.schedule import CorrectionSchedule
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.gitops.rollouts.waiting import unapplied_jobs
@@ -35,6 +35,7 @@ _log = structlog.get_logger(component="gitops")
 _TABLES = ("drifted_jobs", "rollouts", "sources")
 _IDLE_S = 300.0
 _RETRY_S = 1.0
+_LOOK_AGAIN_S = 300.0
 _TOGETHER_S = 0.25
 _MAX_NOTE = 500
 
@@ -127,13 +128,22 @@ class DriftCorrector:
         for name, drifts in by_source.items():
             keys = [(each.namespace, each.job_id) for each in drifts]
             correction = self._corrections[work.sources[name].drift.action]
+            denied: DeniedNowError | None = None
             try:
                 notes = await correction(name, drifts)
+            except DeniedNowError as error:
+                notes, denied = dict.fromkeys(keys, str(error)), error
             except OrchgitError as error:
                 _log.warning("cannot correct drift", source=name, error=str(error))
                 notes = dict.fromkeys(keys, str(error))
             for key in keys:
-                self._schedule.attempted(key, delays_s[key], self._context.clock.monotonic_s())
+                now_s = self._context.clock.monotonic_s()
+                if denied is None:
+                    self._schedule.attempted(key, delays_s[key], now_s)
+                else:  # the window may be changed before it ends
+                    left_s = (denied.until_ns - self._context.now_ns()) / NS_PER_S
+                    wait_s = min(max(left_s, _RETRY_S), _LOOK_AGAIN_S)
+                    self._schedule.postpone(key, now_s + wait_s)
             await self._note(
                 [
                     DriftNote(*key, note[:_MAX_NOTE])

@@ -59,6 +59,10 @@ class CorrectionSchedule:
         job.attempts += 1
         job.due_s = now_s + backoff_s(job.attempts, delay_s, max(MAX_PAUSE_S, delay_s))
 
+    def postpone(self, key: JobKey, until_s: float) -> None:
+        """Makes the job due at `until_s`; nothing was attempted."""
+        self._jobs[key].due_s = until_s
+
     def next_s(self) -> float | None:
         """Returns when the next drifted job is due; None if there is none."""
         return min((job.due_s for job in self._jobs.values() if job.is_drifted), default=None)

@@ -34,6 +34,11 @@ def is_open(windows: Sequence[Window], now_ns: int) -> bool:
     return WindowAction.ALLOW in inside or not _allowing(windows)
 
 
+def denying(lists: Sequence[Sequence[Window]]) -> list[list[Window]]:
+    """Returns the windows that deny, as lists: what is left for changes that need no allowance."""
+    return [[each for each in windows if each.action == WindowAction.DENY] for windows in lists]
+
+
 def next_opening_ns(lists: Sequence[Sequence[Window]], now_ns: int) -> int | None:
     """Returns the first moment from `now_ns` on at which every list of windows is open; `now_ns`
     itself if they are, and None if there is none within sight."""

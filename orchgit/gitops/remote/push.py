@@ -20,11 +20,12 @@ from orchgit.gitops.commits.gatekeeper import Gatekeeper
 from orchgit.gitops.commits.plan import CommitPlan, Trigger
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.git.quarantine import Quarantine
-from orchgit.gitops.git.refs import SEMVER, ResolvedRef
+from orchgit.gitops.git.refs import SEMVER, ZERO_ID, ResolvedRef
 from orchgit.gitops.git.repository import Repository
 from orchgit.gitops.mirrors.mirror import Mirror
 from orchgit.gitops.mirrors.quorum import Say
 from orchgit.gitops.mirrors.rules import followed_ref, full_ref, shown_refs
+from orchgit.gitops.remote.access import OPEN, GitCaller
 from orchgit.gitops.remote.push_options import PushOptions, read_push_options
 from orchgit.gitops.remote.push_text import gate_lines, plan_lines
 from orchgit.gitops.remote.receive_protocol import (
@@ -38,10 +39,19 @@ from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.replication.commands import RefMove
+from orchgit.replication.proposal import RequestWrites
 from orchgit.services.gitops.pauses import pause_text
 
 _log = structlog.get_logger(component="gitops")
 _DRY_RUN = "dry run: nothing was changed"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteUser:
+    """Who sends a request to the remote: a name for records, and what the token allows."""
+
+    name: str
+    caller: GitCaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +60,7 @@ class Pusher:
 
     name: str
     say: Say
+    caller: GitCaller = OPEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +77,12 @@ class PushResult:
 @dataclass(frozen=True, slots=True)
 class PushReceiver:
     """Receives the pushes of one server, one at a time for each repository. `wake` makes the loop
-    of a source check it."""
+    of a source check it; `pushed` tells it that a push has checked it now."""
 
     services: CommitServices
     gatekeeper: Gatekeeper
     wake: Callable[[str], None]
+    pushed: Callable[[str], None]
 
     async def receive(
         self, mirror: Mirror, request: PushRequest, pack: AsyncIterator[bytes], pusher: Pusher
@@ -90,7 +102,13 @@ class PushReceiver:
                 if request.has_pack:
                     await quarantine.receive(pack)
                 objects = _PushedObjects(self.services, mirror, quarantine, request, pusher)
-                push = _Push(self, objects, pusher, options)
+                services = self.services.noting(RequestWrites(author=pusher.caller.author))
+                receiver = replace(
+                    self,
+                    services=services,
+                    gatekeeper=replace(self.gatekeeper, services=services),
+                )
+                push = _Push(receiver, objects, pusher, options)
                 return await push.run(request)
             except OrchgitError as error:
                 refusals = [(command.ref, "not received") for command in request.commands]
@@ -187,9 +205,11 @@ class _Push:
         self._services = receiver.services
         self._gatekeeper = receiver.gatekeeper
         self._wake = receiver.wake
+        self._pushed = receiver.pushed
         self._objects = objects
         self._trigger = Trigger("push", pusher.name)
         self._say = pusher.say
+        self._caller = pusher.caller
         self._dry_run = options.dry_run
         self._override: WindowOverride | None = None
         if options.override_window:
@@ -214,6 +234,7 @@ class _Push:
             shown = shown_refs(self._refs, missing)
             why = check_command(command, shown) or check_room(command, self._refs, max_refs)
             followers = [each for each in sources if self._concerns(command, each)]
+            why = why or self._lacking_right(command, followers, sources, repository)
             if not why and followers:
                 why = await self._push_followed_ref(command, followers, repository)
             elif not why and self._dry_run:
@@ -233,6 +254,26 @@ class _Push:
             # The log has the refs, and the mirror follows; what was applied stays applied.
             _log.warning("cannot move refs of a mirror", repository=mirror.name, error=str(error))
         return PushResult(list(refusals.items()), "", tuple(self._rollouts))
+
+    def _lacking_right(
+        self,
+        command: RefCommand,
+        followers: Sequence[Source],
+        sources: Sequence[Source],
+        repository: Repository,
+    ) -> str:
+        """Returns which right the pusher lacks to move the ref, or ''."""
+        if self._caller.rights.is_management:
+            return ""
+        old = repository.peel(command.old) if command.old != ZERO_ID else None
+        new = repository.peel(command.new) if not command.is_delete else None
+        is_tag = command.ref.startswith("refs/tags/")
+        moves_on = old is not None and new is not None and repository.is_descendant(new, old)
+        rewrites = command.old != ZERO_ID and (is_tag or not moves_on)
+        why = self._caller.refusal_of_move(followers, sources, rewrites)
+        if not why and self._override is not None:
+            why = self._caller.refusal_of_override(followers)
+        return why
 
     def _concerns(self, command: RefCommand, source: Source) -> bool:
         """Returns whether the source follows the command's ref: for a tag in a range of versions,
@@ -334,6 +375,7 @@ class _Push:
                 continue
             moves = []
             self._rollouts.append(rollout)
+            self._pushed(name)
         self._moves += moves
         return ""
 

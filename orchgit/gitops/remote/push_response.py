@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from orchgit.errors import OrchgitError
 from orchgit.gitops.git.pktline import FLUSH, Band, ByteReader, band
 from orchgit.gitops.mirrors.mirror import Mirror
-from orchgit.gitops.remote.push import Pusher, PushReceiver, PushResult
+from orchgit.gitops.remote.push import Pusher, PushReceiver, PushResult, RemoteUser
 from orchgit.gitops.remote.push_options import DETACH
 from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.push_text import waiting_lines
@@ -40,7 +40,7 @@ class PushResponse:
     mirror: Mirror
     push: PushRequest
     reader: ByteReader
-    pusher_name: str
+    user: RemoteUser
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         stream = _BandStream(send)
@@ -72,7 +72,7 @@ class PushResponse:
     async def _receive(self, stream: _BandStream) -> PushResult:
         """Carries the push out, to its end even if the client leaves: it may be committed."""
         try:
-            pusher = Pusher(self.pusher_name, stream.say)
+            pusher = Pusher(self.user.name, stream.say, self.user.caller)
             result = await self.receiver.receive(self.mirror, self.push, self.reader.rest(), pusher)
         except OrchgitError as error:
             result = self._refused("nothing was changed", str(error))

@@ -17,13 +17,14 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError
+from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, OrchgitError
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.gates.approvals import MAX_NAME_LENGTH
 from orchgit.gitops.git.pktline import ByteReader
 from orchgit.gitops.mirrors.mirror import Mirror
+from orchgit.gitops.remote.access import OPEN, PUSH, READ, Callers, GitCaller, secret_of
 from orchgit.gitops.remote.http_backend import serve_upload_pack
-from orchgit.gitops.remote.push import PushReceiver
+from orchgit.gitops.remote.push import PushReceiver, RemoteUser
 from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.push_response import NO_CACHE, RESULT_TYPE, PushResponse
 from orchgit.gitops.remote.receive_protocol import advertisement, read_request
@@ -40,6 +41,8 @@ class GitRemote:
     receiver: PushReceiver
     progress: PushProgress
     warm_up: Callable[[], None]
+    callers: Callers | None = None
+    """Finds who is behind a token; None: everyone may do everything."""
 
     def routes(self) -> list[Route]:
         prefix = "/git/{name}.git"
@@ -49,21 +52,43 @@ class GitRemote:
             Route(f"{prefix}/git-receive-pack", self.receive_pack, methods=["POST"]),
         ]
 
-    def _mirror(self, request: Request) -> Mirror:
-        """Raises NotFoundError unless the path names a built-in repository."""
+    def _admitted(self, request: Request) -> tuple[Mirror, GitCaller]:
+        """Returns the built-in repository that the path names, and who asks for it.
+
+        Raises NotFoundError unless there is one that the caller may read, and LoginError where a
+        token may help.
+        """
         name = request.path_params["name"]
         with self.services.context.snapshot() as snapshot:
             sources = snapshot.sources.of_repository(name)
-        return self.services.mirrors.served(name, sources[0].kind if sources else None)
+        secret = secret_of(request.scope["headers"])
+        caller = OPEN if self.callers is None else self.callers(secret)
+        if caller is None:
+            raise LoginError("cannot log in: the token is unknown or has expired")
+        if not caller.may_read(sources):
+            if not secret:
+                raise LoginError(
+                    "cannot read a repository without a token: give it as the password of the login"
+                )
+            raise NotFoundError(
+                f"cannot find a git repository named {name!r} that this token may read "
+                f"({READ} or {PUSH} in the namespace of one of its sources)"
+            )
+        return self.services.mirrors.served(name, sources[0].kind if sources else None), caller
 
     async def info_refs(self, request: Request) -> Response:
         """Lists the refs, for a clone, fetch or push; 503 while objects of them are missing."""
         synchronizer = self.services.synchronizer
         try:
-            mirror = self._mirror(request)
-        except NotFoundError as error:
-            return PlainTextResponse(f"{error}\n", 404)
+            mirror, caller = self._admitted(request)
+        except OrchgitError as error:
+            return _refused(error)
         service = request.query_params.get("service", "")
+        if service == "git-receive-pack" and not caller.may_push(
+            self.services.applier.sources_of(mirror.name)
+        ):
+            text = f"cannot push: the token lacks {PUSH} in the namespaces of the sources\n"
+            return PlainTextResponse(text, 403)
         try:
             await synchronizer.wait_until_current(mirror.name)
         except OrchgitError as error:
@@ -82,34 +107,49 @@ class GitRemote:
     async def upload_pack(self, request: Request) -> Response:
         """Sends the objects of a clone or fetch."""
         try:
-            mirror = self._mirror(request)
-        except NotFoundError as error:
-            return PlainTextResponse(f"{error}\n", 404)
+            mirror, _ = self._admitted(request)
+        except OrchgitError as error:
+            return _refused(error)
         return await serve_upload_pack(self.services.git, mirror, request)
 
     async def receive_pack(self, request: Request) -> Response | PushResponse:
         """Takes a push. Its body is limited to `max_push_bytes`, counted after decompression."""
         limit = self.services.git.limits.max_push_bytes
         try:
-            mirror = self._mirror(request)
+            mirror, caller = self._admitted(request)
             reader = ByteReader(_body(request), limit, "max_push_bytes")
             push = await read_request(reader)
-        except NotFoundError as error:
-            return PlainTextResponse(f"{error}\n", 404)
         except OrchgitError as error:
-            return PlainTextResponse(f"{error}\n", 400)
+            return _refused(error)
         if not push.commands:
             return Response(b"", media_type=RESULT_TYPE, headers=NO_CACHE)
         if not {"report-status", "side-band-64k"} <= push.capabilities:
             text = "cannot push with this client: it lacks side-band-64k\n"
             return PlainTextResponse(text, 400)
-        pusher = claimed_user(request)
+        author = caller.author
+        name = claimed_user(request) if author is None else author.name or author.accessor_id
+        pusher = RemoteUser(name, caller)
         return PushResponse(self.receiver, self.progress, mirror, push, reader, pusher)
 
 
+class LoginError(NotAllowedError):
+    """The request has no token, or one of nobody's."""
+
+
+def _refused(error: OrchgitError) -> Response:
+    headers = None
+    if isinstance(error, LoginError):
+        status, headers = 401, {"WWW-Authenticate": 'Basic realm="orchgit"'}
+    elif isinstance(error, NotFoundError):
+        status = 404
+    else:
+        status = 400
+    return PlainTextResponse(f"{error}\n", status, headers=headers)
+
+
 def claimed_user(request: Request) -> str:
-    """Returns who a request claims to come from: the user of its login, whose password nobody
-    checks, or else the client's address."""
+    """Returns who a request claims to come from while access control is off: the user of its login,
+    whose password nobody checks, or else the client's address."""
     scheme, _, login = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "basic":
         try:

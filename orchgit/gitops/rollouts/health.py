@@ -63,6 +63,9 @@ class JobView:
     deployment: Deployment | None
     allocations: Sequence[Allocation]
     replaced_by: str = ""
+    completed: int = 0
+    """How many allocations of the registered job ever completed, those that were collected since
+    among them. Only read for a job that has to be complete already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,10 +281,12 @@ def _judge_allocations(
         if not pending:
             return JobVerdict(JobProgress.FAILED, f"{len(failed)} failed")
     if wanted is None:
-        wanted = len(live)
+        # A system batch job for whose completion others wait has to run somewhere.
+        wanted = max(len(live), 1) if change.must_complete else len(live)
     runs = len(good) >= wanted and not failed
     done = [a for a in good if a.client_status == ClientStatus.COMPLETE]
-    is_collected = not current and view.job.status == JobStatus.DEAD
+    # An evaluation that ended without an allocation is no sign of work: nothing was placed.
+    is_collected = not current and view.job.status == JobStatus.DEAD and view.completed >= wanted
     if change.must_complete and is_collected:
         return JobVerdict(JobProgress.HEALTHY, "complete")
     if runs and (len(done) >= wanted or not change.must_complete):

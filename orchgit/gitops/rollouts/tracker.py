@@ -74,7 +74,8 @@ class RolloutTracker:
     """Judges active rollouts, and tells those who follow one.
 
     `on_open_stage` is called with the name of a source whose current rollout has a later stage to
-    apply, again and again until that stage is applied.
+    apply, again and again until that stage is applied. `stage_problem` returns why that cannot be
+    done yet, or ''. `on_ended` is called once with each rollout that has ended.
     """
 
     def __init__(
@@ -82,10 +83,14 @@ class RolloutTracker:
         context: UseCaseContext,
         config: TrackerConfig | None = None,
         on_open_stage: Callable[[str], None] = lambda source: None,
+        stage_problem: Callable[[str], str] = lambda source: "",
+        on_ended: Callable[[Rollout], None] = lambda rollout: None,
     ) -> None:
         self._context = context
         self._config = config or TrackerConfig()
         self._on_open_stage = on_open_stage
+        self._stage_problem = stage_problem
+        self._on_ended = on_ended
         self.timings = RolloutTimings()
         self._latest: dict[str, Rollout] = {}
         self._recorded_at_s: dict[str, float] = {}
@@ -133,6 +138,8 @@ class RolloutTracker:
             judged = []
             for before in active:
                 after, stage = judge_with_stage(snapshot, before, now_ns, patience_ns)
+                if stage is not None and (why := self._stage_problem(before.source)):
+                    after = _held_up(after, stage, why)
                 failed = failed_versions(snapshot, before, after, now_ns)
                 judged.append(Judgement(before, after, failed, stage))
             known = {rollout.id for rollout in active}
@@ -161,6 +168,7 @@ class RolloutTracker:
             self.timings.applied(after)
         if after.is_terminal:
             self.timings.ended(after)
+            self._on_ended(after)
         async with self._news:
             while len(self._latest) >= _MAX_LATEST:
                 self._latest.pop(next(iter(self._latest)))
@@ -196,6 +204,19 @@ class RolloutTracker:
                     await self._news.wait()
             seen = rollout = now
             yield now
+
+
+def _held_up(rollout: Rollout, stage: int, why: str) -> Rollout:
+    """Returns the rollout with the reason why an open stage is not applied yet."""
+    return replace(
+        rollout,
+        jobs=[
+            replace(job, description=f"cannot be applied yet: {why}")
+            if job.status == JobProgress.WAITING and job.stage == stage
+            else job
+            for job in rollout.jobs
+        ],
+    )
 
 
 def _shows(rollout: Rollout) -> tuple[object, ...]:
@@ -330,7 +351,13 @@ def _view(snapshot: Snapshot, job: RolloutJob, replaced_by: str = "") -> JobView
         if deployment.job_version == job.job_version
         and (registered is None or deployment.job_create_index == registered.create_index)
     ]
+    completed = 0
+    if job.must_complete and job.action == JobAction.UNCHANGED:
+        summary = snapshot.job_summaries.get(job.namespace, job.job_id)
+        groups = summary.summary.values() if summary is not None else ()
+        completed = sum(group.complete for group in groups)
     return JobView(
+        completed=completed,
         job=registered,
         evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
         deployment=max(of_version, key=lambda each: each.create_index, default=None),

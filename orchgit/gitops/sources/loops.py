@@ -139,6 +139,12 @@ class SourceLoops:
         if followed is not None:
             followed.reconciler.wake(trigger, force)
 
+    def pushed(self, name: str) -> None:
+        """Notes that a push has just told the source's commit, as a check would."""
+        followed = self._followed.get(name)
+        if followed is not None:
+            followed.reconciler.note_push()
+
     def check(self, name: str) -> SourceCheck:
         """Returns how the rounds of the source go; not `known` where no loop follows it."""
         followed = self._followed.get(name)

@@ -158,6 +158,13 @@ class SourceReconciler:
             return min(bounded_s, max(0.0, left_ns / NS_PER_S))
         return bounded_s
 
+    def note_push(self) -> None:
+        """Notes a push, which tells the commit of a built-in repository as a check would."""
+        now_ns = self._services.context.now_ns()
+        self.check = replace(
+            self.check, known=True, last_check_ns=now_ns, last_success_ns=now_ns, failures=0
+        )
+
     async def reconcile(self, wake: Wake) -> SyncResult:
         """Does one round. Returns what it came to. Raises what stopped it."""
         async with self._mirror.lock:

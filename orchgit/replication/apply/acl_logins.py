@@ -44,10 +44,12 @@ def put_acl_auth_method(
 
 
 def delete_acl_auth_methods(txn: WriteTxn, command: DeleteAclAuthMethods, effects: Effects) -> None:
-    known = [method for name in command.names if (method := txn.acl_auth_methods.get(name))]
-    txn.acl_auth_methods.delete_all([method.name for method in known])
-    for method in known:
+    for name in command.names:
+        method = txn.acl_auth_methods.get(name)
+        if method is None:
+            raise RefusedError("ACL auth method not found")
         effects.note(txn.index, "ACLAuthMethodDeleted", method)
+    txn.acl_auth_methods.delete_all(command.names)
 
 
 def put_acl_binding_rule(

@@ -16,6 +16,7 @@ from orchgit.replication.commands import (
     ApplyCommit,
     ApplyRollout,
     ApplyStage,
+    DefineSource,
     DeleteRollouts,
     DeleteSource,
     MoveRefs,
@@ -23,6 +24,7 @@ from orchgit.replication.commands import (
     RecordGates,
     RecordProgress,
     RecordRollout,
+    RecordSourceHealth,
     RefMove,
     RemoveSource,
     SetJobOwner,
@@ -230,7 +232,9 @@ def _store_rollout(
     effects.note(txn.index, "RolloutUpdated", rollout)
 
 
-def upsert_source(txn: WriteTxn, command: UpsertSource | PutSource, effects: Effects) -> Source:
+def upsert_source(
+    txn: WriteTxn, command: UpsertSource | PutSource | DefineSource, effects: Effects
+) -> Source:
     known = txn.sources.get(command.source.name)
     status = known.status if known else SourceStatus()
     create_index = known.create_index if known else txn.index
@@ -239,7 +243,9 @@ def upsert_source(txn: WriteTxn, command: UpsertSource | PutSource, effects: Eff
     return source
 
 
-def store_source(txn: WriteTxn, command: StoreSource | PutSource, effects: Effects) -> Source:
+def store_source(
+    txn: WriteTxn, command: StoreSource | PutSource | DefineSource, effects: Effects
+) -> Source:
     wanted, known = command.source, txn.sources.get(command.source.name)
     if known is None and command.expected_modify_index:
         raise NotFoundError(
@@ -261,7 +267,7 @@ def store_source(txn: WriteTxn, command: StoreSource | PutSource, effects: Effec
     return source
 
 
-def put_source(txn: WriteTxn, command: PutSource, effects: Effects) -> Source:
+def put_source(txn: WriteTxn, command: PutSource | DefineSource, effects: Effects) -> Source:
     _check_repository(txn, command.source)
     if command.expected_modify_index is None:
         return upsert_source(txn, command, effects)
@@ -310,6 +316,7 @@ def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> Non
         )
     _end_waiting(txn, source.name, command.now_ns, "its source was removed", effects)
     txn.sources.delete(source.name)
+    txn.source_health.delete(source.name)
     effects.note(txn.index, "SourceDeleted", source)
 
 
@@ -368,7 +375,22 @@ def delete_source(txn: WriteTxn, command: DeleteSource, effects: Effects) -> Non
     stays too: a new source of that name finds it again."""
     source = _source(txn, command.name)
     txn.sources.delete(source.name)
+    txn.source_health.delete(source.name)
     effects.note(txn.index, "SourceDeleted", source)
+
+
+def record_source_health(txn: WriteTxn, command: RecordSourceHealth, effects: Effects) -> None:
+    for change in command.changes:
+        source, known = txn.sources.get(change.source), txn.source_health.get(change.source)
+        if source is None or (known is not None and known.status == change.status):
+            continue
+        change.namespace = source.namespace or "default"
+        change.before = known.status if known is not None else ""
+        change.since_ns = command.now_ns
+        change.create_index = known.create_index if known is not None else txn.index
+        change.modify_index = txn.index
+        txn.source_health.put(change)
+        effects.note(txn.index, "SourceHealthChanged", change)
 
 
 def delete_rollouts(txn: WriteTxn, command: DeleteRollouts, effects: Effects) -> None:

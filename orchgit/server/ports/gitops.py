@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from orchgit.api.gitops_port import HeldChoice, RollbackPerson
-from orchgit.api.metric_values import Gauge, Histogram
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.commits.preview import Preview
 from orchgit.gitops.commits.rerun import RetryRequest
@@ -23,6 +22,7 @@ from orchgit.gitops.parsing.regions import check_region
 from orchgit.gitops.rollouts.report import RolloutReport
 from orchgit.gitops.sources.access import check_access
 from orchgit.gitops.sources.status_reader import SourceReport
+from orchgit.metrics.values import Gauge, Histogram
 from orchgit.model.rollout import JobAction, Rollout
 from orchgit.model.source import Source
 from orchgit.model.source_health import SyncResult

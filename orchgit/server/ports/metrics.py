@@ -5,23 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 
-from orchgit.api.metric_values import Counter, Gauge
 from orchgit.control.leader import Control
+from orchgit.control.plans.plan_counts import BOUNDS_S
 from orchgit.gitops.gitops import Gitops
+from orchgit.metrics.values import Counter, Gauge, Histogram, Metric
 from orchgit.replication.replicated import ReplicatedState
 
 
 def server_metrics(
     state: ReplicatedState, control: Control, gitops: Gitops, forwarded_in_flight: int
-) -> Iterator[Gauge | Counter]:
-    for name, value in control.broker_stats().items():
-        yield Gauge(f"nomad.nomad.broker.{name}", value)
+) -> Iterator[Metric]:
+    if stats := control.broker_stats():
+        yield Gauge("nomad.nomad.broker.total_ready", stats["ready"])
+        yield Gauge("nomad.nomad.broker.total_unacked", stats["unacked"])
+        yield Gauge("nomad.nomad.broker.total_pending", stats["pending"])
+        yield Gauge("nomad.nomad.broker.total_waiting", stats["waiting"])
+        yield Gauge("nomad.nomad.broker.total_cancelable", stats["cancelable"])
+        yield Gauge("nomad.nomad.broker._failed_ready", stats["failed"])
+        yield Gauge("nomad.nomad.blocked_evals.total_blocked", stats["blocked"])
+        yield Gauge("nomad.nomad.blocked_evals.total_escaped", stats["blocked_escaped"])
+        yield Gauge("nomad.nomad.plan.queue_depth", stats["plans_waiting"])
+        yield Gauge("nomad.nomad.heartbeat.active", stats["heartbeats"])
+    if (counts := control.leader_counts()) is not None:
+        for queue, (ready, unacked) in sorted(counts.queues.items()):
+            yield Gauge(f"nomad.nomad.broker.{queue}_ready", ready)
+            yield Gauge(f"nomad.nomad.broker.{queue}_unacked", unacked)
+        yield Counter("nomad.nomad.heartbeat.invalidate", counts.missed_heartbeats, plain=True)
+        yield Counter("nomad.nomad.plan.node_rejected", counts.plans.rejected_nodes, plain=True)
+        checks, commits = counts.plans.evaluate, counts.plans.commit
+        yield Histogram(
+            "nomad.nomad.plan.evaluate.seconds", BOUNDS_S, list(checks.counts), checks.total_s
+        )
+        yield Histogram(
+            "nomad.nomad.plan.apply.seconds", BOUNDS_S, list(commits.counts), commits.total_s
+        )
     yield Gauge("nomad.rpc.forwarded_in_flight", float(forwarded_in_flight))
     yield Gauge("orchgit.gitops.mirrors.lacking", float(gitops.synchronizer.lacking_objects))
-    counts = gitops.exchange.counts
-    for one in fields(counts):
-        yield Gauge(f"orchgit.gitops.mirrors.{one.name}", float(getattr(counts, one.name)))
-    yield Gauge("nomad.raft.is_leader", float(state.cluster.is_leader))
+    mirrors = gitops.exchange.counts
+    for one in fields(mirrors):
+        yield Gauge(f"orchgit.gitops.mirrors.{one.name}", float(getattr(mirrors, one.name)))
+    cluster = state.cluster
+    yield Gauge("nomad.raft.is_leader", float(cluster.is_leader))
+    yield Gauge("nomad.raft.last_index", float(cluster.last_log_index))
+    yield Gauge("nomad.raft.term", float(cluster.term))
+    yield Gauge("nomad.raft.peers", float(len(cluster.members)))
+    contact_s = cluster.last_contact_s
+    if contact_s is not None:
+        yield Gauge("nomad.raft.last_contact_seconds", contact_s)
     yield Gauge("orchgit.disk.full", float(not state.space.suffices_all))
     yield Counter("nomad.raft.log_syncs", state.log_syncs)
     yield Counter("nomad.raft.log_synced_bytes", state.log_synced_bytes)

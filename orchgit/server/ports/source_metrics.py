@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Iterator, Mapping, Sequence
 
-from orchgit.api.metric_values import Gauge, Histogram
 from orchgit.gitops.rollouts.timings import BOUNDS_S, SourceTimings
 from orchgit.gitops.sources.status_reader import SourceReport
+from orchgit.metrics.values import Gauge, Histogram
 from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import WAITING_ROLLOUT_STATUSES
 from orchgit.model.source_health import HealthStatus

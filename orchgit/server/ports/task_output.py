@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import httpx
 import structlog
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from orchgit.api.access.enforcement import INTERNAL
 
 _log = structlog.get_logger(component="server")
 _TIMEOUT_S = 3.0
@@ -25,7 +27,12 @@ class TaskOutput:
 
     async def tail(self, alloc_id: str, task: str, stream: str, max_bytes: int) -> bytes:
         """Returns the last bytes of `stdout` or `stderr`; "" where the agent cannot be asked."""
-        transport = httpx.ASGITransport(app=self._app())
+        app = self._app()
+
+        async def internal(scope: Scope, receive: Receive, send: Send) -> None:
+            await app({**scope, INTERNAL: True}, receive, send)
+
+        transport = httpx.ASGITransport(app=internal)
         query: dict[str, str | int] = {
             "task": task,
             "type": stream,

@@ -64,7 +64,7 @@ async def put_auth_method(acl: AclContext, wanted: AclAuthMethod) -> AclAuthMeth
 
 
 async def delete_auth_method(acl: AclContext, name: str) -> int:
-    """A method that does not exist is no error; its binding rules stay."""
+    """Raises RefusedError for an unknown method. Its binding rules stay."""
     command = DeleteAclAuthMethods(now_ns=acl.context.now_ns(), names=[name])
     return (await acl.context.propose(command)).index
 

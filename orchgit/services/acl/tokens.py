@@ -49,9 +49,16 @@ class WantedToken:
 
 
 async def put_token(acl: AclContext, wanted: WantedToken) -> NewToken:
-    """Creates a token, or changes the one of `wanted.accessor_id`."""
-    if wanted.accessor_id:
-        return await _change(acl, wanted)
+    """Creates a token, or changes the one of `wanted.accessor_id`.
+
+    A caller who chooses the accessor of a new token has to choose its secret as well.
+    """
+    with acl.context.snapshot() as snapshot:
+        known = snapshot.acl_tokens.get(wanted.accessor_id) if wanted.accessor_id else None
+    if known is not None:
+        return await _change(acl, known, wanted)
+    if wanted.accessor_id and not wanted.secret:
+        raise InvalidInputError(f"cannot find token {wanted.accessor_id}")
     return await create_token(acl, wanted, acl.settings)
 
 
@@ -65,6 +72,7 @@ async def create_token(acl: AclContext, wanted: WantedToken, limits: AclSettings
         expires_ns = now_ns + wanted.expiration_ttl_ns
     _check(_problems(wanted) + _expiration_problems(wanted, now_ns, expires_ns, limits))
     token = AclToken(
+        accessor_id=wanted.accessor_id,
         expiration_ttl_ns=wanted.expiration_ttl_ns,
         expiration_time_ns=expires_ns,
         create_time_ns=now_ns,
@@ -77,11 +85,7 @@ async def create_token(acl: AclContext, wanted: WantedToken, limits: AclSettings
     return NewToken(stored, made.secret)
 
 
-async def _change(acl: AclContext, wanted: WantedToken) -> NewToken:
-    with acl.context.snapshot() as snapshot:
-        known = snapshot.acl_tokens.get(wanted.accessor_id)
-    if known is None:
-        raise InvalidInputError(f"cannot find token {wanted.accessor_id}")
+async def _change(acl: AclContext, known: AclToken, wanted: WantedToken) -> NewToken:
     _check(_problems(wanted) + _update_problems(wanted, known))
     changed = _filled_in(acl, known, wanted)
     command = ChangeAclToken(now_ns=acl.context.now_ns(), token=changed)
@@ -106,7 +110,7 @@ async def sealed_token(acl: AclContext, token: AclToken, chosen_secret: str = ""
     secret = chosen_secret or acl.context.ids.new()
     token = replace(
         token,
-        accessor_id=acl.context.ids.new(),
+        accessor_id=token.accessor_id or acl.context.ids.new(),
         secret_hash=secret_hash(secret),
         digest=_digest(token),
     )

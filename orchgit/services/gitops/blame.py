@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -37,8 +37,14 @@ class BlameQuestion:
     group: str = ""
 
 
-def find_blame(snapshot: Snapshot, question: BlameQuestion) -> Blame | None:
+def find_blame(
+    snapshot: Snapshot,
+    question: BlameQuestion,
+    is_seen: Callable[[Thing], bool] = lambda thing: True,
+) -> Blame | None:
     """Returns the origin of what the question names, or None if there is no such thing.
+
+    Things that are not seen count as not there.
 
     Whole ids come first, then jobs, then names of nodes and volumes, then paths of variables, then
     the beginnings of ids. Raises InvalidInputError for an unknown type, for a group that the job
@@ -48,10 +54,10 @@ def find_blame(snapshot: Snapshot, question: BlameQuestion) -> Blame | None:
         raise InvalidInputError(
             f"cannot blame a {question.type!r}: the type is one of {', '.join(BlameType)}"
         )
-    named = next(iter(_named(snapshot, question)), None)
+    named = next((each for each in _named(snapshot, question) if is_seen(each[1])), None)
     if named is not None:
         return _with_token(snapshot, _blame(snapshot, *named, question.group))
-    things = _by_prefix(snapshot, question)
+    things = [each for each in _by_prefix(snapshot, question) if is_seen(each[1])]
     if len(things) > 1:
         names = ", ".join(f"{type_} {thing.id[:13]}" for type_, thing in things[:_MAX_NAMED])
         raise InvalidInputError(
@@ -148,6 +154,9 @@ def _of_allocation(snapshot: Snapshot, each: Allocation) -> Blame:
         job_version=each.job_version,
         task_group=each.task_group,
     )
+    if job is not None and job.origin is not None and job.origin.commit_id:
+        # An update in place gives an allocation another version than it was placed by.
+        return _with_commit(snapshot, found, job)
     return _with_commit(snapshot, found, job, each.commit_id, each.rollout_id)
 
 

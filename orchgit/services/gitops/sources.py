@@ -18,6 +18,7 @@ from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job
 from orchgit.model.ownership import owner_of
 from orchgit.model.source import (
+    EVERY_RIGHT,
     DriftAction,
     DriftPolicy,
     Source,
@@ -26,6 +27,7 @@ from orchgit.model.source import (
     is_source_name,
 )
 from orchgit.replication.commands import (
+    DefineSource,
     JobDeletion,
     MoveRefs,
     PutSource,
@@ -49,6 +51,9 @@ MAX_IGNORED_PATHS = 64
 """How many paths a source may ignore when jobs are compared."""
 _IGNORED_PATH = re.compile(r"[^./\x00-\x20][^/\x00-\x1f]{0,199}")
 _MAX_ATTEMPTS = 5
+MAX_POLICIES = 32
+"""How many policies a source may name."""
+_POLICY_NAME = re.compile(r"[a-zA-Z0-9-]{1,128}")
 
 
 async def put_source(context: UseCaseContext, source: Source) -> int:
@@ -58,10 +63,13 @@ async def put_source(context: UseCaseContext, source: Source) -> int:
     """
     _check(context, source)
     now_ns = context.now_ns()
-    applied = await context.propose_newest(
-        PutSource(now_ns=now_ns, source=source),
-        lambda: UpsertSource(now_ns=now_ns, source=without_new_fields(source)),
-    )
+    try:
+        return (await context.propose(DefineSource(now_ns=now_ns, source=source))).index
+    except NotUnderstoodError:
+        applied = await context.propose_newest(
+            PutSource(now_ns=now_ns, source=source),
+            lambda: UpsertSource(now_ns=now_ns, source=without_new_fields(source)),
+        )
     return applied.index
 
 
@@ -98,6 +106,14 @@ async def _store(context: UseCaseContext, source: Source, expected_modify_index:
     """Stores the settings. While a server of an earlier version is a member, only settings that
     this server knows too are accepted: NotUnderstoodError names it otherwise."""
     now_ns = context.now_ns()
+    try:
+        newest = DefineSource(
+            now_ns=now_ns, source=source, expected_modify_index=expected_modify_index
+        )
+        return (await context.propose(newest)).index
+    except NotUnderstoodError:
+        if source.policies:
+            raise
     try:
         entry = PutSource(now_ns=now_ns, source=source, expected_modify_index=expected_modify_index)
         return (await context.propose(entry)).index
@@ -177,11 +193,18 @@ async def release_job(context: UseCaseContext, namespace: str, job_id: str) -> i
 
 
 async def give_back_job(context: UseCaseContext, namespace: str, job_id: str) -> int:
-    """Undoes a release."""
+    """Undoes a release. Raises RefusedError for a job that was not released, and for one whose
+    source was removed since."""
     job = _registered(context, namespace, job_id)
     origin = job.origin
     if origin is None or origin.source or not origin.released_from:
         raise RefusedError(f'cannot give job "{job_id}" back: it was not released from a source')
+    with context.snapshot() as snapshot:
+        if snapshot.sources.get(origin.released_from) is None:
+            raise RefusedError(
+                f'cannot give job "{job_id}" back: source "{origin.released_from}" was removed; '
+                "the next commit of a source that has a file of the job takes it over"
+            )
     return await _own(context, job, origin.released_from, "")
 
 
@@ -261,6 +284,11 @@ def _check(context: UseCaseContext, source: Source) -> None:
         check_gates(source.gates)
     except InvalidInputError as error:
         raise InvalidInputError(f"{where}: {error}") from error
+    if len(source.policies) > MAX_POLICIES:
+        raise InvalidInputError(f"{where}: it may name at most {MAX_POLICIES} policies")
+    for name in source.policies:
+        if name != EVERY_RIGHT and _POLICY_NAME.fullmatch(name) is None:
+            raise InvalidInputError(f"{where}: {name[:200]!r} is no name of a policy")
     _check_drift(where, source.drift)
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import cast
 
 from orchgit.model.allocation import ClientStatus
@@ -26,6 +28,17 @@ _NEW_GROUP = """INSERT OR IGNORE INTO job_summaries (namespace, job_id, task_gro
     create_index, modify_index) VALUES (?, ?, ?, ?, ?)"""
 _SET_QUEUED = """UPDATE job_summaries SET queued = ?1, modify_index = ?2
     WHERE namespace = ?3 AND job_id = ?4 AND task_group = ?5 AND queued != ?1"""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCounts:
+    """The counts of one group's allocations; `parent_id` is "" for a job that is nobody's child."""
+
+    namespace: str
+    job_id: str
+    task_group: str
+    parent_id: str
+    counts: dict[str, int]
 
 
 class JobSummaryReads(TableReads):
@@ -59,6 +72,20 @@ class JobSummaryReads(TableReads):
             WHERE namespace = ? AND parent_id = ? AND parent_id != '' GROUP BY status"""
         counts = dict(cast(list[tuple[str, int]], self._rows(sql, (namespace, job_id))))
         return ChildrenSummary(**counts)
+
+    def all(self) -> Iterator[GroupCounts]:
+        """Yields the counts of every group of every job, without decoding the jobs."""
+        sql = """SELECT s.namespace, s.job_id, s.task_group, coalesce(j.parent_id, ''), s.queued,
+            s.complete, s.failed, s.running, s.starting, s.lost, s.unknown FROM job_summaries s
+            LEFT JOIN jobs j ON j.namespace = s.namespace AND j.id = s.job_id"""
+        for namespace, job_id, group, parent, *counts in self._rows(sql, ()):
+            yield GroupCounts(
+                cast(str, namespace),
+                cast(str, job_id),
+                cast(str, group),
+                cast(str, parent),
+                dict(zip(_COUNTS, cast(list[int], counts), strict=True)),
+            )
 
     def count_live(self, namespace: str, job_id: str) -> int:
         """Returns the number of the job's allocations that are not terminal."""

@@ -76,8 +76,8 @@ class JobReads(TableReads):
         return [job_of(row) for row in self._rows(sql, (source,))]
 
     def keys_of_source(self, source: str) -> list[tuple[str, str]]:
-        """Returns (namespace, id) of the jobs of the source that are not stopped, in no order."""
-        return [mark[:2] for mark in self._marks_of_source(source)]
+        """Returns (namespace, id) of the jobs of the source that are not stopped, in order."""
+        return sorted(mark[:2] for mark in self._marks_of_source(source))
 
     def modify_indexes_of_source(self, source: str) -> dict[tuple[str, str], int]:
         """Returns (namespace, id) -> JobModifyIndex of the jobs of the source that are not
@@ -112,6 +112,10 @@ class JobReads(TableReads):
         """Whether the job exists and is periodic."""
         sql = "SELECT periodic FROM jobs WHERE namespace = ? AND id = ?"
         return bool(self._number(sql, (namespace, job_id)))
+
+    def count_by_status(self) -> dict[str, int]:
+        sql = "SELECT status, count(*) FROM jobs GROUP BY status"
+        return dict(cast(list[tuple[str, int]], self._rows(sql, ())))
 
     def count_live_of_namespace(self, namespace: str) -> int:
         """Returns the number of jobs that are not dead."""

@@ -82,10 +82,13 @@ def test_ports_become_variables() -> None:
         "NOMAD_HOST_ADDR_http": "10.0.0.1:20001",
         "NOMAD_ALLOC_PORT_http": "8080",
         "NOMAD_PORT_admin_ui": "20002",
+        "NOMAD_ALLOC_PORT_admin-ui": "20002",
+        "NOMAD_HOST_IP_admin-ui": "fd00::1",
         "NOMAD_ADDR_admin_ui": "[fd00::1]:20002",
     }
     assert {name: env.get(name) for name in expected} == expected
     assert "NOMAD_ALLOC_PORT_admin_ui" not in env
+    assert "NOMAD_HOST_ADDR_admin_ui" not in env
 
 
 def test_meta_of_task_over_group_over_job_in_both_cases() -> None:
@@ -102,9 +105,9 @@ def test_environment_names_the_commit_and_the_source() -> None:
 
 
 def test_env_block_is_interpolated() -> None:
-    found = built(make_task(env={"URL": "http://${NOMAD_ADDR_http}/", "${attr.kernel.name}": "k"}))
+    found = built(make_task(env={"URL": "http://${NOMAD_ADDR_http}/", "${meta.rack}": "k"}))
     assert found.env["URL"] == "http://10.0.0.1:20001/"
-    assert found.env["linux"] == "k"
+    assert found.env["${meta.rack}"] == "k"  # names stay as they are
     text = found.interpolate.text
     assert text("${node.datacenter}-${meta.rack}-${ NOMAD_TASK_NAME }") == "dc1-r1-web"
     assert text('${env["URL"]} ${env["NONE"]}|') == "http://10.0.0.1:20001/ |"

@@ -30,7 +30,7 @@ def test_layout_is_recognised(tmp_path: Path, layout: str) -> None:
 
 @pytest.mark.parametrize(
     ("layout", "directory"),
-    [("v2", "orchgit/t"), ("hybrid", "unified/orchgit/t"), ("v1", "freezer/orchgit/t")],
+    [("v2", "nomad.slice/t"), ("hybrid", "unified/nomad.slice/t"), ("v1", "freezer/nomad.slice/t")],
 )
 def test_one_group_holds_a_task_together(tmp_path: Path, layout: str, directory: str) -> None:
     root = tree(tmp_path / "cgroup", layout)
@@ -48,9 +48,9 @@ def test_without_groups_there_is_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("layout", "file"),
     [
-        ("v2", "orchgit/t/memory.events"),
-        ("v1", "memory/orchgit/t/memory.oom_control"),
-        ("hybrid", "memory/orchgit/t/memory.oom_control"),
+        ("v2", "nomad.slice/t/memory.events"),
+        ("v1", "memory/nomad.slice/t/memory.oom_control"),
+        ("hybrid", "memory/nomad.slice/t/memory.oom_control"),
     ],
 )
 def test_memory_kills_are_counted_where_the_memory_controller_is(
@@ -62,7 +62,7 @@ def test_memory_kills_are_counted_where_the_memory_controller_is(
 
 def test_stats_are_read_from_either_version(tmp_path: Path) -> None:
     two = tree(tmp_path / "two", "v2")
-    group = two / "orchgit" / "t"
+    group = two / "nomad.slice" / "t"
     group.mkdir(parents=True)
     (group / "memory.current").write_text("4096\n")
     (group / "cpu.stat").write_text("usage_usec 1500\nuser_usec 1000\n")
@@ -74,8 +74,8 @@ def test_stats_are_read_from_either_version(tmp_path: Path) -> None:
         ("memory", "memory.usage_in_bytes", "8192"),
         ("cpuacct", "cpuacct.usage", "77"),
     ):
-        (one / controller / "orchgit" / "t").mkdir(parents=True)
-        (one / controller / "orchgit" / "t" / name).write_text(text)
+        (one / controller / "nomad.slice" / "t").mkdir(parents=True)
+        (one / controller / "nomad.slice" / "t" / name).write_text(text)
     stats = cgroups.detect(one).stats("t")
     assert (stats.memory_bytes, stats.cpu_ns, stats.pids) == (8192, 77, ())
 

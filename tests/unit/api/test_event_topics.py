@@ -69,7 +69,7 @@ def test_stream_ends_where_events_were_missed() -> None:
     async def run() -> None:
         buffer = EventBuffer()
         buffer.add(Batch(5, [EVENT]))
-        stream = lines(buffer, TopicFilter([], "default"), 4)
+        stream = lines(buffer, TopicFilter([], "default").wants, 4)
         assert await anext(stream) == b"{}\n"
         assert b'"Index":5' in await anext(stream)
         following = asyncio.ensure_future(anext(stream, b"ended"))

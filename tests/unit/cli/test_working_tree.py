@@ -45,7 +45,9 @@ def test_committed_files_are_those_of_the_commit(tree: Path) -> None:
     assert found["a.hcl"] == b"committed"
     with pytest.raises(ApiError, match="cannot take '--all' as a revision"):
         committed_files(tree, "--all")
-    with pytest.raises(ApiError, match="cannot run git rev-parse"):
+    with pytest.raises(
+        ApiError, match=r"cannot find commit 'no-such' in the repository .*`git fetch`"
+    ):
         committed_files(tree, "no-such")
 
 

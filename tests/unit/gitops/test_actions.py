@@ -223,6 +223,8 @@ def test_released_job_is_left_alone_by_its_source_and_taken_by_another() -> None
     found = plan_actions("demo", desired(job), registered(RegisteredJob(free)), ALL, ())
     assert (found.changes, found.problems) == ((), ())
     assert found.released == (("default", "web"),)
+    stopped = RegisteredJob(replace(free, stop=True))
+    assert plan_actions("demo", desired(job), registered(stopped), ALL, ()).changes == ()
     other = plan_actions("other", desired(job), registered(RegisteredJob(free)), ALL, ())
     assert kinds(other.changes) == {"web": "update"}
 

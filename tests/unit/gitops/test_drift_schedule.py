@@ -65,3 +65,15 @@ def test_two_attempts_at_one_job_are_never_closer_than_its_delay(
             last_s[key] = now_s
             schedule.attempted(key, delay_s, now_s)
         assert schedule.due(now_s) == set()
+
+
+def test_postponed_job_is_due_then_and_has_not_been_attempted() -> None:
+    schedule = CorrectionSchedule()
+    schedule.observe({WEB: 5.0}, 0.0)
+    schedule.postpone(WEB, 300.0)
+    assert schedule.due(299.0) == set()
+    assert schedule.due(300.0) == {WEB}
+    schedule.attempted(WEB, 5.0, 300.0)
+    following_s = schedule.next_s()
+    assert following_s is not None
+    assert 300.0 < following_s <= 310.0

@@ -52,6 +52,26 @@ def test_batch_running_or_complete_is_healthy() -> None:
     assert judge(view(allocations=[alloc("complete")])).description == "1 complete"
 
 
+def test_work_that_must_be_complete_is_not_when_its_evaluation_placed_nothing() -> None:
+    hook = replace(CHANGE, must_complete=True)
+    dead = make_batch_job(id="web", version=2, status="dead")
+    found = judge(view(dead), hook)
+    assert (found.status, found.description) == ("progressing", "0/1 complete")
+    assert judge(view(dead), hook, PATIENCE_NS + 1).status == "failed"
+    nothing = replace(dead, task_groups=[replace(dead.task_groups[0], count=0)])
+    assert judge(view(nothing), hook).status == "healthy"
+    everywhere = replace(make_system_job(id="web", version=2, status="dead"), type="sysbatch")
+    assert judge(view(everywhere), hook).description == "0/1 complete"
+    assert judge(view(everywhere, allocations=[alloc("complete")]), hook).status == "healthy"
+
+
+def test_unchanged_work_whose_allocations_were_collected_is_complete_by_its_summary() -> None:
+    hook = replace(CHANGE, action="unchanged", must_complete=True)
+    dead = make_batch_job(id="web", version=2, status="dead")
+    assert judge(JobView(dead, (), None, (), completed=1), hook).status == "healthy"
+    assert judge(JobView(dead, (), None, ()), hook).status == "progressing"
+
+
 def test_allocations_of_old_versions_do_not_count() -> None:
     assert judge(view(allocations=[alloc("running", version=1)])).description == "0/1 running"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from orchgit.api.metric_values import Gauge
 from orchgit.gitops.rollouts.timings import Durations, SourceTimings
 from orchgit.gitops.sources.status_reader import SourceReport
+from orchgit.metrics.values import Gauge
 from orchgit.model.base import NS_PER_S
 from orchgit.model.source import Source
 from orchgit.model.source_health import HealthStatus, JobCounts, SourceCheck, SourceHealth

@@ -9,7 +9,6 @@ from starlette.responses import Response
 from orchgit.acl.rules import PolicyError, PolicyRules, parse_rules
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
-from orchgit.api.routes.acl.callers import is_management, own_policies
 from orchgit.api.routes.acl.enabled import acl_endpoint
 from orchgit.api.shapes import go_json
 from orchgit.api.shapes.acl import policy_stub, shown_policy
@@ -36,7 +35,7 @@ async def list_policies(call: ApiCall) -> Response:
     prefix = call.query.get("prefix", "")
 
     def read(snapshot: Snapshot) -> Any:
-        sees_all, own = is_management(call), own_policies(call)
+        sees_all, own = call.rights.is_management, call.access.caller.policies
         found = snapshot.acl_policies.all(prefix)
         return [policy_stub(each) for each in found if sees_all or each.name in own]
 

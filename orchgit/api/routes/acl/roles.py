@@ -9,10 +9,10 @@ from starlette.responses import Response
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
-from orchgit.api.routes.acl.callers import is_management, own_roles
+from orchgit.api.routes.acl.callers import own_roles
 from orchgit.api.routes.acl.enabled import acl_endpoint
 from orchgit.api.shapes import go_json
-from orchgit.errors import InvalidInputError, NotAllowedError
+from orchgit.errors import InvalidInputError, NotAllowedError, RefusedError
 from orchgit.model.acl import AclRole, PolicyLink
 from orchgit.services.acl.roles import delete_role, put_role, with_known_policies
 from orchgit.services.identifiers import uuid_prefix
@@ -37,7 +37,10 @@ async def list_roles(call: ApiCall) -> Response:
     page, prefix = PageRequest.of(call), uuid_prefix(call.query.get("prefix", ""))
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        sees_all, own = is_management(call), own_roles(call)
+        sees_all = call.rights.is_management
+        own = () if sees_all else own_roles(call)
+        if call.rights.workload is not None:
+            raise RefusedError("acl token lookup failed: index error: UUID must be 36 characters")
         found = [each for each in snapshot.acl_roles.all(prefix) if sees_all or each.id in own]
         chosen, headers = page.apply(found, lambda role: role.id)
         return [with_known_policies(snapshot, role) for role in chosen], headers
@@ -58,7 +61,7 @@ async def read_role_by_name(call: ApiCall) -> Response:
 async def _answer_role(call: ApiCall, find: Any) -> Response:
     def read(snapshot: Snapshot) -> AclRole | None:
         role = find(snapshot)
-        if not is_management(call) and (role is None or role.id not in own_roles(call)):
+        if not call.rights.is_management and (role is None or role.id not in own_roles(call)):
             raise NotAllowedError("Permission denied")
         return None if role is None else with_known_policies(snapshot, role)
 

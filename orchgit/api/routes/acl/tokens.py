@@ -10,12 +10,12 @@ from starlette.responses import Response
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
-from orchgit.api.routes.acl.callers import secret_of_request
+from orchgit.api.routes.acl.callers import NOT_A_UUID, is_workload, secret_of_request
 from orchgit.api.routes.acl.enabled import acl_endpoint
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import go_json
 from orchgit.api.shapes.acl import ANONYMOUS_TOKEN, NO_ACCESS_CONTROL, shown_token, token_stub
-from orchgit.errors import InvalidInputError, NotAllowedError, RefusedError
+from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, RefusedError
 from orchgit.model.acl import AclToken, RoleLink
 from orchgit.services.acl.bootstrap import bootstrap
 from orchgit.services.acl.resolve import token_of
@@ -30,7 +30,6 @@ from orchgit.services.acl.tokens import (
 from orchgit.services.identifiers import is_uuid, uuid_prefix
 from orchgit.state.snapshot import Snapshot
 
-_NOT_A_UUID = "acl token lookup failed: index error: UUID must be 36 characters"
 _TABLES = ("acl_tokens",)
 
 
@@ -74,7 +73,7 @@ async def write_token(call: ApiCall) -> Response:
     if in_path and in_path != accessor_id:
         raise InvalidInputError("ACL token accessor does not match request path")
     if accessor_id and not is_uuid(accessor_id):
-        raise InvalidInputError(f"token lookup failed: {_NOT_A_UUID}")
+        raise InvalidInputError(f"token lookup failed: {NOT_A_UUID}")
     wanted = WantedToken(
         name=body.get("Name", ""),
         type=body.get("Type", ""),
@@ -84,7 +83,7 @@ async def write_token(call: ApiCall) -> Response:
         ],
         is_global=body.get("Global", False),
         accessor_id=accessor_id,
-        secret=body.get("SecretID", "") if not accessor_id else "",
+        secret=body.get("SecretID", ""),
         expiration_ttl_ns=body.get("ExpirationTTL", 0),
         expiration_time_ns=body.get("ExpirationTime", 0),
     )
@@ -99,7 +98,7 @@ def answer_new(call: ApiCall, made: NewToken) -> Response:
 async def read_token(call: ApiCall) -> Response:
     accessor_id = call.path["accessor"]
     if not is_uuid(accessor_id):
-        raise RefusedError(_NOT_A_UUID)
+        raise RefusedError(NOT_A_UUID)
 
     def read(snapshot: Snapshot) -> AclToken | None:
         return _with_roles(snapshot, snapshot.acl_tokens.get(accessor_id))
@@ -121,8 +120,12 @@ async def read_own_token(call: ApiCall) -> Response:
     if not secret:
         headers = {"X-Nomad-Index": "0"}
         return call.answer(ANONYMOUS_TOKEN, headers=headers, read=True)
+    if is_workload(call):
+        raise NotFoundError("ACL token not found")
     with call.context.snapshot() as snapshot:
         token = _with_roles(snapshot, token_of(snapshot, secret))
+    if token is None and call.rights.workload is not None:
+        raise NotFoundError("ACL token not found")
     if token is None:
         raise NotAllowedError("Permission denied")
     if token.is_expired(call.context.now_ns()):
@@ -158,7 +161,7 @@ def _token_of_page(token: AclToken) -> str:
 async def delete_token(call: ApiCall) -> Response:
     accessor_id = call.path["accessor"]
     if not is_uuid(accessor_id):
-        raise InvalidInputError(f"token lookup failed: {_NOT_A_UUID}")
+        raise InvalidInputError(f"token lookup failed: {NOT_A_UUID}")
     return call.empty(index=await delete_tokens(call.services.acl, [accessor_id]))
 
 

@@ -27,7 +27,13 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A figure that grows from 0 at the start of the server."""
+    """A figure that grows from 0 at the start of the process."""
 
     name: str
     value: float
+    labels: Mapping[str, str] = field(default_factory=dict)
+    plain: bool = False
+    """Whether Prometheus sees the name as it is, as Nomad's counters are, without `_total`."""
+
+
+Metric = Gauge | Counter | Histogram

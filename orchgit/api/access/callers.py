@@ -1,0 +1,108 @@
+"""Finds the caller behind a secret: its identity and the rights of its policies, both cached.
+
+What was found for a secret stays valid until one of the tables changes from which it follows; the
+key of the cache is a hash, so that no secret is kept in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from orchgit.acl.rights import MANAGEMENT, Rights, Workload, compile_rights
+from orchgit.acl.rules import PolicyError, PolicyRules, parse_rules
+from orchgit.api.access.caller import EXPIRED_TOKEN, UNKNOWN_TOKEN, BadTokenReason, Caller
+from orchgit.model.acl import AclPolicy
+from orchgit.services.acl.resolve import Identity, resolve, token_of
+from orchgit.services.identifiers import is_uuid
+from orchgit.services.secrets.identities import looks_like_token
+from orchgit.state.snapshot import Snapshot
+from orchgit.state.store import Store
+
+_log = structlog.get_logger(component="acl")
+_TABLES = ("acl_tokens", "acl_policies", "acl_roles")
+_WORKLOAD_TABLES = (*_TABLES, "allocations", "root_keys")
+"""What the rights of a workload follow from: its token counts while its allocation runs."""
+_MOST_KEPT = 10_000
+_NO_PARTS = (
+    "failed to parse signed token: go-jose/go-jose: compact JWS format must have three parts"
+)
+_NO_KEY = "missing key ID header"
+
+
+class TokenCallers:
+    """The callers of one server."""
+
+    def __init__(self, store: Callable[[], Store], now_ns: Callable[[], int]) -> None:
+        self._store = store
+        self._now_ns = now_ns
+        self._found: dict[bytes, tuple[int, Caller | BadTokenReason]] = {}
+        self._rules: dict[tuple[str, int], PolicyRules] = {}
+        self._rights: dict[tuple[tuple[str, int], ...], Rights] = {}
+
+    def caller(self, secret: str) -> Caller | BadTokenReason:
+        """Returns the caller with this secret, "" is the anonymous one; or why it is nobody's."""
+        store = self._store()
+        is_workload = looks_like_token(secret)
+        index = store.watch.index(_WORKLOAD_TABLES if is_workload else _TABLES)
+        key = hashlib.sha256(secret.encode()).digest()
+        known = self._found.get(key)
+        if known is not None and known[0] == index and self._is_in_time(known[1]):
+            return known[1]
+        with store.snapshot() as snapshot:
+            found = self._read(snapshot, secret)
+        if len(self._found) >= _MOST_KEPT:
+            self._found.clear()
+        self._found[key] = index, found
+        return found
+
+    def _is_in_time(self, found: Caller | BadTokenReason) -> bool:
+        if isinstance(found, BadTokenReason):
+            return found.is_lasting
+        ends_ns = found.identity.expiration_time_ns if found.identity is not None else 0
+        return not ends_ns or self._now_ns() < ends_ns
+
+    def _read(self, snapshot: Snapshot, secret: str) -> Caller | BadTokenReason:
+        identity = resolve(snapshot, secret, self._now_ns())
+        if identity is not None:
+            return Caller(self._rights_of(snapshot, identity), identity)
+        if is_uuid(secret):
+            return UNKNOWN_TOKEN if token_of(snapshot, secret) is None else EXPIRED_TOKEN
+        return BadTokenReason(_NO_KEY if looks_like_token(secret) else _NO_PARTS)
+
+    def _rights_of(self, snapshot: Snapshot, identity: Identity) -> Rights:
+        if identity.is_management:
+            return MANAGEMENT
+        found = [snapshot.acl_policies.get(name) for name in identity.policies]
+        policies = [each for each in found if each is not None]
+        if (claims := identity.claims) is not None:
+            workload = Workload(
+                claims.nomad_namespace, claims.nomad_job_id, claims.group, claims.nomad_task
+            )
+            return compile_rights(self._rules_of(policies), workload)
+        key = tuple((each.name, each.modify_index) for each in policies)
+        if key not in self._rights:
+            if len(self._rights) >= _MOST_KEPT:
+                self._rights.clear()
+            self._rights[key] = compile_rights(self._rules_of(policies))
+        return self._rights[key]
+
+    def _rules_of(self, policies: Iterable[AclPolicy]) -> Iterable[PolicyRules]:
+        """Yields the rules of the policies. One that cannot be read gives no rights, and denies
+        everything: it may have been there to deny."""
+        for each in policies:
+            key = (each.name, each.modify_index)
+            if key not in self._rules:
+                if len(self._rules) >= _MOST_KEPT:
+                    self._rules.clear()
+                try:
+                    self._rules[key] = parse_rules(each.rules)
+                except PolicyError as error:
+                    _log.error("cannot read a policy", policy=each.name, error=str(error))
+                    self._rules[key] = parse_rules(_DENY_EVERYTHING)
+            yield self._rules[key]
+
+
+_DENY_EVERYTHING = 'namespace "*" { policy = "deny" }'

@@ -1,0 +1,174 @@
+"""An agent's own HTTP under access control: tokens are checked with the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import httpx
+import pytest
+
+from agent.agent import Agent
+from agent.config import AgentConfig
+from agent.serve import client_app
+from agent.serve.guard import KEPT_S, AccessGuard
+from orchgit.cli.commands.dev import end_tasks
+from orchgit.model.acl import AclPolicy
+from orchgit.replication.commands import PutAclPolicies
+from orchgit.server.http.server import HttpServer
+from orchgit.services.acl.settings import AclSettings
+from orchgit.wire.relay_proof import MAX_AGE_S, is_proven, proof
+from tests.support.polling import until_blocking
+from tests.support.server_rig import DRIVERS, ServerRig, server_rig
+from tests.support.websocket import websocket
+
+READER = 'namespace "default" { capabilities = ["read-job", "read-logs"] }'
+
+
+@dataclass
+class AloneAgent:
+    """A server, and an agent that serves its own HTTP, with a running task."""
+
+    rig: ServerRig
+    agent: Agent
+    http: httpx.Client
+    reader: str
+    accessor: str
+    alloc_id: str = ""
+
+    def get(self, path: str, token: str = "", **headers: str) -> httpx.Response:
+        sent = {"X-Nomad-Token": token, **headers} if token else headers
+        return self.http.get(path, headers=sent)
+
+    @property
+    def logs(self) -> str:
+        return f"/v1/client/fs/logs/{self.alloc_id}?task=t&type=stdout&plain=true"
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AloneAgent]:
+    directory = tmp_path_factory.mktemp("alone")
+    with server_rig(directory, with_agent=False, acl=AclSettings(enabled=True)) as rig:
+        rig.http.headers["X-Nomad-Token"] = rig.http.post("/v1/acl/bootstrap").json()["SecretID"]
+        context = rig.server.services.context
+        rig.run(context.propose(PutAclPolicies(policies=[AclPolicy("reader", rules=READER)])))
+        body = {"Name": "r", "Type": "client", "Policies": ["reader"]}
+        token = rig.http.post("/v1/acl/token", json=body).json()
+        config = AgentConfig(
+            data_dir=directory / "agent", servers=(rig.server.rpc_address,), drivers=DRIVERS
+        )
+        agent = Agent(config)
+        listener = HttpServer(AccessGuard(client_app(agent), agent.access), "127.0.0.1:0")
+
+        async def start() -> None:
+            listener.bind()
+            agent.config = replace(config, http_addr=listener.address)
+            await agent.start()
+            await listener.start()
+
+        async def stop() -> None:
+            await listener.stop(1.0)
+            await agent.stop()
+            await end_tasks(directory / "agent")
+
+        rig.run(start())
+        rig.wait_ready_node()
+        with httpx.Client(base_url=f"http://{listener.address}", trust_env=False) as http:
+            found = AloneAgent(rig, agent, http, token["SecretID"], token["AccessorID"])
+            rig.register(sleeping_job())
+            [alloc] = rig.wait_for(
+                "/v1/job/runs/allocations",
+                lambda found: bool(found) and found[0]["ClientStatus"] == "running",
+            )
+            found.alloc_id = alloc["ID"]
+            until_blocking(lambda: "hello" in rig.http.get(found.logs).text)
+            yield found
+        rig.run(stop())
+
+
+def sleeping_job() -> dict[str, Any]:
+    script = {"command": "/bin/sh", "args": ["-c", "echo hello; exec sleep 600"]}
+    task = {"Name": "t", "Driver": "raw_exec", "Config": script}
+    return {"ID": "runs", "Type": "service", "TaskGroups": [{"Name": "g", "Tasks": [task]}]}
+
+
+def test_agent_answers_those_whom_the_servers_would_answer(alone: AloneAgent) -> None:
+    management = alone.rig.http.headers["X-Nomad-Token"]
+    stats, files = "/v1/client/stats", f"/v1/client/fs/ls/{alone.alloc_id}?path=/"
+    assert alone.get(alone.logs).status_code == 403
+    unknown = alone.get(alone.logs, "00000000-0000-4000-8000-000000000000")
+    assert unknown.status_code == 500  # as Nomad's agents word it
+    assert "Permission denied" in unknown.text
+    assert alone.get(alone.logs, alone.reader).text == "hello\n"
+    bearer = alone.get(alone.logs, Authorization=f"Bearer {alone.reader}")
+    assert bearer.text == "hello\n"
+    for path in (stats, files, "/v1/client/metadata"):
+        assert alone.get(path, alone.reader).status_code == 403, path
+        assert alone.get(path, management).status_code == 200, path
+    assert alone.get("/v1/client/nowhere", management).status_code == 403
+
+
+def test_exec_at_the_agent_wants_a_token(alone: AloneAgent) -> None:
+    port = int(alone.agent.config.http_addr.rpartition(":")[2])
+    path = f"/v1/client/allocation/{alone.alloc_id}/exec?task=t&command=%5B%22true%22%5D"
+    frames, code = alone.rig.run(websocket(port, path, []))
+    assert (frames, code) == ([], 1011)
+
+
+def test_server_relays_what_it_has_checked(alone: AloneAgent) -> None:
+    asked = {"X-Nomad-Token": alone.reader}
+    assert alone.rig.http.get(alone.logs, headers=asked).text == "hello\n"
+    refused = alone.rig.http.get("/v1/client/stats", headers=asked)
+    assert refused.status_code == 403
+
+
+def test_forged_proof_of_a_server_is_worth_nothing(alone: AloneAgent) -> None:
+    now_ns = alone.agent.clock.now_ns()
+    path = f"/v1/client/fs/logs/{alone.alloc_id}"
+    query = b"task=t&type=stdout&plain=true"
+    forged = proof("guess", "GET", path, query, now_ns).decode()
+    assert alone.get(alone.logs, **{"X-Orchgit-Checked": forged}).status_code == 403
+
+
+def test_proof_counts_for_its_request_and_time_only() -> None:
+    now_ns = 1_800_000_000 * 10**9
+    value = proof("secret", "GET", "/v1/client/stats", b"a=1&b=%2F", now_ns)
+    good: dict[str, Any] = {
+        "secret": "secret",
+        "method": "GET",
+        "path": "/v1/client/stats",
+        "query": b"b=/&a=1",
+        "now_ns": now_ns,
+        "value": value,
+    }
+    assert is_proven(**good)
+    assert is_proven(**{**good, "now_ns": now_ns + MAX_AGE_S * 10**9})
+    for changed in (
+        {"secret": "other"},
+        {"method": "PUT"},
+        {"path": "/v1/client/gc"},
+        {"query": b"a=1"},
+        {"now_ns": now_ns + (MAX_AGE_S + 1) * 10**9},
+        {"now_ns": now_ns - (MAX_AGE_S + 1) * 10**9},
+        {"value": b"x"},
+        {"value": value[:-1] + b"\xff"},
+    ):
+        assert not is_proven(**{**good, **changed}), changed
+
+
+def test_revoked_token_is_refused_within_a_moment(alone: AloneAgent) -> None:
+    body = {"Name": "gone", "Type": "client", "Policies": ["reader"]}
+    token = alone.rig.http.post("/v1/acl/token", json=body).json()
+    assert alone.get(alone.logs, token["SecretID"]).status_code == 200
+    alone.rig.http.delete(f"/v1/acl/token/{token['AccessorID']}")
+    until_blocking(
+        lambda: alone.get(alone.logs, token["SecretID"]).status_code != 200,
+        timeout_s=KEPT_S * 5,
+    )
+
+
+def test_agent_remembers_access_control_across_a_restart(alone: AloneAgent) -> None:
+    facts = alone.agent.local.facts()
+    assert facts["acl"] == "on"
+    assert alone.agent.access().is_on
