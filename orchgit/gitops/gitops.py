@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -72,6 +72,8 @@ class GitopsPorts:
     peer_client: PeerClient = field(default_factory=PeerClient)
     logs: TaskLogs = field(default_factory=NoLogs)
     random: Random = field(default_factory=Random)
+    on_rollout_ended: Callable[[Rollout], None] = lambda rollout: None
+    """Called on the leader with each rollout that has ended."""
     callers: Callers | None = None
     """Finds who is behind a token of the git remote; None: everyone may do everything."""
 
@@ -118,7 +120,11 @@ class Gitops:
         )
         self._stages = StageRunner(self._services, config.tracker.patience_s)
         self.tracker = RolloutTracker(
-            context, config.tracker, self._stages.apply_open_stage, self._stages.problem
+            context,
+            config.tracker,
+            self._stages.apply_open_stage,
+            self._stages.problem,
+            ports.on_rollout_ended,
         )
         self._adopter = Adopter(self._services)
         self._drift = DriftDetector(self._services)

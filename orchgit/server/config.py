@@ -19,6 +19,7 @@ from orchgit.server.audit.settings import AuditSettings
 from orchgit.server.http.access import HttpAccess, access_of
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
+from orchgit.server.tracing import TraceSettings
 from orchgit.services.acl.settings import AclSettings
 from orchgit.services.jobs.admission import JOB_MAX_COUNT
 from orchgit.wire.https import HttpTls
@@ -78,6 +79,8 @@ class ServerConfig:
     """Names under which HTTP answers besides the server's own names."""
     limits: Limits = field(default_factory=Limits)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    traces: TraceSettings | None = None
+    """Where traces of rollouts are sent; None: nowhere."""
     configured: Mapping[str, Any] = field(default_factory=dict)
     """What the configuration files say, as `/v1/agent/self` shows it."""
     audit: AuditSettings | None = None
