@@ -168,7 +168,7 @@ async def follow(acl: AclContext, steps: list[Step]) -> None:
     one_time: list[tuple[str, str, int]] = []
     for kind, number in steps:
         if kind in ("create", "expiring"):
-            ttl_ns = 5 * SECOND_NS if kind == "expiring" else 0
+            ttl_ns = 400 * SECOND_NS if kind == "expiring" else 0
             wanted = WantedToken(type="client", policies=[f"p{number}"], expiration_ttl_ns=ttl_ns)
             made = await put_token(acl, wanted)
             secrets.append(made.secret)
@@ -176,7 +176,7 @@ async def follow(acl: AclContext, steps: list[Step]) -> None:
             policies[made.secret] = (f"p{number}",)
             ends_ns[made.secret] = clock.now_ns() + ttl_ns if ttl_ns else 0
         elif kind == "wait":
-            await clock.advance(number * 2)
+            await clock.advance(number * 250)
         elif secrets and kind in ("change", "delete", "one-time"):
             at = number % len(secrets)
             secret, gone = secrets[at], secrets[at] in deleted
