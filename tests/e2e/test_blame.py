@@ -73,7 +73,7 @@ def test_blame_tells_who_changed_a_job_by_hand(repository: Repository) -> None:
 
 def test_blame_follows_a_volume_to_the_group_that_claims_it(repository: Repository) -> None:
     server, volume = repository.server, f"{repository.name}-data"
-    assert server.cli("volume", "create", volume).code == 0
+    assert server.cli("volume", "create", "-name", volume).code == 0
     text = sticky(repository.name, volume)
     repository.write("s.nomad.hcl", text)
     commit = repository.commit("Claim it")

@@ -25,6 +25,7 @@ from orchgit.errors import OrchgitError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
+from orchgit.services.acl.settings import AclSettings
 
 
 async def _beside(server: Server, directory: str) -> Agent:
@@ -56,6 +57,8 @@ async def main(arguments: dict[str, Any]) -> None:
     arguments["peers"] = tuple(arguments["peers"])
     if "local_paths" in arguments:
         arguments["gitops"] = GitopsConfig(local_paths=tuple(arguments.pop("local_paths")))
+    if arguments.pop("acl", False):
+        arguments["acl"] = AclSettings(enabled=True)
     heartbeat_s = arguments.pop("heartbeat_s", None)
     failover_s = arguments.pop("failover_s", 60.0)
     if heartbeat_s:

@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.responses import Response, StreamingResponse
 
+from orchgit.api.access.control import AccessRefusedError
 from orchgit.api.access.objects import StateObjects
 from orchgit.api.access.requirements import ObjectKind
 from orchgit.api.access.topics import may_follow, sees_event
@@ -100,7 +101,10 @@ async def stream(call: ApiCall) -> Response:
 
     def still_follows() -> bool:
         """A token may lose its rights while its stream goes on."""
-        call.refresh_access()
+        try:
+            call.refresh_access()
+        except AccessRefusedError:
+            return False
         return _may_follow(call, topics)
 
     buffer = call.api.events

@@ -1,0 +1,144 @@
+"""Three servers with access control: a token counts, and stops to count, on all of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.polling import until_blocking
+from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster
+
+_REVOKED_WITHIN_S = 1.0
+_MODES: tuple[dict[str, str], ...] = ({}, {"stale": ""})
+"""Answered by the leader, and by the server itself."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerCluster]:
+    with server_cluster(tmp_path_factory.mktemp("access"), acl=True) as running:
+        answer = running.members[0].http.put("/v1/acl/bootstrap")
+        assert answer.status_code == 200, answer.text
+        for member in running.members:
+            member.http.headers["X-Nomad-Token"] = answer.json()["SecretID"]
+        rules = 'namespace "default" { policy = "read" }'
+        running.members[0].put("/v1/acl/policy/reader", {"Name": "reader", "Rules": rules})
+        yield running
+
+
+def make_token(member: MemberServer) -> tuple[str, str]:
+    """Returns (accessor id, secret) of a new token that may read jobs."""
+    body = {"Name": "r", "Type": "client", "Policies": ["reader"]}
+    answer = member.put("/v1/acl/token", body)
+    return answer["AccessorID"], answer["SecretID"]
+
+
+def statuses(cluster: ServerCluster, secret: str) -> list[int]:
+    """Returns what each running server answers the token, in both modes."""
+    return [
+        member.http.get("/v1/jobs", params=mode, headers={"X-Nomad-Token": secret}).status_code
+        for member in cluster.alive
+        for mode in _MODES
+    ]
+
+
+def answered(cluster: ServerCluster, secret: str, status: int) -> bool:
+    """Returns whether every running server answers the token so, in both modes."""
+    return set(statuses(cluster, secret)) == {status}
+
+
+def test_request_without_a_token_is_refused_by_every_server(cluster: ServerCluster) -> None:
+    assert set(statuses(cluster, "")) == {403}
+
+
+def test_revoked_token_is_refused_by_every_server_within_a_second(cluster: ServerCluster) -> None:
+    for revoking in cluster.members:
+        accessor, secret = make_token(revoking)
+        until_blocking(partial(answered, cluster, secret, 200))
+        answer = revoking.http.delete(f"/v1/acl/token/{accessor}")
+        assert answer.status_code == 200, answer.text
+        began_s = time.monotonic()
+        until_blocking(partial(answered, cluster, secret, 403))
+        assert time.monotonic() - began_s < _REVOKED_WITHIN_S
+
+
+def test_policy_without_the_right_any_more_ends_it_on_every_server(cluster: ServerCluster) -> None:
+    member = cluster.members[1]
+    rules = 'namespace "default" { policy = "read" }'
+    member.put("/v1/acl/policy/passing", {"Name": "passing", "Rules": rules})
+    body = {"Name": "p", "Type": "client", "Policies": ["passing"]}
+    secret = member.put("/v1/acl/token", body)["SecretID"]
+    until_blocking(partial(answered, cluster, secret, 200))
+    member.http.delete("/v1/acl/policy/passing")
+    began_s = time.monotonic()
+    until_blocking(partial(answered, cluster, secret, 403))
+    assert time.monotonic() - began_s < _REVOKED_WITHIN_S
+
+
+def test_stream_of_a_revoked_token_ends(cluster: ServerCluster) -> None:
+    follower = cluster.followers()[0]
+    accessor, secret = make_token(follower)
+    until_blocking(partial(answered, cluster, secret, 200))
+    query: dict[str, Any] = {"topic": "Job", "stale": ""}
+    headers = {"X-Nomad-Token": secret}
+    with httpx.stream(
+        "GET",
+        f"{follower.url}/v1/event/stream",
+        params=query,
+        headers=headers,
+        timeout=30.0,
+        trust_env=False,
+    ) as stream:
+        chunks = stream.iter_raw()
+        assert next(chunks).startswith(b"{}")
+        follower.http.delete(f"/v1/acl/token/{accessor}")
+        began_s = time.monotonic()
+        for _ in chunks:
+            pass
+        assert time.monotonic() - began_s < _REVOKED_WITHIN_S
+
+
+def test_blocking_query_of_a_revoked_token_is_refused_when_it_wakes(cluster: ServerCluster) -> None:
+    leader = cluster.leader()
+    accessor, secret = make_token(leader)
+    headers = {"X-Nomad-Token": secret}
+    index = leader.http.get("/v1/jobs", headers=headers).headers["X-Nomad-Index"]
+    statuses: list[int] = []
+    query = {"index": index, "wait": "20s"}
+
+    def ask() -> None:
+        answer = httpx.get(
+            f"{leader.url}/v1/jobs", params=query, headers=headers, timeout=30.0, trust_env=False
+        )
+        statuses.append(answer.status_code)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    leader.http.delete(f"/v1/acl/token/{accessor}")
+    task = {"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/true"}}
+    group = {"Name": "g", "Count": 1, "Tasks": [task]}
+    leader.put("/v1/jobs", {"Job": {"ID": "waking", "Type": "batch", "TaskGroups": [group]}})
+    asking.join(15)
+    assert statuses == [403]
+
+
+def test_tokens_stay_as_they_were_when_the_leader_is_lost(cluster: ServerCluster) -> None:
+    leader = cluster.leader()
+    _, kept = make_token(leader)
+    accessor, revoked = make_token(leader)
+    leader.http.delete(f"/v1/acl/token/{accessor}")
+    leader.kill()
+    try:
+        cluster.leader()
+        until_blocking(partial(answered, cluster, kept, 200))
+        assert set(statuses(cluster, revoked)) == {403}
+    finally:
+        leader.start()
+        cluster.leader(cluster.members)
+    until_blocking(partial(answered, cluster, kept, 200))
+    assert set(statuses(cluster, revoked)) == {403}
