@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -146,6 +146,8 @@ STEPS = st.lists(
 
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(STEPS)
+@example([("create", 0), ("one-time", 0), ("wait", 3), ("use", 0)])
+@example([("expiring", 0), ("one-time", 0), ("wait", 2), ("use", 0)])
 def test_exactly_the_living_tokens_are_somebody(steps: list[Step]) -> None:
     """Any order of writes and waits against a model: which secret is whose, until when."""
 
