@@ -203,7 +203,7 @@ _CLIENT = ConfigBlock(
         "node_class": _text(),
         "node_pool": _text(),
         "node_max_allocs": _whole("a node takes what its resources allow"),
-        "options": _map("drivers are set by their plugin block"),
+        "options": _map(),
         "meta": _map(),
         "chroot_env": _map(_CHROOT),
         "network_interface": _text(),
@@ -237,7 +237,7 @@ _CLIENT = ConfigBlock(
         "gc_max_allocs": _whole(),
         "gc_volumes_on_node_gc": _switch("volumes of a node that is gone are deleted by hand"),
         "no_host_uuid": _given_switch("a node's id is always random"),
-        "disable_remote_exec": _switch("alloc exec is a matter of access control"),
+        "disable_remote_exec": _switch(),
         "template": ConfigBlock(
             {
                 "function_denylist": _texts(),

@@ -95,6 +95,8 @@ class ClientSection(Section):
     host_network: dict[str, HostNetworkSection] = {}
     reserved: ReservedSection = msgspec.field(default_factory=ReservedSection)
     network_interface: str = ""
+    options: dict[str, str] = {}
+    disable_remote_exec: bool = False
     cpu_total_compute: int = 0
     memory_total_mb: int = 0
     disk_total_mb: int = 0

@@ -189,6 +189,9 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "node_class": client.node_class,
         "meta": client.meta,
         "network_interface": client.network_interface,
+        "driver_allowlist": _names(client.options.get("driver.allowlist", "")),
+        "driver_denylist": _names(client.options.get("driver.denylist", "")),
+        "disable_remote_exec": client.disable_remote_exec,
         "host_volumes": {
             name: HostVolumeConfig(path=volume.path, read_only=volume.read_only)
             for name, volume in client.host_volume.items()
@@ -233,11 +236,15 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
     return settings
 
 
+def _names(text: str) -> tuple[str, ...]:
+    """Returns the names in a text with commas between them."""
+    return tuple(name for one in text.split(",") if (name := one.strip()))
+
+
 def _artifact(section: ArtifactSection) -> FetchLimits:
     for name in ("decompression_file_count_limit", "decompression_ratio_limit"):
         if getattr(section, name) < 0:
             raise InvalidInputError(f"cannot use client.artifact.{name}: it must not be negative")
-    names = [one.strip() for one in section.set_environment_variables.split(",")]
     return FetchLimits(
         read_timeout_s=(
             parse_setting_ns("client.artifact.http_read_timeout", section.http_read_timeout) / 1e9
@@ -248,7 +255,7 @@ def _artifact(section: ArtifactSection) -> FetchLimits:
         ),
         max_files=section.decompression_file_count_limit,
         max_ratio=section.decompression_ratio_limit,
-        environment=tuple(one for one in names if one),
+        environment=_names(section.set_environment_variables),
     )
 
 

@@ -230,3 +230,16 @@ def test_every_recorded_flag_of_an_agent_is_known() -> None:
         key = paths[path]
         assert isinstance(key, ConfigKey)
         assert (key.kind in (Kind.SWITCH, Kind.GIVEN_SWITCH)) == (flag in SWITCHES)
+
+
+def test_options_of_clients_choose_drivers_and_others_are_warned_of(tmp_path: Path) -> None:
+    [path] = written(
+        tmp_path,
+        a='client {\n disable_remote_exec = true\n options {\n "driver.denylist" = "docker, exec"\n'
+        ' "driver.allowlist" = "raw_exec"\n "user.denylist" = "root"\n }\n}\n',
+    )
+    found = read_config(path)
+    assert found.agent["driver_denylist"] == ("docker", "exec")
+    assert found.agent["driver_allowlist"] == ("raw_exec",)
+    assert found.agent["disable_remote_exec"]
+    assert 'here: client.options "user.denylist" (' in found.warnings[-1]
