@@ -315,7 +315,7 @@ _CLIENT = ConfigBlock(
             },
             no_effect="tasks run as the users they name",
         ),
-        "default_ineligible": _switch("new nodes are eligible"),
+        "default_ineligible": _switch(),
         "log_file": _text("log_file at the top of the file names it"),
         "stats": ConfigBlock({}, no_effect=_FIXED, shown_as="-"),
         # orchgit's own
@@ -478,7 +478,7 @@ CONFIGURATION = ConfigBlock(
         "leave_on_terminate": _switch(shown_as="LeaveOnTerm"),
         "disable_update_check": _switch(_UPDATES),
         "disable_anonymous_signature": _switch(_UPDATES),
-        "http_api_response_headers": _map("headers of answers are fixed", "HTTPAPIResponseHeaders"),
+        "http_api_response_headers": _map(shown_as="HTTPAPIResponseHeaders"),
         "http_disable_http2": _switch(_HEADERS_HTTP2, "-"),
         "http_disable_websocket_origin_check": _switch(
             "the origin of websockets is always checked", "-"
@@ -609,12 +609,11 @@ CONFIGURATION = ConfigBlock(
                 "max_trailing_logs": _whole(),
                 "min_quorum": _whole(),
                 "server_stabilization_time": _duration(),
-                "enable_redundancy_zones": _given_switch(),
-                "disable_upgrade_migration": _given_switch(),
-                "enable_custom_upgrades": _given_switch(),
+                "enable_redundancy_zones": _given_switch(_ENTERPRISE),
+                "disable_upgrade_migration": _given_switch(_ENTERPRISE),
+                "enable_custom_upgrades": _given_switch(_ENTERPRISE),
             },
             strict=True,
-            no_effect="autopilot is set through the API (`orchgit operator autopilot set-config`)",
         ),
         "sentinel": ConfigBlock(
             {
