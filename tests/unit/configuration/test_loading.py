@@ -21,6 +21,7 @@ from orchgit.configuration.loading import load
 from orchgit.configuration.merging import merge
 from orchgit.configuration.validation import validate
 from orchgit.errors import InvalidInputError
+from orchgit.model.operator import AutopilotConfig
 from orchgit.services.acl.settings import AclSettings
 from tests.scenarios.run_agent_config import main
 
@@ -230,3 +231,45 @@ def test_every_recorded_flag_of_an_agent_is_known() -> None:
         key = paths[path]
         assert isinstance(key, ConfigKey)
         assert (key.kind in (Kind.SWITCH, Kind.GIVEN_SWITCH)) == (flag in SWITCHES)
+
+
+def test_options_of_clients_choose_drivers_and_others_are_warned_of(tmp_path: Path) -> None:
+    [path] = written(
+        tmp_path,
+        a='client {\n disable_remote_exec = true\n options {\n "driver.denylist" = "docker, exec"\n'
+        ' "driver.allowlist" = "raw_exec"\n "user.denylist" = "root"\n }\n}\n',
+    )
+    found = read_config(path)
+    assert found.agent["driver_denylist"] == ("docker", "exec")
+    assert found.agent["driver_allowlist"] == ("raw_exec",)
+    assert found.agent["disable_remote_exec"]
+    assert 'here: client.options "user.denylist" (' in found.warnings[-1]
+
+
+def test_headers_autopilot_and_eligibility_are_read(tmp_path: Path) -> None:
+    [path] = written(
+        tmp_path,
+        a='http_api_response_headers { "X-A" = "1" }\nclient { default_ineligible = true }\n'
+        'autopilot { last_contact_threshold = "1s" enable_custom_upgrades = true }\n',
+    )
+    found = read_config(path)
+    for settings in (found.server, found.agent):
+        assert settings["http_response_headers"] == {"X-A": "1"}
+    assert found.agent["default_ineligible"]
+    assert found.server["autopilot_config"] == AutopilotConfig(last_contact_threshold_ns=10**9)
+    assert "here: autopilot.enable_custom_upgrades (" in found.warnings[-1]
+    assert read_config().server["autopilot_config"] is None
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        ('"X A" = "1"', "other characters"),
+        ('"X-A" = "a\\r\\nX-B: 1"', "printable"),
+        ('"Content-Length" = "1"', "by the server itself"),
+    ],
+)
+def test_header_that_cannot_be_sent_is_refused(tmp_path: Path, header: str, why: str) -> None:
+    [path] = written(tmp_path, a=f"http_api_response_headers {{ {header} }}\n")
+    with pytest.raises(InvalidInputError, match=f"http_api_response_headers.*{why}"):
+        read_config(path)
