@@ -231,6 +231,12 @@ class Agent:
                 FingerprintConfig(
                     data_dir=config.data_dir,
                     network_interface=config.network_interface,
+                    cpu_total_compute_mhz=config.measured.cpu_total_compute_mhz,
+                    memory_total_mb=config.measured.memory_total_mb,
+                    disk_total_mb=config.measured.disk_total_mb,
+                    disk_free_mb=config.measured.disk_free_mb,
+                    min_dynamic_port=config.measured.min_dynamic_port,
+                    max_dynamic_port=config.measured.max_dynamic_port,
                     host_networks=tuple(
                         HostNetwork(name, each.cidr, each.interface, each.reserved_ports)
                         for name, each in config.host_networks.items()

@@ -36,6 +36,18 @@ class HostNetworkConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredConfig:
+    """What the configuration says instead of what is found on the machine; 0 means: as found."""
+
+    cpu_total_compute_mhz: int = 0
+    memory_total_mb: int = 0
+    disk_total_mb: int = 0
+    disk_free_mb: int = 0
+    min_dynamic_port: int = 20000
+    max_dynamic_port: int = 32000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReservedConfig:
     """What the node keeps from tasks."""
 
@@ -69,6 +81,7 @@ class AgentConfig:
     meta: Mapping[str, str] = field(default_factory=dict)
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
     host_networks: Mapping[str, HostNetworkConfig] = field(default_factory=dict)
+    measured: MeasuredConfig = field(default_factory=MeasuredConfig)
     reserved: ReservedConfig = field(default_factory=ReservedConfig)
     http_addr: str = ""
     """The address of this agent's HTTP API, for the servers and their clients."""

@@ -78,6 +78,12 @@ class ArtifactSection(Section):
     set_environment_variables: str = ""
 
 
+class HostNetworkSection(Section):
+    cidr: str = ""
+    interface: str = ""
+    reserved_ports: str = ""
+
+
 class ClientSection(Section):
     enabled: bool = False
     servers: list[str] = []
@@ -86,8 +92,15 @@ class ClientSection(Section):
     node_class: str = ""
     meta: dict[str, str] = {}
     host_volume: dict[str, HostVolumeSection] = {}
+    host_network: dict[str, HostNetworkSection] = {}
     reserved: ReservedSection = msgspec.field(default_factory=ReservedSection)
     network_interface: str = ""
+    cpu_total_compute: int = 0
+    memory_total_mb: int = 0
+    disk_total_mb: int = 0
+    disk_free_mb: int = 0
+    min_dynamic_port: int = 20000
+    max_dynamic_port: int = 32000
     gc_max_allocs: int = 50
     gc_disk_usage_threshold: float = 80.0
     gc_interval: str = "1m"

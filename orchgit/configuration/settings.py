@@ -9,7 +9,13 @@ from typing import Any
 import msgspec
 
 from agent.artifacts.plan import FetchLimits
-from agent.config import GarbageConfig, HostVolumeConfig, ReservedConfig
+from agent.config import (
+    GarbageConfig,
+    HostNetworkConfig,
+    HostVolumeConfig,
+    MeasuredConfig,
+    ReservedConfig,
+)
 from orchgit.configuration.audit import audit_settings
 from orchgit.configuration.control import control_config, scheduler_config
 from orchgit.configuration.gitops import (
@@ -183,6 +189,22 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             name: HostVolumeConfig(path=volume.path, read_only=volume.read_only)
             for name, volume in client.host_volume.items()
         },
+        "host_networks": {
+            name: HostNetworkConfig(
+                cidr=network.cidr,
+                interface=network.interface,
+                reserved_ports=network.reserved_ports,
+            )
+            for name, network in client.host_network.items()
+        },
+        "measured": MeasuredConfig(
+            cpu_total_compute_mhz=client.cpu_total_compute,
+            memory_total_mb=client.memory_total_mb,
+            disk_total_mb=client.disk_total_mb,
+            disk_free_mb=client.disk_free_mb,
+            min_dynamic_port=client.min_dynamic_port,
+            max_dynamic_port=client.max_dynamic_port,
+        ),
         "reserved": ReservedConfig(
             cpu_mhz=client.reserved.cpu,
             memory_mb=client.reserved.memory,

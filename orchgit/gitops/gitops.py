@@ -116,7 +116,9 @@ class Gitops:
             maintenance=self._maintenance,
         )
         self._stages = StageRunner(self._services, config.tracker.patience_s)
-        self.tracker = RolloutTracker(context, config.tracker, self._stages.apply_open_stage)
+        self.tracker = RolloutTracker(
+            context, config.tracker, self._stages.apply_open_stage, self._stages.problem
+        )
         self._adopter = Adopter(self._services)
         self._drift = DriftDetector(self._services)
         self._corrector = DriftCorrector(

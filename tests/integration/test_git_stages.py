@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -198,6 +199,26 @@ def test_hook_that_a_person_stops_is_not_complete(tmp_path: Path) -> None:
         assert skipped.description == (
             "not applied: a (complete) failed: stopped before its work was complete"
         )
+
+    run(tmp_path, test)
+
+
+def test_stage_whose_objects_are_missing_says_so_in_the_rollout_and_goes_on_with_them(
+    tmp_path: Path,
+) -> None:
+    async def test(demo: Staged) -> None:
+        commit = await demo.push(CHAIN)
+        objects = demo.rig.gitops.mirrors.get("demo").path / "objects"
+        kept = objects.rename(tmp_path / "objects")
+        (objects / "pack").mkdir(parents=True)
+        await demo.evaluate("a")
+        await demo.rig.until(
+            lambda: demo.job(commit, "b").description.startswith("cannot be applied yet: ")
+        )
+        assert demo.job(commit, "b").status == "waiting"
+        shutil.rmtree(objects)
+        kept.rename(objects)
+        await demo.until_registered("b")
 
     run(tmp_path, test)
 

@@ -385,10 +385,13 @@ ROWS: tuple[Row, ...] = (
     Row("/git/{name}.git/info/refs", get=_REMOTE),
     Row("/git/{name}.git/git-upload-pack", put=_REMOTE),
     Row("/git/{name}.git/git-receive-pack", put=_REMOTE),
-    *(Row(path, get=_PAGE) for path in ("/", "/ui", "/ui/", "/ui/live", "/ui/{rest:path}")),
-    Row("/ui/static/{name}", get=_PUBLIC),
-    Row("/ui/login", get=_PUBLIC, put=OwnCheck("it asks the API whether the token is known")),
-    Row("/ui/logout", put=_PUBLIC),
+    Row("/ui/static/{name}", get=_PUBLIC, put=_PUBLIC, delete=_PUBLIC),
+    Row("/ui/login", get=_PUBLIC, put=OwnCheck("it asks the API for the token"), delete=_PUBLIC),
+    Row("/ui/logout", get=_PUBLIC, put=_PUBLIC, delete=_PUBLIC),
+    *(
+        Row(path, get=_PAGE, put=_PAGE, delete=_PAGE)
+        for path in ("/", "/ui", "/ui/", "/ui/live", "/ui/{rest:path}")
+    ),
     # -- what Nomad keeps for Enterprise -------------------------------------------------------
     *(
         Row(path, get=_ENTERPRISE, put=_ENTERPRISE, delete=_ENTERPRISE)

@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl
+from urllib.parse import parse_qs, parse_qsl, quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -100,7 +100,7 @@ class Ui:
             "section": page.section,
             "has_token": bool(token),
             "layout": "layout.html" if whole else "part.html",
-            "live": f"/ui/live?page={_quoted(address)}",
+            "live": f"/ui/live?page={quote(address, safe='')}",
         }
         return await asyncio.to_thread(render, page.template, shown)
 
@@ -229,12 +229,6 @@ def _address(request: Request) -> str:
     query: bytes = request.scope["query_string"]
     path = raw.partition(b"?")[0].decode("latin-1")
     return f"{path}?{query.decode('latin-1')}" if query else path
-
-
-def _quoted(text: str) -> str:
-    from urllib.parse import quote
-
-    return quote(text, safe="")
 
 
 async def _to_sources(request: Request) -> Response:

@@ -21,6 +21,7 @@ from orchgit.services.gitops.rollouts import record_rollout
 
 _FIRST_RETRY_S = 0.5
 _MAX_RETRY_S = 30.0
+_MAX_PROBLEM = 500
 
 _log = structlog.get_logger(component="gitops")
 
@@ -33,6 +34,7 @@ class StageRunner:
         self._patience_ns = int(patience_s * 1e9)
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._failures: dict[str, int] = {}
+        self._problems: dict[str, str] = {}
 
     def apply_open_stage(self, source_name: str) -> None:
         """Starts to apply the open stage of the source's rollout, unless that is under way. Call it
@@ -42,6 +44,11 @@ class StageRunner:
             self._tasks[source_name] = task
             task.add_done_callback(lambda _: self._tasks.pop(source_name, None))
 
+    def problem(self, source_name: str) -> str:
+        """Returns why the open stage of the source's rollout cannot be applied yet, or ''. In any
+        thread."""
+        return self._problems.get(source_name, "")
+
     async def stop(self) -> None:
         """Ends what is under way. A stage is then in the log whole, or not at all."""
         tasks = list(self._tasks.values())
@@ -49,15 +56,18 @@ class StageRunner:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._failures.clear()
+        self._problems.clear()
 
     async def _run(self, source_name: str) -> None:
         try:
             await self._apply(source_name)
             self._failures.pop(source_name, None)
+            self._problems.pop(source_name, None)
         except ConflictError:
             return  # the tracker judges the newer state, and asks again
         except OrchgitError as error:
             failures = self._failures[source_name] = self._failures.get(source_name, 0) + 1
+            self._problems[source_name] = str(error)[:_MAX_PROBLEM]
             _log.warning("cannot apply a stage", source=source_name, error=str(error))
             await self._services.context.clock.sleep(
                 backoff_s(min(failures, 8), _FIRST_RETRY_S, _MAX_RETRY_S)

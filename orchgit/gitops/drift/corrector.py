@@ -140,8 +140,10 @@ class DriftCorrector:
                 now_s = self._context.clock.monotonic_s()
                 if denied is None:
                     self._schedule.attempted(key, delays_s[key], now_s)
-                else:
-                    self._schedule.postpone(key, now_s + self._denied_s(denied))
+                else:  # the window may be changed before it ends
+                    left_s = (denied.until_ns - self._context.now_ns()) / NS_PER_S
+                    wait_s = min(max(left_s, _RETRY_S), _LOOK_AGAIN_S)
+                    self._schedule.postpone(key, now_s + wait_s)
             await self._note(
                 [
                     DriftNote(*key, note[:_MAX_NOTE])
@@ -149,13 +151,6 @@ class DriftCorrector:
                     if work.drifts[key].note != note[:_MAX_NOTE]
                 ]
             )
-
-    def _denied_s(self, denied: DeniedNowError) -> float:
-        """Returns when to look again: as the window ends, or sooner, since it may be changed."""
-        if denied.until_ns is None:
-            return _LOOK_AGAIN_S
-        left_s = (denied.until_ns - self._context.now_ns()) / NS_PER_S
-        return min(max(left_s, _RETRY_S), _LOOK_AGAIN_S)
 
     async def _note(self, notes: Sequence[DriftNote]) -> None:
         if notes:

@@ -15,7 +15,7 @@ from orchgit.gitops.commits.plan_request import PlanRequest
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.gates.decide import moment_text
 from orchgit.gitops.gates.policy import gates_of
-from orchgit.gitops.gates.windows import denying, next_opening_ns
+from orchgit.gitops.gates.windows import HORIZON_NS, denying, next_opening_ns
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.model.drift import JobDrift
 from orchgit.model.source import DriftAction
@@ -26,11 +26,11 @@ TRIGGER = Trigger("drift")
 
 
 class DeniedNowError(OrchgitError):
-    """A window denies changes of the source until `until_ns`; None: for longer than can be told."""
+    """A window denies changes of the source until `until_ns`, as far as that can be told."""
 
-    def __init__(self, until_ns: int | None) -> None:
-        until = f"until {moment_text(until_ns)}" if until_ns is not None else "for now"
-        super().__init__(f"not healed yet: a window denies changes {until}")
+    def __init__(self, until_ns: int) -> None:
+        until = moment_text(until_ns)
+        super().__init__(f"not healed yet: a window denies changes until {until}")
         self.until_ns = until_ns
 
 
@@ -57,7 +57,7 @@ class Healer:
             windows = denying(gates_of(source, read.discovery.policy).windows)
             ends_ns = await asyncio.to_thread(next_opening_ns, windows, now_ns)
             if ends_ns is None or ends_ns > now_ns:
-                raise DeniedNowError(ends_ns)
+                raise DeniedNowError(ends_ns or now_ns + HORIZON_NS)
             plan, notes = await self._plan(read, source_name, drifts)
             if plan is None or not plan.actions.changes:
                 return notes

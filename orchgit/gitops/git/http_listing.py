@@ -78,10 +78,13 @@ class HttpListings:
             credential.check_origin(remote.url)
             pair = f"{credential.username}:{credential.password}".encode()
             headers["Authorization"] = f"Basic {base64.b64encode(pair).decode()}"
+        # What git would ask: nothing of the URL is spelled otherwise.
+        slash = "" if remote.url.text.endswith("/") else "/"
+        address = f"{remote.url.text}{slash}info/refs?service=git-upload-pack"
         try:
             async with asyncio.timeout(self._timeout_s):
                 client = await self._client(remote)
-                found = refs_in(await _body(client, _address(remote), headers))
+                found = refs_in(await _body(client, address, headers))
         except Exception as error:  # noqa: BLE001 - whatever it is, git says it better
             _log.debug("git lists a remote", url=remote.url.text, error=type(error).__name__)
             found = None
@@ -135,12 +138,6 @@ def _new_client(remote: Remote) -> httpx.AsyncClient:
     )
 
 
-def _address(remote: Remote) -> str:
-    """Returns the address that git would ask: nothing of the URL is spelled otherwise."""
-    slash = "" if remote.url.text.endswith("/") else "/"
-    return f"{remote.url.text}{slash}info/refs?service=git-upload-pack"
-
-
 async def _body(client: httpx.AsyncClient, address: str, headers: dict[str, str]) -> bytes:
     """Returns the content of an answer of git. Raises SourceError for any other."""
     # Without the header Git-Protocol one answer has all refs; version 2 takes two requests.
@@ -177,13 +174,11 @@ def refs_in(advertisement: bytes) -> bytes | None:
         object_id, _, name = line.partition(b"\x00")[0].rstrip(b"\n").partition(b" ")
         if object_id == b"shallow":
             continue
-        if not is_commit_id(object_id.decode("latin-1")) or not name or not _is_ref_name(name):
+        if not is_commit_id(object_id.decode("latin-1")) or not name:
+            return None
+        if any(byte <= 32 or byte == 127 for byte in name):
             return None
         lines.append(b"%s\t%s\n" % (object_id, name))
     if at + 4 != len(advertisement) or not lines or lines[0].endswith(b"\tcapabilities^{}\n"):
         return None
     return b"".join(lines)
-
-
-def _is_ref_name(name: bytes) -> bool:
-    return not any(byte <= 32 or byte == 127 for byte in name)

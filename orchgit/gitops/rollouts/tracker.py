@@ -74,7 +74,8 @@ class RolloutTracker:
     """Judges active rollouts, and tells those who follow one.
 
     `on_open_stage` is called with the name of a source whose current rollout has a later stage to
-    apply, again and again until that stage is applied.
+    apply, again and again until that stage is applied. `stage_problem` returns why that cannot be
+    done yet, or ''.
     """
 
     def __init__(
@@ -82,10 +83,12 @@ class RolloutTracker:
         context: UseCaseContext,
         config: TrackerConfig | None = None,
         on_open_stage: Callable[[str], None] = lambda source: None,
+        stage_problem: Callable[[str], str] = lambda source: "",
     ) -> None:
         self._context = context
         self._config = config or TrackerConfig()
         self._on_open_stage = on_open_stage
+        self._stage_problem = stage_problem
         self.timings = RolloutTimings()
         self._latest: dict[str, Rollout] = {}
         self._recorded_at_s: dict[str, float] = {}
@@ -133,6 +136,8 @@ class RolloutTracker:
             judged = []
             for before in active:
                 after, stage = judge_with_stage(snapshot, before, now_ns, patience_ns)
+                if stage is not None and (why := self._stage_problem(before.source)):
+                    after = _held_up(after, stage, why)
                 failed = failed_versions(snapshot, before, after, now_ns)
                 judged.append(Judgement(before, after, failed, stage))
             known = {rollout.id for rollout in active}
@@ -196,6 +201,19 @@ class RolloutTracker:
                     await self._news.wait()
             seen = rollout = now
             yield now
+
+
+def _held_up(rollout: Rollout, stage: int, why: str) -> Rollout:
+    """Returns the rollout with the reason why an open stage is not applied yet."""
+    return replace(
+        rollout,
+        jobs=[
+            replace(job, description=f"cannot be applied yet: {why}")
+            if job.status == JobProgress.WAITING and job.stage == stage
+            else job
+            for job in rollout.jobs
+        ],
+    )
 
 
 def _shows(rollout: Rollout) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from agent.fingerprint import cpu, memory, network, storage
 from agent.fingerprint.host import attributes
-from agent.fingerprint.network import Address, Interface, Network
+from agent.fingerprint.network import Address, HostNetwork, Interface, Network
 from agent.fingerprint.node import FingerprintConfig, fingerprint_node
 
 _CPUINFO = "".join(
@@ -60,6 +60,33 @@ def test_configured_values_win_over_measured_ones(tmp_path: Path) -> None:
     assert resources.networks[0].mbits == 42
     assert resources.node_networks is not None
     assert resources.node_networks[0].addresses[0].alias == "default"
+
+
+def test_host_networks_give_the_addresses_of_their_interface_and_block_a_name() -> None:
+    lan = Interface(
+        "eth0",
+        "02:00:00:00:00:01",
+        1000,
+        [Address("ipv4", "10.0.0.5", 24), Address("ipv6", "fd00::5", 64)],
+    )
+    public = Interface("eth1", "02:00:00:00:00:02", 1000, [Address("ipv4", "192.0.2.7", 24)])
+    named = (
+        HostNetwork("public", interface="eth1", reserved_ports="22"),
+        HostNetwork("lan6", cidr="fd00::/16"),
+        HostNetwork("nowhere", cidr="172.16.0.0/12"),
+        HostNetwork("contradiction", cidr="192.0.2.0/24", interface="eth0"),
+    )
+    found = Network(lan, [lan, public]).node_networks(named)
+    assert [
+        (network.device, address.alias, address.address, address.reserved_ports)
+        for network in found
+        for address in network.addresses
+    ] == [
+        ("eth0", "default", "10.0.0.5", ""),
+        ("eth0", "default", "fd00::5", ""),
+        ("eth0", "lan6", "fd00::5", ""),
+        ("eth1", "public", "192.0.2.7", "22"),
+    ]
 
 
 def test_compute_is_cores_times_the_nominal_frequency(tmp_path: Path) -> None:
