@@ -124,6 +124,10 @@ class AgentConfig:
             raise InvalidInputError(f"cannot use the agent's config: {'; '.join(problems)}")
 
     @property
+    def checks_tokens(self) -> bool:
+        return self.acl_enabled
+
+    @property
     def client_dir(self) -> Path:
         return self.data_dir / "client"
 

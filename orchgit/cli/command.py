@@ -50,7 +50,7 @@ class CliCommand(click.Command):
             self.allow_extra_args = True
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not ctx.resilient_parsing:
+        if not (ctx.resilient_parsing or ctx.ignore_unknown_options):
             try:
                 args = canonical(args, self.get_params(ctx), ctx.allow_interspersed_args)
             except click.UsageError as error:

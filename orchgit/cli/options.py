@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from functools import wraps
 from typing import Any, TypeVar
 
@@ -14,16 +14,28 @@ from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.command import CliOption
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.durations import parse_length_ns
 from orchgit.errors import InvalidInputError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def option(
-    name: str, *aliases: str, dest: str | None = None, **settings: Any
+    name: str,
+    *aliases: str,
+    dest: str | None = None,
+    switchable: bool = False,
+    **settings: Any,
 ) -> Callable[[Function], Function]:
-    """`-name` and `--name` (and the same for aliases), stored as `dest`, or else as `name`."""
-    spellings = [f"{dash}{each}" for each in (name, *aliases) for dash in ("-", "--")]
+    """`-name` and `--name` (and the same for aliases), stored as `dest`, or else as `name`.
+
+    `switchable`: a flag that is on, or decided otherwise, unless `-name=false` or `-no-name`.
+    """
+    spellings = [
+        f"{dash}{each}" + (f"/{dash}no-{each}" if switchable else "")
+        for each in (name, *aliases)
+        for dash in ("-", "--")
+    ]
     return click.option(dest or name.replace("-", "_"), *spellings, cls=CliOption, **settings)
 
 
@@ -74,6 +86,23 @@ def _environment(*names: str) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
+def client_of(
+    address: str | None,
+    namespace: str | None,
+    region: str | None,
+    token: str | None,
+    tls: TlsClient,
+) -> ApiClient:
+    """Returns the client that the options ask for, or else the environment."""
+    return ApiClient(
+        address=address or _environment("ORCHGIT_ADDR", "NOMAD_ADDR"),
+        namespace=namespace or _environment("ORCHGIT_NAMESPACE", "NOMAD_NAMESPACE"),
+        region=region or _environment("ORCHGIT_REGION", "NOMAD_REGION"),
+        token=token or _environment("ORCHGIT_TOKEN", "NOMAD_TOKEN"),
+        tls=tls,
+    )
+
+
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the connection options and passes an `ApiClient` as the argument `client`."""
 
@@ -94,14 +123,7 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
         tls: TlsClient,
         **arguments: Any,
     ) -> Any:
-        client = ApiClient(
-            address=address or _environment("ORCHGIT_ADDR", "NOMAD_ADDR"),
-            namespace=namespace or _environment("ORCHGIT_NAMESPACE", "NOMAD_NAMESPACE"),
-            region=region or _environment("ORCHGIT_REGION", "NOMAD_REGION"),
-            token=token or _environment("ORCHGIT_TOKEN", "NOMAD_TOKEN"),
-            tls=tls,
-        )
-        with client:
+        with client_of(address, namespace, region, token, tls) as client:
             try:
                 return command(client=client, **arguments)
             except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -131,6 +153,18 @@ def _colour_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def tls_client_of(given: TlsClient) -> TlsClient:
+    """Returns what is given, and what the environment says of the rest."""
+    return TlsClient(
+        ca_cert=given.ca_cert or _of_both("CACERT"),
+        ca_path=given.ca_path or _of_both("CAPATH"),
+        client_cert=given.client_cert or _of_both("CLIENT_CERT"),
+        client_key=given.client_key or _of_both("CLIENT_KEY"),
+        server_name=given.server_name or _of_both("TLS_SERVER_NAME"),
+        skip_verify=given.skip_verify or _is_true("SKIP_VERIFY"),
+    )
+
+
 def _tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of https:// and passes them as the argument `tls`."""
 
@@ -150,15 +184,15 @@ def _tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
         tls_skip_verify: bool,
         **arguments: Any,
     ) -> Any:
-        tls = TlsClient(
-            ca_cert=ca_cert or _of_both("CACERT"),
-            ca_path=ca_path or _of_both("CAPATH"),
-            client_cert=client_cert or _of_both("CLIENT_CERT"),
-            client_key=client_key or _of_both("CLIENT_KEY"),
-            server_name=tls_server_name or _of_both("TLS_SERVER_NAME"),
-            skip_verify=tls_skip_verify or _is_true("SKIP_VERIFY"),
+        given = TlsClient(
+            ca_cert or "",
+            ca_path or "",
+            client_cert or "",
+            client_key or "",
+            tls_server_name or "",
+            tls_skip_verify,
         )
-        return command(tls=tls, **arguments)
+        return command(tls=tls_client_of(given), **arguments)
 
     return with_tls
 
@@ -188,6 +222,52 @@ def formatted(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_output
 
 
+@dataclass(frozen=True, slots=True)
+class PageOptions:
+    """Which part of a list to show."""
+
+    filter: str | None = option_field(
+        "filter", help="Only what this expression is true of, as in 'Status == \"running\"'."
+    )
+    per_page: int | None = option_field("per-page", type=int, help="At most so many.")
+    page_token: str | None = option_field("page-token", help="Where the last page ended.")
+
+    def params(self) -> dict[str, Any]:
+        return {"filter": self.filter, "per_page": self.per_page, "next_token": self.page_token}
+
+    def get(self, client: ApiClient, path: str, **params: Any) -> Any:
+        """Returns the part of a list; says on standard error how to get the next one."""
+        found, token = client.get_page(path, **self.params(), **params)
+        if token and self.per_page:
+            click.echo(f"There is more: the next page begins with -page-token {token}", err=True)
+        return found
+
+
+def no_effect_option(name: str, why: str, **settings: Any) -> Callable[[Function], Function]:
+    """An option that scripts written for Nomad may give: it is accepted, and warned of."""
+
+    def warn(_: click.Context, __: click.Parameter, given: object) -> None:
+        if given:
+            click.echo(f"Warning: -{name} has no effect: {why}", err=True)
+
+    help_text = f"Accepted for Nomad's scripts, without effect: {why}."
+    return option(name, expose_value=False, callback=warn, help=help_text, **settings)
+
+
+def length(text: str) -> str:
+    """The type of an option that takes a length of time, such as 30s. Returns the text."""
+    try:
+        parse_length_ns(text)
+    except InvalidInputError as error:
+        raise click.BadParameter(str(error)) from error
+    return text
+
+
+enterprise_option = no_effect_option(
+    "policy-override", "there are no Sentinel policies", is_flag=True
+)
+filter_option = option("filter", help="Only what this expression is true of.")
+ui_option = no_effect_option("ui", "servers have no web pages yet", is_flag=True)
 verbose_option = option("verbose", is_flag=True, help="Show whole ids and more columns.")
 detach_option = option("detach", is_flag=True, help="Return at once instead of watching.")
 yes_option = option("yes", is_flag=True, help="Do not ask for confirmation.")

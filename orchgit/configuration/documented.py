@@ -445,6 +445,9 @@ _TELEMETRY = ConfigBlock(
         "circonus_check_tags": _text(_PUSH),
         "circonus_broker_id": _text(_PUSH),
         "circonus_broker_select_tag": _text(_PUSH),
+        # orchgit's own
+        "otlp_endpoint": _text(shown_as="-"),
+        "otlp_headers": _map(shown_as="-"),
     },
     strict=True,
     joined=True,

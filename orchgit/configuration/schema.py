@@ -269,6 +269,8 @@ class TelemetrySection(Section):
     filter_default: bool = True
     prefix_filter: list[str] = []
     disable_dispatched_job_summary_metrics: bool = False
+    otlp_endpoint: str = ""
+    otlp_headers: dict[str, str] = {}
 
 
 class AclSection(Section):

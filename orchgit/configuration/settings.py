@@ -46,6 +46,7 @@ from orchgit.model.window_text import parse_window
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
+from orchgit.server.tracing import TraceSettings
 from orchgit.services.acl.settings import AclSettings
 from orchgit.wire.limits import Limits
 
@@ -78,6 +79,9 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
                 "acl.token_max_expiration_ttl", file.acl.token_max_expiration_ttl
             ),
         ),
+        "traces": TraceSettings(file.telemetry.otlp_endpoint, file.telemetry.otlp_headers)
+        if file.telemetry.otlp_endpoint
+        else None,
         "audit": audit_settings(file.audit),
         "gitops": GitopsConfig(
             credentials={

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -47,6 +47,7 @@ from orchgit.gitops.rollouts.report import NoLogs, RolloutReporter, TaskLogs
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.gitops.sources.gate_loop import GATE_TRIGGER, GateLoop
 from orchgit.gitops.sources.health_gate import HealthGate
+from orchgit.gitops.sources.health_recorder import HealthRecorder
 from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.sources.status_reader import SourceStatusReader
 from orchgit.gitops.webhooks.routes import WebhookRoutes
@@ -71,6 +72,8 @@ class GitopsPorts:
     peer_client: PeerClient = field(default_factory=PeerClient)
     logs: TaskLogs = field(default_factory=NoLogs)
     random: Random = field(default_factory=Random)
+    on_rollout_ended: Callable[[Rollout], None] = lambda rollout: None
+    """Called on the leader with each rollout that has ended."""
     callers: Callers | None = None
     """Finds who is behind a token of the git remote; None: everyone may do everything."""
 
@@ -117,7 +120,11 @@ class Gitops:
         )
         self._stages = StageRunner(self._services, config.tracker.patience_s)
         self.tracker = RolloutTracker(
-            context, config.tracker, self._stages.apply_open_stage, self._stages.problem
+            context,
+            config.tracker,
+            self._stages.apply_open_stage,
+            self._stages.problem,
+            ports.on_rollout_ended,
         )
         self._adopter = Adopter(self._services)
         self._drift = DriftDetector(self._services)
@@ -174,7 +181,8 @@ class Gitops:
 
     async def start(self) -> None:
         """Starts the leader's loops: one for each source, and one each for the active rollouts,
-        those that wait at their gates, the health gate, and two for drift."""
+        those that wait at their gates, the health gate, two for drift, and one that records the
+        health of sources."""
         if self._leader_tasks:
             return
         health_gate = HealthGate(self._services.context, self.revert)
@@ -185,6 +193,7 @@ class Gitops:
             health_gate.run(),
             self._drift.run(),
             self._corrector.run(),
+            HealthRecorder(self._services.context, self.statuses).run(),
         )
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._leader_tasks:

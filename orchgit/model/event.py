@@ -6,8 +6,8 @@ from orchgit.model.base import Model
 
 
 class Event(Model):
-    """`topic` is Job, Evaluation, Allocation, Deployment, Node, Service, Source, Rollout or
-    JobDrift."""
+    """`topic` is Job, Evaluation, Allocation, Deployment, Node, Service, Source, Rollout, JobDrift,
+    SourceHealthChange, ACLToken, ACLPolicy, ACLRole, ACLAuthMethod or ACLBindingRule."""
 
     topic: str = ""
     type: str = ""

@@ -33,6 +33,7 @@ from orchgit.model.rollout import Rollout
 from orchgit.model.scaling import ScalingEvent
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import AppliedJob, Source, SourceStatus
+from orchgit.model.source_health import SourceHealthChange
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.model.volume import HostVolume
 
@@ -123,6 +124,13 @@ class RecordDrift(Entry, tag="record-drift", kw_only=True):
     put: list[JobDrift] = []
     clear: list[tuple[str, str]] = []
     notes: list[DriftNote] = []
+
+
+class RecordSourceHealth(Entry, tag="record-source-health", kw_only=True):
+    """Store the health of sources that got another one. Sources that were removed meanwhile are
+    passed over; when each got its health, and what it had before, is set here."""
+
+    changes: list[SourceHealthChange]
 
 
 class RefMove(Model):
@@ -755,6 +763,7 @@ Command = (
     | ChangeJob
     | StopJob
     | RecordDrift
+    | RecordSourceHealth
     | RemoveSource
     | SetJobOwner
     | UpdateSourceStatus

@@ -128,6 +128,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.SetJobVersionTag,
         commands.DeleteJobVersionTag,
         commands.RecordScalingEvent,
+        commands.RecordSourceHealth,
     ),
 }
 

@@ -19,6 +19,7 @@ from orchgit.server.audit.settings import AuditSettings
 from orchgit.server.http.access import HttpAccess, access_of
 from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
+from orchgit.server.tracing import TraceSettings
 from orchgit.services.acl.settings import AclSettings
 from orchgit.services.jobs.admission import JOB_MAX_COUNT
 from orchgit.wire.https import HttpTls
@@ -78,6 +79,8 @@ class ServerConfig:
     """Names under which HTTP answers besides the server's own names."""
     limits: Limits = field(default_factory=Limits)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
+    traces: TraceSettings | None = None
+    """Where traces of rollouts are sent; None: nowhere."""
     configured: Mapping[str, Any] = field(default_factory=dict)
     """What the configuration files say, as `/v1/agent/self` shows it."""
     audit: AuditSettings | None = None
@@ -110,6 +113,10 @@ class ServerConfig:
     def agents_tls(self) -> TlsFiles | None:
         """The certificates with which this server reaches agents that serve HTTPS."""
         return self.http_tls.files if self.http_tls else self.tls
+
+    @property
+    def checks_tokens(self) -> bool:
+        return self.acl.enabled
 
     @property
     def http_access(self) -> HttpAccess:

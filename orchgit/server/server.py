@@ -32,6 +32,7 @@ from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
 from orchgit.metrics.values import Metric
+from orchgit.model.rollout import Rollout
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.rpc.http_forwarding import HttpForwarder
 from orchgit.rpc.membership import MembershipServicer
@@ -57,6 +58,7 @@ from orchgit.server.ports.membership import MembershipOperations
 from orchgit.server.ports.metrics import server_metrics
 from orchgit.server.ports.task_output import TaskOutput
 from orchgit.server.tasks import end_tasks, log_failure, within
+from orchgit.server.tracing import RolloutTracing, otlp_exporter
 from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import RESET_FILE
 from orchgit.services.cluster.membership import add_server, remove_server
@@ -127,6 +129,11 @@ class Server:
         record = own_record(config, server_id, config.name or os.uname().nodename, key)
         self.directory = ServerDirectory(self.state, clock, lambda: self.facts.record)
         self.facts = Facts(config, record, self.state, self.control, self.directory)
+        self._tracing = (
+            RolloutTracing(context, otlp_exporter(config.traces), server_id)
+            if config.traces is not None
+            else None
+        )
         callers = TokenCallers(lambda: self.state.store, clock.now_ns)
         self._callers = callers if config.acl.enabled else None
         """Finds who is behind a token; None: access control is off."""
@@ -136,6 +143,7 @@ class Server:
             peers=ClusterPeers(self.state, self.directory, lambda: self.facts.record),
             peer_client=PeerClient(config.tls),
             logs=TaskOutput(lambda: self._app.serve),
+            on_rollout_ended=self._rollout_ended,
             callers=GitCallers(self._callers) if self._callers else None,
         )
         gitops_config = replace(config.gitops, region=config.region)
@@ -228,7 +236,8 @@ class Server:
             self._keep_fit(keeper.run),
             self._keep_fit(self.joining.run),
         )
-        self._tasks = [asyncio.create_task(loop, name="server") for loop in loops]
+        traces = (self._tracing.run(),) if self._tracing is not None else ()
+        self._tasks = [asyncio.create_task(loop, name="server") for loop in (*loops, *traces)]
         for task in self._tasks:
             task.add_done_callback(log_failure)
         await self.http.start()
@@ -358,6 +367,10 @@ class Server:
                 record = self.directory.leader()
                 name = record.name if record is not None else ""
                 _log.info("the leader is known", leader=name, address=leader, term=term)
+
+    def _rollout_ended(self, rollout: Rollout) -> None:
+        if self._tracing is not None:
+            self._tracing.ended(rollout)
 
     def _metrics(self) -> Sequence[Metric]:
         in_flight = self.rpc.forwarded_in_flight if self.rpc is not None else 0

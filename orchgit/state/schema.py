@@ -270,12 +270,18 @@ CREATE TABLE scaling_events (
     create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
 """
 
+_SOURCE_HEALTH = """
+CREATE TABLE source_health (
+    source TEXT PRIMARY KEY,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
     *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS, _HELD_VERSIONS, _REPOSITORIES),
     *(_ACL_TOKENS, _ACL_BOOTSTRAP, _ACL_ONE_TIME_TOKENS, _ACL_POLICIES, _ACL_ROLES),
     *(_ACL_AUTH_METHODS, _ACL_BINDING_RULES, _AUTHORED_CHANGES),
-    _SCALING_EVENTS,
+    *(_SCALING_EVENTS, _SOURCE_HEALTH),
 )
 
 TABLES = (
@@ -310,5 +316,6 @@ TABLES = (
     "acl_binding_rules",
     "authored_changes",
     "scaling_events",
+    "source_health",
 )
 """Names that readers may ask the index of, and wait for."""

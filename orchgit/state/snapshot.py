@@ -38,6 +38,7 @@ from orchgit.state.tables.root_keys import RootKeyReads
 from orchgit.state.tables.scaling_events import ScalingEventReads
 from orchgit.state.tables.scheduler_config import SchedulerConfigReads
 from orchgit.state.tables.servers import ServerReads
+from orchgit.state.tables.source_health import SourceHealthReads
 from orchgit.state.tables.source_jobs import SourceJobReads
 from orchgit.state.tables.sources import SourceReads
 from orchgit.state.tables.table_indexes import TableIndexReads
@@ -81,6 +82,7 @@ class StateReads:
         self.scaling_events = ScalingEventReads(connection)
         self.scheduler_config = SchedulerConfigReads(connection)
         self.servers = ServerReads(connection)
+        self.source_health = SourceHealthReads(connection)
         self.source_jobs = SourceJobReads(connection)
         self.sources = SourceReads(connection)
         self.table_indexes = TableIndexReads(connection)

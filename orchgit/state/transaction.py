@@ -43,6 +43,7 @@ from orchgit.state.tables.root_keys import RootKeyWrites
 from orchgit.state.tables.scaling_events import ScalingEventWrites
 from orchgit.state.tables.scheduler_config import SchedulerConfigWrites
 from orchgit.state.tables.servers import ServerWrites
+from orchgit.state.tables.source_health import SourceHealthWrites
 from orchgit.state.tables.source_jobs import SourceJobReads
 from orchgit.state.tables.sources import SourceWrites
 from orchgit.state.tables.table_indexes import TableIndexWrites
@@ -111,6 +112,7 @@ class WriteTxn:
         self.scheduler_config = SchedulerConfigWrites(entry)
         self.servers = ServerWrites(entry)
         self.source_jobs = SourceJobReads(connection)
+        self.source_health = SourceHealthWrites(entry)
         self.sources = SourceWrites(entry)
         self.table_indexes = TableIndexWrites(connection)
         self.variables = VariableWrites(entry)

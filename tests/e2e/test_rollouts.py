@@ -124,7 +124,7 @@ def test_allocation_deployment_and_rollout_show_commit_author_and_subject(
 
 
 def test_sticky_volume_keeps_its_claim_across_updates(repository: Repository) -> None:
-    made = repository.server.cli("volume", "create", f"{repository.name}-data")
+    made = repository.server.cli("volume", "create", "-name", f"{repository.name}-data")
     assert made.code == 0, made.text
     volume = f"{repository.name}-data"
     repository.write("s.nomad.hcl", sticky(repository.name, volume))
@@ -149,7 +149,7 @@ def test_sticky_volume_keeps_its_claim_across_updates(repository: Repository) ->
 
 def test_purge_deletes_the_claim(repository: Repository) -> None:
     volume = f"{repository.name}-data"
-    assert repository.server.cli("volume", "create", volume).code == 0
+    assert repository.server.cli("volume", "create", "-name", volume).code == 0
     repository.write("s.nomad.hcl", sticky(repository.name, volume))
     repository.commit("Claim it")
     repository.push()

@@ -195,6 +195,7 @@ def test_secret_of_a_method_is_nowhere_on_disk(rig: ServerRig, provider: OidcPro
     assert not [file for file in files if CLIENT_SECRET.encode() in file.read_bytes()]
 
 
+@pytest.mark.long
 def test_login_at_an_independent_provider(rig: ServerRig) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the libraries that the provider is made of

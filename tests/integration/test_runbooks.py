@@ -35,6 +35,7 @@ class Site:
         self._network = network
         self.servers: dict[str, HostProcess] = {}
         self.books: list[Runbook] = []
+        self.token = ""
 
     def open(self, title: str) -> Runbook:
         book = Runbook.read(title)
@@ -61,7 +62,12 @@ class Site:
         process = await asyncio.create_subprocess_exec(
             *self._network.command_at_hub("sh", "-c", command.replace("orchgit ", python + " ", 1)),
             cwd=self._directory,
-            env={**os.environ, "ORCHGIT_ADDR": f"{scheme}://{host}:{port}", **papers},
+            env={
+                **os.environ,
+                "ORCHGIT_ADDR": f"{scheme}://{host}:{port}",
+                "ORCHGIT_TOKEN": self.token,
+                **papers,
+            },
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -86,17 +92,22 @@ class Site:
         context.load_cert_chain(papers["ORCHGIT_CLIENT_CERT"], papers["ORCHGIT_CLIENT_KEY"])
         return context
 
-    async def run_until(self, command: str, ask: str = "s1") -> None:
-        """Until it ends with 0."""
+    def use_token(self, token: str) -> None:
+        """From now on the person and the tests have this token."""
+        self.token = token
+        for server in self.servers.values():
+            server.token = token
 
-        async def well() -> bool:
+    async def run_until(self, command: str, ask: str = "s1") -> str:
+        """Until it ends with 0; its output then."""
+
+        async def well() -> str | None:
             try:
-                await self.run(command, ask)
+                return await self.run(command, ask) or "nothing"
             except AssertionError:
-                return False
-            return True
+                return None
 
-        await until(well, 40.0, f"{command} does not end with 0")
+        return await until(well, 40.0, f"{command} does not end with 0")
 
     async def shown(self, command: str, word: str, times: int) -> None:
         """Until it shows the word so often."""
@@ -163,9 +174,19 @@ async def start_a_cluster(site: Site, directory: Path, network: FaultyNetwork) -
         await server.start()
     await asyncio.gather(*(one.answers() for one in site.servers.values()))
     commands = site.here(book.block(5))
-    await site.shown(commands + book.command(5), "alive", 3)
-    await site.shown(commands + book.command(5, 1), "true", 3)
-    await site.run_until(commands + book.command(5, 2))
+    made = await site.run_until(commands + book.command(5))
+    members = book.command(6)
+    assert "Permission denied" in await site.run(commands + members, code=1)
+    found = re.search(r"Secret ID\s*=\s*(\S+)", made)
+    assert found is not None, made
+    site.use_token(found[1])
+    await site.shown(commands + members, "alive", 3)
+    await site.shown(commands + book.command(6, 1), "true", 3)
+    await site.run_until(commands + book.command(6, 2))
+    (directory / "team-a.hcl").write_text('namespace "default" { policy = "write" }')
+    await site.run(commands + book.command(7))
+    assert "Secret ID" in await site.run(commands + book.command(7, 1))
+    await site.run(commands + book.command(7, 2))
 
 
 async def back_up(site: Site) -> None:
@@ -278,6 +299,7 @@ async def serve_https(site: Site, directory: Path) -> None:
         await site.shown(here, "alive", 3)
     assert "403" in await site.run(site.here(_without_certificate(commands)), code=1)
     (git,) = re.findall(r"`(git ls-remote [^`]+)`", book.steps[6])
+    git = git.replace("https://", "https://git:$ORCHGIT_TOKEN@")
     await site.run(site.here(book.block(6) + git))
 
 

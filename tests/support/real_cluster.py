@@ -65,6 +65,8 @@ class HostProcess:
         self._process: asyncio.subprocess.Process | None = None
         self.tls: ssl.SSLContext | None = None
         """With what it is asked, where it serves HTTPS."""
+        self.token = ""
+        """With what it is asked, where access control is on."""
 
     @property
     def http(self) -> tuple[str, int]:
@@ -114,7 +116,7 @@ class HostProcess:
         async with asyncio.timeout(timeout_s):
             connection = await RawConnection.open(self.http, self.place.dial, self.tls)
             try:
-                return await connection.request(method, path, body)
+                return await connection.request(method, path, body, self.token)
             finally:
                 connection.close()
 
@@ -139,7 +141,8 @@ class HostProcess:
 
         async def answer() -> bool:
             assert self.is_running, self._how_it_ended()
-            return (await self.ask("GET", "/v1/agent/self", timeout_s=2.0)).status == 200
+            answer = await self.ask("GET", "/v1/agent/self", timeout_s=2.0)
+            return answer.status == 200 or (answer.status == 403 and not self.token)
 
         await until(answer, READY_S, f"{self.host} does not answer")
 

@@ -406,15 +406,14 @@ class ByQuery:
 
 @dataclass(frozen=True, slots=True)
 class SelfOr(_SeesEverything):
-    """Every valid token where the path says `self` or names that token, else the inner
-    requirement."""
+    """Every valid token where the path says `self` or its accessor, else the inner requirement."""
 
     parameter: str
     inner: Requirement
 
     def allows(self, question: Question) -> bool:
-        named = question.path[self.parameter]
-        return named in ("self", question.accessor_id) or self.inner.allows(question)
+        own = ("self", question.accessor_id)
+        return question.path[self.parameter] in own or self.inner.allows(question)
 
 
 @dataclass(frozen=True, slots=True)

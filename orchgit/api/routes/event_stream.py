@@ -17,8 +17,10 @@ from orchgit.api.errors import VARY
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.acl import AclObject, told_object
 from orchgit.api.shapes.stubs import allocation_alone, shown_node
 from orchgit.errors import InvalidInputError
+from orchgit.model.acl import AclBindingRule, AclRole
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import Evaluation
@@ -28,6 +30,8 @@ from orchgit.whole_number import whole_number
 
 HEARTBEAT_S = 30.0
 ALL = "*"
+_PAYLOAD_KEYS = {"ACLAuthMethod": "AuthMethod"}
+"""Topics whose payload has another key."""
 
 
 class TopicFilter:
@@ -54,6 +58,8 @@ def told_event(event: Event) -> dict[str, Any]:
         subject = allocation_alone(subject)
     elif isinstance(subject, Node):
         subject = shown_node(subject)
+    elif isinstance(subject, AclObject):
+        subject = told_object(subject)
     return {
         "Topic": event.topic,
         "Type": event.type,
@@ -61,7 +67,7 @@ def told_event(event: Event) -> dict[str, Any]:
         "Namespace": event.namespace,
         "FilterKeys": _filter_keys(event.payload.get(event.topic)),
         "Index": event.index,
-        "Payload": {event.topic: subject},
+        "Payload": {_PAYLOAD_KEYS.get(event.topic, event.topic): subject},
     }
 
 
@@ -69,6 +75,10 @@ def _filter_keys(subject: object) -> list[str] | None:
     """Returns the keys that Nomad's clients may name in a topic, and a few more."""
     if isinstance(subject, Allocation | Evaluation):
         return [subject.job_id, subject.deployment_id]
+    if isinstance(subject, AclRole):
+        return [subject.name]
+    if isinstance(subject, AclBindingRule):
+        return [subject.auth_method]
     return [subject.job_id] if isinstance(subject, Deployment) else None
 
 

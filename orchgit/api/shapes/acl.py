@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from orchgit.api.shapes.nomad_json import ZERO_TIME
 from orchgit.durations import to_text
@@ -13,6 +14,7 @@ from orchgit.model.acl import (
     AclAuthMethod,
     AclBindingRule,
     AclPolicy,
+    AclRole,
     AclToken,
     AuthMethodConfig,
     RoleLink,
@@ -145,3 +147,18 @@ def binding_rule_stub(rule: AclBindingRule) -> dict[str, Any]:
         "CreateIndex": rule.create_index,
         "ModifyIndex": rule.modify_index,
     }
+
+
+AclObject = AclToken | AclPolicy | AclRole | AclAuthMethod | AclBindingRule
+
+
+def told_object(subject: AclObject) -> Any:
+    """Returns an object as events show it: without any secret."""
+    if isinstance(subject, AclToken):
+        listed = replace(subject, policies=subject.policies or [])
+        return shown_token(listed, subject.roles or [], "")
+    if isinstance(subject, AclPolicy):
+        return shown_policy(subject, None)
+    if isinstance(subject, AclAuthMethod):
+        return shown_auth_method(subject)
+    return shown_binding_rule(subject) if isinstance(subject, AclBindingRule) else subject

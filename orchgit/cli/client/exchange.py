@@ -104,6 +104,8 @@ class ServerAnswer(Protocol):
 class RequestSender(Protocol):
     def send(self, url: Url, request: ClientRequest) -> ServerAnswer: ...
 
+    def open_socket(self, url: Url, timeout_s: float) -> socket.socket: ...
+
     def close(self) -> None: ...
 
 
@@ -191,6 +193,11 @@ class Pool:
                 return each
             each.close()
         connection = http.client.HTTPConnection(url.host, url.port, timeout=timeout_s)
+        connection.sock = self.open_socket(url, timeout_s)
+        return connection
+
+    def open_socket(self, url: Url, timeout_s: float) -> socket.socket:
+        """Returns a connection of its own, with TLS for https://; raises NotConnectedError."""
         try:
             raw = socket.create_connection((url.host, url.port), timeout_s)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -200,8 +207,7 @@ class Pool:
             raise NotConnectedError(f"no connection within {timeout_s:g} s") from error
         except (OSError, UnicodeError) as error:
             raise NotConnectedError(str(error)) from error
-        connection.sock = raw
-        return connection
+        return raw
 
 
 class _translated:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -106,6 +107,10 @@ class FirstServer:
         except ExchangeError as error:
             return error
         return None
+
+    def open_socket(self) -> socket.socket:
+        """Returns a connection to the server in use; raises NotConnectedError."""
+        return self._inner.open_socket(self.url, CONNECT_S)
 
     def close(self) -> None:
         self._inner.close()

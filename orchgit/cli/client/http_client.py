@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from orchgit import __version__
@@ -19,12 +19,18 @@ from orchgit.cli.client.unreachable import why_unreachable
 from orchgit.cli.user_name import user_name
 from orchgit.errors import OrchgitError
 
+if TYPE_CHECKING:
+    from orchgit.cli.client.frame_socket import FrameSocket
+
 _UNHEALTHY = 429
 DEFAULT_ADDRESS = "http://127.0.0.1:4646"
 _LONGEST_S = 660.0
 """For a write, or a stream that says nothing: as long as a blocking query may last."""
 _LONGEST_REFUSAL = 4000
 _INDEX_DIGITS = 20
+_COMPARED_IDS = 500
+"""Among how many ids one is looked for that is nearly the same."""
+_UUID_LENGTH = 36
 _READ_S = 60.0
 """For a read that does not wait for a change; without a leader servers answer after 5 s."""
 
@@ -109,6 +115,20 @@ class ApiClient:
     def delete(self, path: str, /, **params: Any) -> Any:
         return self._written(self._request("DELETE", path, params))
 
+    def delete_with(self, path: str, body: Any, /, **params: Any) -> Any:
+        """Sends a DELETE that says in its body what to delete."""
+        return self._written(self._request("DELETE", path, params, body))
+
+    def raw(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str], **params: Any
+    ) -> str:
+        """Sends any request; returns the body of the answer as text."""
+        request = self._prepared(method, path, params, body, _LONGEST_S)
+        response = self._answered(replace(request, headers={**request.headers, **headers}))
+        if response.status >= 400:
+            raise self._refusal(response)
+        return response.text
+
     def get_page(self, path: str, /, **params: Any) -> tuple[Any, str]:
         """Returns one page of a list, and the token of the next ("" where it is the last)."""
         response = self._request("GET", path, params)
@@ -166,6 +186,18 @@ class ApiClient:
         if response.status >= 400:
             raise self._refusal(response)
 
+    def websocket(self, path: str, /, **params: Any) -> FrameSocket:
+        """Opens a websocket that carries JSON objects; raises ApiError."""
+        from orchgit.cli.client.frame_socket import FrameSocket
+
+        request = self._prepared("GET", path, params, None, _LONGEST_S)
+        try:
+            # The request before this one found the server that answers.
+            raw = self._servers.open_socket()
+            return FrameSocket(raw, self._servers.url, request)
+        except ExchangeError as error:
+            raise self._unreachable(error) from error
+
     def unexpected(self, error: Exception) -> ApiError:
         """Returns the error for an answer that lacks what a command read from it."""
         return ApiError(
@@ -176,21 +208,39 @@ class ApiClient:
 
     def find(self, kind: str, path: str, prefix: str, **params: Any) -> dict[str, Any]:
         """Returns the one object of a list whose id begins with `prefix`; errors name the
-        candidates."""
-        found = self.get(path, prefix=prefix, **params) or []
+        candidates, or the ids that are nearly the same."""
+        listed = self.get(path, prefix=prefix, **params) or []
+        # Not every list of a server knows the query `prefix`.
+        found = [item for item in listed if item["ID"].startswith(prefix)]
         exact = [item for item in found if item["ID"] == prefix]
         if len(exact or found) == 1:
             return dict((exact or found)[0])
         if not found:
             raise ApiError(
                 f"cannot find {kind} {prefix!r}: no id begins with it; "
-                f"`orchgit {kind} status` lists them",
+                f"{self._hint(kind, path, prefix, params)}",
                 404,
             )
         names = ", ".join(item["ID"] for item in found[:5])
         raise ApiError(
             f"cannot tell which {kind} is meant: {prefix!r} matches {len(found)}: {names}"
         )
+
+    def _hint(self, kind: str, path: str, prefix: str, params: dict[str, Any]) -> str:
+        """Returns what the user may have meant instead of an id that does not exist."""
+        import difflib
+
+        try:
+            some = self.get(path, **{**params, "per_page": _COMPARED_IDS}) or []
+            known = [str(each["ID"]) for each in some]
+        except ApiError:
+            known = []
+        # The beginning of an id is compared with the beginnings of the others.
+        shown = {each[: len(prefix)] if len(each) == _UUID_LENGTH else each: each for each in known}
+        near = difflib.get_close_matches(prefix, shown, 2, 0.7)
+        if near:
+            return f"did you mean {' or '.join(repr(shown[each]) for each in near)}?"
+        return f"`orchgit {kind} status` lists them"
 
     def _request(
         self, method: str, path: str, params: dict[str, Any], body: Any = None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from orchgit.cli.command import cli_group
 
-@click.group("config")
+
+@cli_group("config")
 def config() -> None:
     """Check the configuration of agents."""
 

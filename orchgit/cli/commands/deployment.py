@@ -1,4 +1,4 @@
-"""`orchgit deployment`: list, status, promote, pause, resume, fail."""
+"""`orchgit deployment`: list, status, promote, pause, resume, fail, unblock."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.command import cli_group
-from orchgit.cli.options import connected, formatted, option, verbose_option
+from orchgit.cli.completion import DEPLOYMENT, id_argument
+from orchgit.cli.options import (
+    connected,
+    detach_option,
+    filter_option,
+    formatted,
+    length,
+    option,
+    ui_option,
+    verbose_option,
+)
 from orchgit.cli.printing.commit_text import commit_line
 from orchgit.cli.printing.output import heading, pairs, plain, short, styled, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -20,71 +30,128 @@ def deployment() -> None:
 
 
 @deployment.command("list")
+@filter_option
 @verbose_option
 @formatted
 @connected
-def list_(client: ApiClient, verbose: bool, output: OutputFormat) -> None:
+def list_(client: ApiClient, filter: str | None, verbose: bool, output: OutputFormat) -> None:
     """All deployments."""
-    found = client.get("/v1/deployments")
+    found = client.get("/v1/deployments", filter=filter)
     if not output.printed(found):
         show_table(found, verbose)
 
 
 @deployment.command("status")
-@click.argument("identifier")
+@id_argument("identifier", DEPLOYMENT, required=False)
+@option("monitor", is_flag=True, help="Follow it until it has ended.")
+@option("wait", type=length, help="With -monitor: how long to wait between two looks, such as 2s.")
 @verbose_option
+@ui_option
 @formatted
 @connected
-def status(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
-    """One deployment, group by group, and the commit it came from."""
-    show_status(client, identifier, verbose, output)
+def status(
+    client: ApiClient,
+    identifier: str | None,
+    monitor: bool,
+    wait: str | None,
+    verbose: bool,
+    output: OutputFormat,
+) -> None:
+    """One deployment, group by group, and the commit it came from; or all of them."""
+    if not identifier:
+        found = client.get("/v1/deployments")
+        if not output.printed(found):
+            show_table(found, verbose)
+    elif monitor:
+        from orchgit.cli.printing.monitor import follow_deployment
+
+        found = client.find("deployment", "/v1/deployments", identifier)
+        raise SystemExit(follow_deployment(client, found["ID"], wait or "60s"))
+    else:
+        show_status(client, identifier, verbose, output)
 
 
 @deployment.command("promote")
-@click.argument("identifier")
+@id_argument("identifier", DEPLOYMENT)
 @option("group", multiple=True, help="Promote only this group; may be repeated.")
+@detach_option
+@verbose_option
 @connected
-def promote(client: ApiClient, identifier: str, group: tuple[str, ...]) -> None:
+def promote(
+    client: ApiClient, identifier: str, group: tuple[str, ...], detach: bool, verbose: bool
+) -> None:
     """Make the canaries of a deployment its version."""
-    found = client.find("deployment", "/v1/deployments", identifier)
-    body = {"DeploymentID": found["ID"], "All": not group, "Groups": list(group)}
-    client.put(f"/v1/deployment/promote/{found['ID']}", body)
-    click.echo(f"Deployment {short(found['ID'])} is promoted.")
+    body = {"All": not group, "Groups": list(group)}
+    found, answer = _change(client, "promote", identifier, body)
+    click.echo(f"Deployment {short(found['ID'], verbose)} is promoted.")
+    _follow(client, found, answer, detach)
 
 
 @deployment.command("pause")
-@click.argument("identifier")
+@id_argument("identifier", DEPLOYMENT)
+@verbose_option
 @connected
-def pause(client: ApiClient, identifier: str) -> None:
+def pause(client: ApiClient, identifier: str, verbose: bool) -> None:
     """Place nothing more for a deployment until it is resumed."""
-    _set_paused(client, identifier, paused=True)
+    found, _ = _change(client, "pause", identifier, {"Pause": True})
+    click.echo(f"Deployment {short(found['ID'], verbose)} is paused.")
 
 
 @deployment.command("resume")
-@click.argument("identifier")
+@id_argument("identifier", DEPLOYMENT)
+@detach_option
+@verbose_option
 @connected
-def resume(client: ApiClient, identifier: str) -> None:
+def resume(client: ApiClient, identifier: str, detach: bool, verbose: bool) -> None:
     """Go on with a paused deployment."""
-    _set_paused(client, identifier, paused=False)
+    found, answer = _change(client, "pause", identifier, {"Pause": False})
+    click.echo(f"Deployment {short(found['ID'], verbose)} is resumed.")
+    _follow(client, found, answer, detach)
 
 
 @deployment.command("fail")
-@click.argument("identifier")
+@id_argument("identifier", DEPLOYMENT)
+@detach_option
+@verbose_option
 @connected
-def fail(client: ApiClient, identifier: str) -> None:
+def fail(client: ApiClient, identifier: str, detach: bool, verbose: bool) -> None:
     """End a deployment as failed; with auto_revert the last stable version runs again."""
-    found = client.find("deployment", "/v1/deployments", identifier)
-    answer = client.put(f"/v1/deployment/fail/{found['ID']}", {})
-    click.echo(f"Deployment {short(found['ID'])} is failed.")
+    found, answer = _change(client, "fail", identifier, {})
+    click.echo(f"Deployment {short(found['ID'], verbose)} is failed.")
     if answer.get("RevertedJobVersion") is not None:
         click.echo(f"The job runs version {answer['RevertedJobVersion']} again.")
+    _follow(client, found, answer, detach)
 
 
-def _set_paused(client: ApiClient, identifier: str, paused: bool) -> None:
+@deployment.command("unblock")
+@id_argument("identifier", DEPLOYMENT)
+@detach_option
+@verbose_option
+@connected
+def unblock(client: ApiClient, identifier: str, detach: bool, verbose: bool) -> None:
+    """Let a deployment go on that waits for other regions."""
+    found, answer = _change(client, "unblock", identifier, {})
+    click.echo(f"Deployment {short(found['ID'], verbose)} is unblocked.")
+    _follow(client, found, answer, detach)
+
+
+def _change(
+    client: ApiClient, verb: str, identifier: str, body: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Returns the deployment, and what the server answered to its change."""
     found = client.find("deployment", "/v1/deployments", identifier)
-    body = {"DeploymentID": found["ID"], "Pause": paused}
-    client.put(f"/v1/deployment/pause/{found['ID']}", body)
-    click.echo(f"Deployment {short(found['ID'])} is {'paused' if paused else 'resumed'}.")
+    path = f"/v1/deployment/{verb}/{found['ID']}"
+    answer = client.put(path, {"DeploymentID": found["ID"], **body})
+    return found, answer or {}
+
+
+def _follow(client: ApiClient, found: dict[str, Any], answer: dict[str, Any], detach: bool) -> None:
+    """Follows the evaluation of a change, where there is one. Its outcome is for people: the
+    change itself is made."""
+    if answer.get("EvalID") and not detach:
+        from orchgit.cli.printing.monitor import monitor_evaluation
+
+        monitor_evaluation(client, answer["EvalID"], found["Namespace"], with_deployment=False)
 
 
 def show_table(deployments: list[dict[str, Any]], verbose: bool) -> None:
@@ -125,18 +192,29 @@ def show_status(client: ApiClient, identifier: str, verbose: bool, output: Outpu
 
 def show_groups(data: dict[str, Any]) -> None:
     heading("Deployed")
+    groups = data["TaskGroups"] or {}
+    has_canaries = any(group["DesiredCanaries"] for group in groups.values())
+    reverts = any(group["AutoRevert"] for group in groups.values())
+    canaries = ("Canaries",) if has_canaries else ()
     table(
-        ("Task Group", "Promoted", "Desired", "Canaries", "Placed", "Healthy", "Unhealthy"),
+        (
+            "Task Group",
+            *(("Auto Revert",) if reverts else ()),
+            *(("Promoted",) if has_canaries else ()),
+            *("Desired", *canaries, "Placed", "Healthy", "Unhealthy", "Progress Deadline"),
+        ),
         (
             (
                 plain(name),
-                str(group["Promoted"]).lower() if group["DesiredCanaries"] else "-",
+                *([str(group["AutoRevert"]).lower()] * reverts),
+                *([str(group["Promoted"]).lower()] * has_canaries),
                 group["DesiredTotal"],
-                group["DesiredCanaries"] or "-",
+                *([group["DesiredCanaries"]] * has_canaries),
                 group["PlacedAllocs"],
                 group["HealthyAllocs"],
                 group["UnhealthyAllocs"],
+                plain(group.get("RequireProgressBy") or "N/A"),
             )
-            for name, group in sorted(data["TaskGroups"].items())
+            for name, group in sorted(groups.items())
         ),
     )

@@ -39,8 +39,17 @@ class Formatted:
 @option("check", is_flag=True, help="Change nothing; exit 1 if a file is not laid out so.")
 @option("diff", is_flag=True, help="Show what changes.")
 @option("recursive", is_flag=True, help="Go into directories below those named.")
-@option("write", type=bool, default=True, help="Write the files; false prints them instead.")
-def fmt(paths: tuple[str, ...], check: bool, diff: bool, recursive: bool, write: bool) -> None:
+@option(
+    "write",
+    is_flag=True,
+    switchable=True,
+    default=True,
+    help="Write the files; -write=false prints them instead.",
+)
+@option("list", dest="names", is_flag=True, switchable=True, default=True, help="Name the files.")
+def fmt(
+    paths: tuple[str, ...], check: bool, diff: bool, recursive: bool, write: bool, names: bool
+) -> None:
     """Lay out job files as HCL's own formatter does: indents, spaces, aligned `=`.
 
     Names the files it changed. A file with a mistake is reported and left alone. Without a path it
@@ -52,7 +61,7 @@ def fmt(paths: tuple[str, ...], check: bool, diff: bool, recursive: bool, write:
         changed = changed or result.changed
         for problem in result.problems:
             click.echo(problem, err=True)
-        _show(result, check, diff, write)
+        _show(result, check, diff, write, names)
     raise SystemExit(2 if broken else int(check and changed))
 
 
@@ -82,21 +91,21 @@ def _format(path: str) -> Formatted:
     return Formatted(name, text, after)
 
 
-def _show(result: Formatted, check: bool, diff: bool, write: bool) -> None:
+def _show(result: Formatted, check: bool, diff: bool, write: bool, names: bool) -> None:
     if result.after is None:
         return
     from_stdin = result.name == "<stdin>"
     if diff and result.changed:
         click.echo("".join(diff_lines(result)), nl=False)
     if check:
-        if result.changed and not diff:
+        if result.changed and names and not diff:
             click.echo(result.name)
     elif from_stdin or not write:
         if not diff:
             click.echo(result.after, nl=False)
     elif result.changed:
         replace_file(Path(result.name), result.after)
-        if not diff:
+        if names and not diff:
             click.echo(result.name)
 
 

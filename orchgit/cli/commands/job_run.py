@@ -1,9 +1,9 @@
-"""`orchgit job run`, `plan`, `validate` and `init`: from a file to the cluster."""
+"""`orchgit job run`, `plan` and `validate`: from a file to the cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,77 +15,24 @@ from orchgit.cli.job_files.job_files import JobFileOptions, read_job, submission
 from orchgit.cli.options import (
     connected,
     detach_option,
-    option,
+    enterprise_option,
+    no_effect_option,
     option_field,
     options_of,
-    verbose_option,
+    ui_option,
 )
 from orchgit.cli.printing import go_json
 from orchgit.cli.printing.diff_text import changes_anything, print_job_diff
 from orchgit.cli.printing.monitor import monitor_evaluation
 from orchgit.cli.printing.output import console, short
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.errors import JobFileError
 
 PLAN_CHANGES, PLAN_ERROR = 1, 255
 
-EXAMPLE = """\
-# A job: what should run, and how it is kept running.
-# Try it:  orchgit job plan {name}   then   orchgit job run {name}
-job "example" {{
-  type = "service"
 
-  group "web" {{
-    # How many instances of the group should run.
-    count = 1
-
-    network {{
-      # A free port of the node; the task finds it in NOMAD_PORT_http.
-      port "http" {{}}
-    }}
-
-    # A new version replaces one instance at a time, and is taken back if it stays unhealthy.
-    update {{
-      max_parallel     = 1
-      min_healthy_time = "5s"
-      healthy_deadline = "1m"
-      auto_revert      = true
-    }}
-
-    service {{
-      name     = "example"
-      port     = "http"
-      provider = "nomad"
-
-      check {{
-        type     = "http"
-        path     = "/"
-        interval = "5s"
-        timeout  = "2s"
-      }}
-    }}
-
-    task "server" {{
-      driver = "raw_exec"
-
-      config {{
-        command = "python3"
-        args    = ["-m", "http.server", "${{NOMAD_PORT_http}}", "--directory", "local"]
-      }}
-
-      # Written into the task's directory before it starts.
-      template {{
-        destination = "local/index.html"
-        data        = "<h1>It works</h1>"
-      }}
-
-      resources {{
-        cpu    = 100 # MHz
-        memory = 64  # MiB
-      }}
-    }}
-  }}
-}}
-"""
+def _nomad_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    return enterprise_option(no_effect_option("vault-namespace", "there is no Vault")(command))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,12 +46,22 @@ class RunOptions:
     preserve_counts: bool = option_field(
         "preserve-counts", is_flag=True, help="Keep the counts that run now."
     )
+    preserve_resources: bool = option_field(
+        "preserve-resources", is_flag=True, help="Keep the resources that tasks have now."
+    )
+    eval_priority: int | None = option_field(
+        "eval-priority", type=int, help="Priority of the evaluation, instead of the job's."
+    )
+    verbose: bool = option_field("verbose", is_flag=True, help="Show whole ids.")
 
 
 @cli_command("run")
 @click.argument("path")
 @options_of(JobFileOptions, "file")
 @options_of(RunOptions)
+@_nomad_options
+@no_effect_option("consul-namespace", "there is no Consul")
+@ui_option
 @detach_option
 @connected
 def run(
@@ -116,7 +73,13 @@ def run(
         click.echo(go_json.dumps({"Job": job}))
         return
     namespace = with_namespace(client, job)
-    body: dict[str, Any] = {"Job": job, "PreserveCounts": options.preserve_counts}
+    body: dict[str, Any] = {
+        "Job": job,
+        "PreserveCounts": options.preserve_counts,
+        "PreserveResources": options.preserve_resources,
+    }
+    if options.eval_priority is not None:
+        body["EvalPriority"] = options.eval_priority
     if not file.as_json:
         body["Submission"] = submission_of(path, file)
     if options.check_index is not None:
@@ -126,30 +89,45 @@ def run(
     if not answer["EvalID"]:
         click.echo("Job registered; it is launched by its schedule or by dispatch.")
         return
-    console().print(f"==> Job {job['ID']!r}: evaluation {short(answer['EvalID'])}")
+    console().print(f"==> Job {job['ID']!r}: evaluation {short(answer['EvalID'], options.verbose)}")
     if not detach:
         raise SystemExit(monitor_evaluation(client, answer["EvalID"], namespace))
 
 
-@cli_command("plan")
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    diff: bool = option_field(
+        "diff", is_flag=True, switchable=True, default=True, help="Show what changes in the job."
+    )
+    verbose: bool = option_field("verbose", is_flag=True, help="Show what stays, too.")
+    json_output: bool = option_field("json-output", is_flag=True, help="Print the plan as JSON.")
+    template: str | None = option_field("t", help="Format the plan with a Go template.")
+
+
+@cli_command("plan", failure_code=PLAN_ERROR)
 @click.argument("path")
 @options_of(JobFileOptions, "file")
-@option("diff", type=bool, default=True, help="Show what changes in the job.")
-@verbose_option
+@options_of(PlanOptions)
+@_nomad_options
 @connected
-def plan(client: ApiClient, path: str, file: JobFileOptions, diff: bool, verbose: bool) -> None:
+def plan(client: ApiClient, path: str, file: JobFileOptions, options: PlanOptions) -> None:
     """What running a file would change: exit 0 nothing, 1 allocations change, 255 error."""
     try:
         job = read_job(path, file)
         namespace = with_namespace(client, job)
         answer = client.put(
-            f"/v1/job/{quoted(job['ID'])}/plan", {"Job": job, "Diff": diff}, namespace=namespace
+            f"/v1/job/{quoted(job['ID'])}/plan",
+            {"Job": job, "Diff": options.diff},
+            namespace=namespace,
         )
     except (ApiError, JobFileError) as error:
         _print_error(error)
         raise SystemExit(PLAN_ERROR) from error
-    if diff and answer.get("Diff"):
-        print_job_diff(answer["Diff"], verbose)
+    code = PLAN_CHANGES if changes_anything(answer.get("Annotations")) else 0
+    if OutputFormat(options.json_output, options.template).printed(answer):
+        raise SystemExit(code)
+    if options.diff and answer.get("Diff"):
+        print_job_diff(answer["Diff"], options.verbose)
     failures = answer.get("FailedTGAllocs") or {}
     show_failures(failures)
     if not failures:
@@ -158,12 +136,13 @@ def plan(client: ApiClient, path: str, file: JobFileOptions, diff: bool, verbose
     index = answer["JobModifyIndex"]
     click.echo(f"\nJob Modify Index: {index}")
     click.echo(f"To run exactly this plan: orchgit job run -check-index {index} {path}")
-    raise SystemExit(PLAN_CHANGES if changes_anything(answer.get("Annotations")) else 0)
+    raise SystemExit(code)
 
 
 @cli_command("validate")
 @click.argument("path")
 @options_of(JobFileOptions, "file")
+@no_effect_option("vault-namespace", "there is no Vault")
 @connected
 def validate(client: ApiClient, path: str, file: JobFileOptions) -> None:
     """Check a job file; the server's rules included.
@@ -188,22 +167,6 @@ def validate(client: ApiClient, path: str, file: JobFileOptions) -> None:
     if problems:
         raise SystemExit(1)
     click.echo("Job validation successful")
-
-
-@cli_command("init")
-@click.argument("path", default="example.nomad.hcl")
-@option("short", is_flag=True, help="Without comments.")
-def init(path: str, short: bool) -> None:
-    """Write an example job file."""
-    target = Path(path)
-    if target.exists():
-        raise ApiError(f"cannot write {path}: it exists already; name another file")
-    text = EXAMPLE.format(name=path)
-    if short:
-        kept = (line for line in text.splitlines() if not line.strip().startswith("#"))
-        text = "\n".join(kept) + "\n"
-    target.write_text(text)
-    click.echo(f"Example job file written to {path}")
 
 
 def _refuse_mistakes(path: str, options: JobFileOptions) -> None:
@@ -237,6 +200,3 @@ def _print_error(error: Exception) -> None:
 def _print_warnings(answer: dict[str, Any]) -> None:
     if answer.get("Warnings"):
         console().print(f"[yellow]Warnings:[/yellow]\n{answer['Warnings']}")
-
-
-RUNS = (run, plan, validate, init)

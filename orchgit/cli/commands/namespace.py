@@ -1,14 +1,34 @@
-"""`orchgit namespace`: list, apply, delete."""
+"""`orchgit namespace`: list, status, inspect, apply, delete."""
 
 from __future__ import annotations
 
+import json
+import os
+from typing import Any
+
 import click
 
-from orchgit.cli.client.http_client import ApiClient, quoted
+from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_group
+from orchgit.cli.completion import NAMESPACE, id_argument
+from orchgit.cli.job_files.specs import SpecEntry, plain_value, read_spec, text_map
 from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.printing.output import plain, table
+from orchgit.cli.printing.output import heading, pairs, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
+
+_CAPABILITIES = {
+    "enabled_task_drivers": SpecEntry("EnabledTaskDrivers", plain_value),
+    "disabled_task_drivers": SpecEntry("DisabledTaskDrivers", plain_value),
+    "enabled_network_modes": SpecEntry("EnabledNetworkModes", plain_value),
+    "disabled_network_modes": SpecEntry("DisabledNetworkModes", plain_value),
+}
+_ENTRIES = {
+    "name": SpecEntry("Name", plain_value),
+    "description": SpecEntry("Description", plain_value),
+    "quota": SpecEntry("Quota", plain_value),
+    "meta": SpecEntry("Meta", text_map),
+    "capabilities": SpecEntry("Capabilities", _CAPABILITIES),
+}
 
 
 @cli_group("namespace")
@@ -29,20 +49,102 @@ def list_(client: ApiClient, output: OutputFormat) -> None:
         )
 
 
-@namespace.command("apply")
-@click.argument("name")
-@option("description", default="", help="What the namespace is for.")
+@namespace.command("status")
+@id_argument("name", NAMESPACE)
+@formatted
 @connected
-def apply(client: ApiClient, name: str, description: str) -> None:
-    """Create or change a namespace."""
-    client.put(f"/v1/namespace/{quoted(name)}", {"Name": name, "Description": description})
-    click.echo(f"Namespace {name!r} is applied.")
+def status(client: ApiClient, name: str, output: OutputFormat) -> None:
+    """One namespace: what it is for, and what its jobs may use."""
+    found = _find(client, name)
+    if output.printed(found):
+        return
+    capabilities = found.get("Capabilities") or {}
+    named = (
+        (f"{verb} {kind}", capabilities.get(f"{verb}{key}") or ())
+        for kind, key in (("Drivers", "TaskDrivers"), ("Network Modes", "NetworkModes"))
+        for verb in ("Enabled", "Disabled")
+    )
+    pairs(
+        (
+            ("Name", plain(found["Name"])),
+            ("Description", plain(found["Description"] or "<none>")),
+            ("Quota", plain(found.get("Quota") or "<none>")),
+            *((title, plain(",".join(each) or "*")) for title, each in named),
+        )
+    )
+    if found.get("Meta"):
+        heading("Metadata")
+        pairs((plain(key), plain(value)) for key, value in sorted(found["Meta"].items()))
+
+
+@namespace.command("inspect")
+@id_argument("name", NAMESPACE)
+@formatted
+@connected
+def inspect(client: ApiClient, name: str, output: OutputFormat) -> None:
+    """One namespace as JSON."""
+    found = _find(client, name)
+    if not output.printed(found):
+        click.echo(json.dumps(found, indent=4))
+
+
+@namespace.command("apply")
+@id_argument("name", NAMESPACE)
+@option("description", help="What the namespace is for.")
+@option("quota", help="The quota that its jobs share.")
+@option("json", dest="as_json", is_flag=True, help="NAME is a file in JSON.")
+@connected
+def apply(
+    client: ApiClient, name: str, description: str | None, quota: str | None, as_json: bool
+) -> None:
+    """Create or change a namespace: NAME, or what a file (`-`: standard input) describes."""
+    if as_json or name == "-" or os.path.isfile(name):
+        (body,) = read_spec(name, _ENTRIES, as_json=as_json)
+        if not body.get("Name"):
+            raise ApiError(f"cannot apply {name}: it names no namespace")
+    else:
+        body = _current(client, name)
+    changes = {"Description": description, "Quota": quota}
+    body |= {key: value for key, value in changes.items() if value is not None}
+    client.put(f"/v1/namespace/{quoted(body['Name'])}", body)
+    click.echo(f"Namespace {body['Name']!r} is applied.")
 
 
 @namespace.command("delete")
-@click.argument("name")
+@id_argument("name", NAMESPACE)
 @connected
 def delete(client: ApiClient, name: str) -> None:
     """Delete a namespace that holds no jobs."""
-    client.delete(f"/v1/namespace/{quoted(name)}")
+    try:
+        client.delete(f"/v1/namespace/{quoted(name)}")
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        click.echo(f"Namespace {name!r} did not exist.")
+        return
     click.echo(f"Namespace {name!r} is deleted.")
+
+
+def _current(client: ApiClient, name: str) -> dict[str, Any]:
+    """Returns the namespace as it is, so that a change keeps the rest of it."""
+    try:
+        return dict(client.get(f"/v1/namespace/{quoted(name)}"))
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        return {"Name": name}
+
+
+def _find(client: ApiClient, name: str) -> dict[str, Any]:
+    """Returns the namespace with this name, or the only one whose name begins with it."""
+    found = client.get("/v1/namespaces", prefix=name)
+    exact = [each for each in found if each["Name"] == name]
+    if len(exact or found) == 1:
+        return dict((exact or found)[0])
+    names = ", ".join(each["Name"] for each in found)
+    raise ApiError(
+        f"cannot tell which namespace: {name!r} matches {names}"
+        if found
+        else f"cannot find namespace {name!r}; `orchgit namespace list` lists them",
+        404,
+    )

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import json
-import sys
+import time
+from typing import Any
 
 import click
 
-from orchgit.cli.client.http_client import ApiClient, quoted
+from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_group
-from orchgit.cli.commands.operator_autopilot import autopilot
-from orchgit.cli.commands.operator_raft import raft
-from orchgit.cli.commands.operator_snapshot import snapshot
-from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.printing.output import ago, pairs, table
+from orchgit.cli.options import connected, formatted, length, option, verbose_option
+from orchgit.cli.printing.output import moment, pairs, short, table
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.durations import parse_length_ns
 
 
-@cli_group("operator")
+@cli_group(
+    "operator",
+    lazy={
+        "api": ("operator_api", "api", "Send a request and print the answer"),
+        "autopilot": ("operator_autopilot", "autopilot", "How the leader looks after the servers"),
+        "client-state": ("operator_client_state", "client_state", "What an agent keeps on disk"),
+        "debug": ("operator_debug", "debug", "Collect what helps to find a fault, in one archive"),
+        "gossip": ("operator_gossip", "gossip", "Keys of a gossip protocol"),
+        "raft": ("operator_raft", "raft", "The members and the entries of the log"),
+        "snapshot": ("operator_snapshot", "snapshot", "Backups of the whole state"),
+        "utilization": ("operator_utilization", "utilization", "How much of the cluster is used"),
+    },
+)
 def operator() -> None:
     """The cluster as a whole: backup, scheduler configuration, metrics, root keys."""
 
 
-for _group in (autopilot, raft, snapshot):
-    operator.add_command(_group)
+_SCHEDULERS = ("System", "Service", "Batch", "SysBatch")
 
 
 @operator.group("scheduler")
@@ -31,7 +41,7 @@ def scheduler() -> None:
     """How work is scheduled."""
 
 
-@scheduler.command("get-config")
+@scheduler.command("get-config", ignores_extra=True)
 @formatted
 @connected
 def get_config(client: ApiClient, output: OutputFormat) -> None:
@@ -43,11 +53,27 @@ def get_config(client: ApiClient, output: OutputFormat) -> None:
     pairs(
         (
             ("Scheduler Algorithm", config["SchedulerAlgorithm"]),
-            ("Memory Oversubscription", config["MemoryOversubscriptionEnabled"]),
-            ("Reject Job Registration", config["RejectJobRegistration"]),
-            ("Pause Eval Broker", config["PauseEvalBroker"]),
-            ("NUMA", config["NUMAEnabled"]),
-            *((f"Preemption {name}", value) for name, value in sorted(preemption.items())),
+            *(
+                (title, str(config.get(name, False)).lower())
+                for title, name in (
+                    ("Memory Oversubscription", "MemoryOversubscriptionEnabled"),
+                    ("Reject Job Registration", "RejectJobRegistration"),
+                    ("Pause Eval Broker", "PauseEvalBroker"),
+                    ("NUMA", "NUMAEnabled"),
+                )
+            ),
+            *(
+                (
+                    f"Preemption {kind} Scheduler",
+                    str(preemption.get(f"{kind}SchedulerEnabled", False)).lower(),
+                )
+                for kind in _SCHEDULERS
+            ),
+            (
+                "Node Limit For Feasibility Checks",
+                str(config.get("NodeLimitForFeasibilityChecks", 0)),
+            ),
+            ("Modify Index", str(config.get("ModifyIndex", 0))),
         )
     )
 
@@ -58,28 +84,38 @@ def get_config(client: ApiClient, output: OutputFormat) -> None:
 @option("pause-eval-broker", type=bool, help="Hand no evaluations out.")
 @option("reject-job-registration", type=bool, help="Accept no jobs.")
 @option("numa", type=bool, help="Whether numa blocks of tasks with cores are heeded.")
+@option("node-limit-for-feasibility-checks", type=int, help="Look at so many nodes; 0: at all.")
+@option("preempt-batch-scheduler", type=bool, help="Whether batch jobs displace others.")
+@option("preempt-service-scheduler", type=bool, help="Whether service jobs displace others.")
+@option("preempt-sysbatch-scheduler", type=bool, help="Whether sysbatch jobs displace others.")
+@option("preempt-system-scheduler", type=bool, help="Whether system jobs displace others.")
+@option("check-index", type=int, help="Only if the configuration's modify index is this.")
 @connected
-def set_config(
-    client: ApiClient,
-    scheduler_algorithm: str | None,
-    memory_oversubscription: bool | None,
-    pause_eval_broker: bool | None,
-    reject_job_registration: bool | None,
-    numa: bool | None,
-) -> None:
+def set_config(client: ApiClient, check_index: int | None, **given: Any) -> None:
     """Change what is given of the scheduler configuration."""
     config = client.get("/v1/operator/scheduler/configuration")["SchedulerConfig"]
     wanted = {
-        "SchedulerAlgorithm": scheduler_algorithm,
-        "MemoryOversubscriptionEnabled": memory_oversubscription,
-        "PauseEvalBroker": pause_eval_broker,
-        "RejectJobRegistration": reject_job_registration,
-        "NUMAEnabled": numa,
+        "SchedulerAlgorithm": given["scheduler_algorithm"],
+        "MemoryOversubscriptionEnabled": given["memory_oversubscription"],
+        "PauseEvalBroker": given["pause_eval_broker"],
+        "RejectJobRegistration": given["reject_job_registration"],
+        "NUMAEnabled": given["numa"],
+        "NodeLimitForFeasibilityChecks": given["node_limit_for_feasibility_checks"],
     }
     config |= {name: value for name, value in wanted.items() if value is not None}
-    client.put(
-        "/v1/operator/scheduler/configuration", config, cas=config.get("ModifyIndex") or None
-    )
+    preempt = {
+        f"{kind}SchedulerEnabled": given[f"preempt_{kind.lower()}_scheduler"]
+        for kind in _SCHEDULERS
+    }
+    kept = {name: value for name, value in preempt.items() if value is not None}
+    config["PreemptionConfig"] = {**(config["PreemptionConfig"] or {}), **kept}
+    index = config.get("ModifyIndex") or None if check_index is None else check_index
+    answer = client.put("/v1/operator/scheduler/configuration", config, cas=index)
+    if not answer["Updated"]:
+        raise ApiError(
+            "cannot change the scheduler configuration: it was changed meanwhile, or has another "
+            "index than -check-index; look at it and try again"
+        )
     click.echo("Scheduler configuration updated!")
 
 
@@ -94,16 +130,23 @@ def keyring() -> None:
 
 
 @keyring.command("list")
+@verbose_option
 @formatted
 @connected
-def keyring_list(client: ApiClient, output: OutputFormat) -> None:
+def keyring_list(client: ApiClient, verbose: bool, output: OutputFormat) -> None:
     """The root keys, newest first; not what they are made of."""
     found = client.get("/v1/operator/keyring/keys")
     if not output.printed(found):
         table(
-            ("Key", "State", "Algorithm", "Created"),
+            ("Key", "State", "Algorithm", "Create Time", "Publish Time"),
             (
-                (each["KeyID"], each["State"], each["Algorithm"], ago(each["CreateTime"]))
+                (
+                    short(each["KeyID"], verbose),
+                    each["State"],
+                    each["Algorithm"],
+                    moment(each["CreateTime"]),
+                    moment(each.get("PublishTime")) if each.get("PublishTime") else "<none>",
+                )
                 for each in found
             ),
             empty="No keys",
@@ -113,42 +156,49 @@ def keyring_list(client: ApiClient, output: OutputFormat) -> None:
 @keyring.command("rotate")
 @option("full", is_flag=True, help="Also seal every variable anew with the new key.")
 @option("now", is_flag=True, help="Accepted for Nomad's scripts: a new key is active at once.")
+@option("prepublish", type=length, help="Use the new key only after this time, such as 1h.")
+@verbose_option
 @connected
-def keyring_rotate(client: ApiClient, full: bool, now: bool) -> None:
+def keyring_rotate(
+    client: ApiClient, full: bool, now: bool, prepublish: str | None, verbose: bool
+) -> None:
     """Seal what is written from now on with a new key."""
-    asked = {"full": "true"} if full else {}
+    asked: dict[str, object] = {"full": "true"} if full else {}
+    if now and prepublish:
+        raise click.UsageError("cannot use a key at once and later: leave out -now or -prepublish")
+    if prepublish:
+        asked["publish_time"] = time.time_ns() + parse_length_ns(prepublish)
     key = client.put("/v1/operator/keyring/rotate", None, **asked)["Key"]
-    click.echo(f"Root key {key['KeyID']} is active.")
+    click.echo(f"Root key {key['KeyID']} is {key['State']}.")
 
 
 @keyring.command("remove")
 @click.argument("key_id")
+@option("force", is_flag=True, help="Also a key that something is still sealed with.")
 @connected
-def keyring_remove(client: ApiClient, key_id: str) -> None:
+def keyring_remove(client: ApiClient, key_id: str, force: bool) -> None:
     """Delete a key that seals nothing any more."""
-    client.delete(f"/v1/operator/keyring/key/{quoted(key_id)}")
-    click.echo(f"Root key {key_id} is deleted.")
+    known = client.get("/v1/operator/keyring/keys")
+    found = [each["KeyID"] for each in known if each["KeyID"].startswith(key_id)]
+    if len(found) != 1:
+        what = f"{key_id!r} matches {len(found)}" if found else "no key's id begins with it"
+        raise ApiError(f"cannot remove root key {key_id!r}: {what}; `keyring list -verbose`")
+    forced = "true" if force else None
+    client.delete(f"/v1/operator/keyring/key/{quoted(found[0])}", force=forced)
+    click.echo(f"Root key {found[0]} is deleted.")
 
 
 @operator.command("metrics")
 @option("format", dest="format_name", type=click.Choice(("json", "prometheus")), default="json")
+@option("pretty", is_flag=True, help="With line breaks.")
+@formatted
 @connected
-def metrics(client: ApiClient, format_name: str) -> None:
+def metrics(client: ApiClient, format_name: str, pretty: bool, output: OutputFormat) -> None:
     """The agent's metrics."""
-    asked = "prometheus" if format_name == "prometheus" else None
-    click.echo(client.get_text("/v1/metrics", format=asked))
-
-
-@operator.command("api")
-@click.argument("path")
-@option("X", dest="method", default="GET", help="Method of the request.")
-@connected
-def api(client: ApiClient, path: str, method: str) -> None:
-    """Send a request and print the answer."""
-    if method == "GET":
-        click.echo(client.get_text(path))
-        return
-    body = sys.stdin.read()
-    sent = json.loads(body) if body else None
-    answer = client.delete(path) if method == "DELETE" else client.put(path, sent)
-    click.echo(json.dumps(answer, indent=4))
+    if not output.is_text:
+        output.printed(client.get("/v1/metrics"))
+    elif pretty and format_name == "json":
+        click.echo(json.dumps(client.get("/v1/metrics"), indent=2))
+    else:
+        asked = "prometheus" if format_name == "prometheus" else None
+        click.echo(client.get_text("/v1/metrics", format=asked))

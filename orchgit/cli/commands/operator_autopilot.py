@@ -6,7 +6,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.command import cli_group
-from orchgit.cli.options import connected, formatted, option
+from orchgit.cli.options import connected, formatted, length, no_effect_option, option
 from orchgit.cli.printing.output import pairs, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
 
@@ -22,7 +22,7 @@ def autopilot() -> None:
     """New servers get a vote, dead ones are taken out."""
 
 
-@autopilot.command("get-config")
+@autopilot.command("get-config", ignores_extra=True)
 @formatted
 @connected
 def get_config(client: ApiClient, output: OutputFormat) -> None:
@@ -35,16 +35,24 @@ def get_config(client: ApiClient, output: OutputFormat) -> None:
             "MaxTrailingLogs",
             "MinQuorum",
             "ServerStabilizationTime",
+            "EnableRedundancyZones",
+            "DisableUpgradeMigration",
+            "EnableCustomUpgrades",
         )
-        pairs((name, str(config[name])) for name in shown)
+        pairs((name, _shown(config.get(name, False))) for name in shown)
+
+
+def _shown(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @autopilot.command("set-config")
+@no_effect_option("disable-upgrade-migration", "upgrades move no servers here", type=bool)
 @option("cleanup-dead-servers", type=bool, help="Take dead servers out of the cluster.")
-@option("last-contact-threshold", help="Silent for longer is unhealthy, e.g. 200ms.")
+@option("last-contact-threshold", type=length, help="Silent for longer is unhealthy, e.g. 200ms.")
 @option("max-trailing-logs", type=int, help="Lacking more entries is unhealthy.")
 @option("min-quorum", type=int, help="Never leave fewer servers with a vote.")
-@option("server-stabilization-time", help="Healthy for so long before it gets a vote, e.g. 10s.")
+@option("server-stabilization-time", type=length, help="So long healthy before a vote, e.g. 10s.")
 @connected
 def set_config(client: ApiClient, **given: object) -> None:
     """Change what is given of the settings."""
@@ -58,20 +66,17 @@ def set_config(client: ApiClient, **given: object) -> None:
     click.echo("Configuration updated!")
 
 
-@autopilot.command("health")
+@autopilot.command("health", ignores_extra=True)
 @formatted
 @connected
 def health(client: ApiClient, output: OutputFormat) -> None:
     """How each server does; ends with 1 if the cluster is not healthy."""
     found = client.autopilot_health()
     if not output.printed(found):
-        pairs(
-            (
-                ("Healthy", str(found["Healthy"]).lower()),
-                ("FailureTolerance", str(found["FailureTolerance"])),
-                ("Leader", found["Leader"]),
-            )
-        )
+        click.echo(f"Healthy: {str(found['Healthy']).lower()}")
+        click.echo(f"FailureTolerance: {found['FailureTolerance']}")
+        click.echo(f"Leader: {found['Leader']}")
+        click.echo(f"Voters: {', '.join(found.get('Voters') or [])}")
         click.echo()
         table(
             _COLUMNS,

@@ -11,7 +11,15 @@ from orchgit.cli.printing.output import plain, table
 from orchgit.cli.printing.output_format import OutputFormat
 
 
-@cli_group("raft")
+@cli_group(
+    "raft",
+    lazy={
+        "info": ("operator_raft_log", "info", "How long a server's log on disk is"),
+        "logs": ("operator_raft_log", "logs", "The entries of a server's log on disk"),
+        "migrate-backend": ("operator_raft_log", "migrate_backend", "How a log is stored"),
+        "state": ("operator_raft_log", "state", "What the entries of a server's log do"),
+    },
+)
 def raft() -> None:
     """The members of the log that all servers share."""
 
@@ -20,7 +28,7 @@ _peer_address = option("peer-address", default="", help="Its address, as list-pe
 _peer_id = option("peer-id", default="", help="Its id, as list-peers shows it.")
 
 
-@raft.command("list-peers")
+@raft.command("list-peers", ignores_extra=True)
 @option("stale", is_flag=True, help="As this server knows them; for a cluster without a leader.")
 @formatted
 @connected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shutil
 import sqlite3
 import sys
 import tempfile
@@ -34,7 +35,13 @@ _OWN_TABLES = ("meta", "table_indexes", "restore_chunks", "alloc_shared")
 """They hold nothing that a user would look for."""
 
 
-@cli_group("snapshot")
+@cli_group(
+    "snapshot",
+    lazy={
+        "redact": ("operator_snapshot_content", "redact", "Take secrets out of a snapshot"),
+        "state": ("operator_snapshot_content", "state", "Print the rows of a snapshot as JSON"),
+    },
+)
 def snapshot() -> None:
     """Back the cluster's state up, and restore it.
 
@@ -47,10 +54,11 @@ def snapshot() -> None:
 
 @snapshot.command("save")
 @option("stale", is_flag=True, help="From any server, without asking the leader.")
+@option("redact", is_flag=True, help="Without the sealed values of variables, and without keys.")
 @option("no-git", is_flag=True, help="Without the objects of the built-in git repositories.")
 @click.argument("file", required=False)
 @connected
-def save(client: ApiClient, stale: bool, no_git: bool, file: str | None) -> None:
+def save(client: ApiClient, stale: bool, redact: bool, no_git: bool, file: str | None) -> None:
     """Write the whole state to FILE [orchgit-state-TIME.snap].
 
     It holds jobs, nodes, allocations, sources, sealed variables, and the git repositories that the
@@ -65,6 +73,16 @@ def save(client: ApiClient, stale: bool, no_git: bool, file: str | None) -> None
         headers = client.download(_PATH, out, **asked)
         out.flush()
         _check_digest(out, headers.get("Digest", ""))
+        if redact:
+            from orchgit.cli.commands.operator_snapshot_content import redact_into
+
+            with tempfile.TemporaryFile() as whole:
+                out.seek(0)
+                shutil.copyfileobj(out, whole)
+                out.seek(0)
+                out.truncate()
+                redact_into(whole, out)
+                out.flush()
         with _read(out) as (meta, _):
             index, lost = meta.index, meta.origin.lost_objects
     if lost:

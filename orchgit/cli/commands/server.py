@@ -8,8 +8,8 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.command import cli_group
-from orchgit.cli.options import connected, formatted, option
-from orchgit.cli.printing.output import heading, pairs, plain, styled, table
+from orchgit.cli.options import connected, formatted, option, ui_option
+from orchgit.cli.printing.output import plain, styled, table
 from orchgit.cli.printing.output_format import OutputFormat
 
 
@@ -19,8 +19,9 @@ def server() -> None:
 
 
 @server.command("members")
-@option("verbose", is_flag=True, help="More columns: ids, versions, votes, health.")
-@option("detailed", is_flag=True, help="Every tag of every server.")
+@option("verbose", is_flag=True, help="More columns: ids, votes, health, tags.")
+@option("detailed", is_flag=True, help="The same as -verbose.")
+@ui_option
 @formatted
 @connected
 def members(client: ApiClient, verbose: bool, detailed: bool, output: OutputFormat) -> None:
@@ -28,29 +29,28 @@ def members(client: ApiClient, verbose: bool, detailed: bool, output: OutputForm
     found = client.get("/v1/agent/members")["Members"]
     if output.printed(found):
         return
-    if detailed:
-        for each in found:
-            heading(f"{each['Name']} ({each['Status']})")
-            pairs((name, plain(value)) for name, value in sorted(each["Tags"].items()))
-        return
     leader = client.get("/v1/status/leader")
-    columns = ["Name", "Address", "Port", "Status", "Leader", "Build", "Datacenter", "Region"]
-    rows = [_row(each, leader) for each in found]
-    if verbose:
-        columns += ["Voter", "Healthy", "Log Version", "ID"]
+    is_long = verbose or detailed
+    protocol = ["Protocol"] if is_long else []
+    columns = ["Name", "Address", "Port", "Status", "Leader", *protocol, "Raft Version", "Build"]
+    columns += ["Datacenter", "Region"]
+    rows = [_row(each, leader, is_long) for each in found]
+    if is_long:
+        columns += ["Tags", "Voter", "Healthy", "ID"]
         told = _told_by_leader(client)
         for each, row in zip(found, rows, strict=True):
             tags = each["Tags"]
             seen = told.get(tags.get("id", ""), {})
+            row.append(plain(",".join(f"{name}={value}" for name, value in sorted(tags.items()))))
             for name in ("Voter", "Healthy"):
                 row.append(str(seen[name]).lower() if name in seen else "-")
-            row += [tags.get("command_version", "-"), tags.get("id", "-")]
+            row.append(tags.get("id", "-"))
     table(columns, rows)
     if not leader:
         click.echo("\nNo leader: the cluster cannot write. It needs a majority of its servers.")
 
 
-def _row(each: dict[str, Any], leader: str) -> list[object]:
+def _row(each: dict[str, Any], leader: str, is_long: bool) -> list[object]:
     tags = each["Tags"]
     leads = leader == f"{tags.get('rpc_addr', each['Addr'])}:{tags.get('port', each['Port'])}"
     return [
@@ -59,6 +59,8 @@ def _row(each: dict[str, Any], leader: str) -> list[object]:
         each["Port"],
         styled(each["Status"]),
         str(leads).lower(),
+        *([each.get("ProtocolCur", "-")] * is_long),
+        tags.get("raft_vsn", "3"),
         tags.get("build", ""),
         plain(tags.get("dc", "")),
         plain(tags.get("region", "")),
@@ -105,5 +107,12 @@ def force_leave(client: ApiClient, name: str, prune: bool) -> None:
     For one that is dead for good. The others go on without it. One that is alive is refused: stop
     it first, or use `operator raft remove-peer`.
     """
-    client.put("/v1/agent/force-leave", None, node=name)
+    try:
+        client.put("/v1/agent/force-leave", None, node=name)
+    except ApiError as error:
+        if "no server has that name" not in str(error):
+            raise
+        # Scripts end with it; a server that is not there has left.
+        click.echo(f"Warning: {error}", err=True)
+        return
     click.echo(f"Server {name} was removed from the cluster.")

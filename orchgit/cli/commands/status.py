@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.command import cli_command
-from orchgit.cli.commands import alloc, deployment, eval, job, node
-from orchgit.cli.options import connected, formatted, verbose_option
+from orchgit.cli.commands import job_status
+from orchgit.cli.completion import JOB, id_argument
+from orchgit.cli.options import connected, formatted, ui_option, verbose_option
 from orchgit.cli.printing.output_format import OutputFormat
 
 
 @cli_command("status")
-@click.argument("identifier", required=False)
+@id_argument("identifier", JOB, required=False)
 @verbose_option
+@ui_option
 @formatted
 @connected
 def status(
@@ -26,17 +26,10 @@ def status(
 ) -> None:
     """The jobs of the namespace, or the status of what IDENTIFIER begins."""
     if identifier is None:
-        job.show_list(client, output)
+        job_status.show_list(client, output)
         return
     matches = client.post("/v1/search", {"Prefix": identifier, "Context": "all"})["Matches"] or {}
-    shown: dict[str, Any] = {
-        "jobs": lambda found: job.show_status(client, found, verbose, output),
-        "allocs": lambda found: alloc.show_status(client, found, verbose, output),
-        "nodes": lambda found: node.show_status(client, found, verbose, output),
-        "evals": lambda found: eval.show_status(client, found, verbose, output),
-        "deployment": lambda found: deployment.show_status(client, found, verbose, output),
-    }
-    found = [(kind, name) for kind in shown for name in matches.get(kind) or []]
+    found = [(kind, name) for kind in _KINDS for name in matches.get(kind) or []]
     exact = [(kind, name) for kind, name in found if name == identifier]
     if len(exact or found) != 1:
         names = ", ".join(f"{kind} {name}" for kind, name in found[:5])
@@ -46,4 +39,33 @@ def status(
             else f"cannot find anything whose id begins with {identifier!r}"
         )
     kind, name = (exact or found)[0]
-    shown[kind](name)
+    _show(client, kind, name, verbose, output)
+
+
+_KINDS = ("jobs", "allocs", "nodes", "evals", "deployment")
+
+
+def _show(client: ApiClient, kind: str, name: str, verbose: bool, output: OutputFormat) -> None:
+    """Prints the status of one thing, of a context of the search."""
+    shown: Any
+    if kind == "jobs":
+        options = job_status.JobStatusOptions(verbose=verbose)
+        job_status.show_status(client, name, output, options)
+    elif kind == "allocs":
+        from orchgit.cli.commands import alloc_status
+
+        shown = alloc_status.StatusOptions(verbose=verbose)
+        alloc_status.show_status(client, name, output, shown)
+    elif kind == "nodes":
+        from orchgit.cli.commands import node_status
+
+        shown = node_status.NodeStatusOptions(verbose=verbose)
+        node_status.show_status(client, name, output, shown)
+    elif kind == "evals":
+        from orchgit.cli.commands import eval
+
+        eval.show_status(client, name, verbose, output)
+    else:
+        from orchgit.cli.commands import deployment
+
+        deployment.show_status(client, name, verbose, output)

@@ -1,4 +1,4 @@
-"""`orchgit system gc`: collect what is over now."""
+"""`orchgit system`: collect what is over now, and put summaries right."""
 
 from __future__ import annotations
 
@@ -20,3 +20,15 @@ def gc(client: ApiClient) -> None:
     """Forget jobs, evaluations, allocations, deployments and nodes that are over."""
     client.put("/v1/system/gc")
     click.echo("Garbage collection has begun.")
+
+
+@system.group("reconcile")
+def reconcile() -> None:
+    """Compute again what follows from other records."""
+
+
+@reconcile.command("summaries", ignores_extra=True)
+@connected
+def summaries(client: ApiClient) -> None:
+    """Compute the summaries of all jobs again."""
+    client.put("/v1/system/reconcile/summaries")

@@ -24,7 +24,11 @@ class JobFileOptions:
         "var-file", multiple=True, help="File of variables; may be repeated."
     )
     strict: bool = option_field(
-        "hcl2-strict", type=bool, default=True, help="Refuse undeclared variables."
+        "hcl2-strict",
+        is_flag=True,
+        switchable=True,
+        default=True,
+        help="Refuse undeclared variables.",
     )
     as_json: bool = option_field("json", is_flag=True, help="The file is the JSON of the API.")
 

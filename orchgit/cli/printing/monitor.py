@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.commands.deployment import show_groups
 from orchgit.cli.commands.eval import show_failures
-from orchgit.cli.printing.output import console, plain, short, styled
+from orchgit.cli.printing.output import console, pairs, plain, short, styled
 
 TERMINAL_EVALS = frozenset(("complete", "failed", "canceled"))
 TERMINAL_DEPLOYMENTS = frozenset(("successful", "failed", "cancelled", "blocked"))
@@ -47,17 +48,33 @@ def monitor_evaluation(
 def monitor_deployment(client: ApiClient, evaluation: dict[str, Any], namespace: str) -> int:
     """Follows the deployment of an evaluation's job, where it has one."""
     deployment_id = evaluation.get("DeploymentID") or _deployment_of(client, evaluation, namespace)
-    if not deployment_id:
-        return 0
+    return follow_deployment(client, deployment_id) if deployment_id else 0
+
+
+def follow_deployment(client: ApiClient, deployment_id: str, wait: str = "60s") -> int:
+    """Prints each change of a deployment until it has ended, and then its groups; returns 0 if it
+    succeeded, or else 1."""
     index, last = 0, ""
     while True:
-        index, data = client.blocking_get(f"/v1/deployment/{deployment_id}", index)
+        index, data = client.blocking_get(f"/v1/deployment/{deployment_id}", index, wait=wait)
         line = _progress_line(data)
         if line != last:
             last = line
             console().print(f"    Deployment {short(deployment_id)}: {line}")
         if data["Status"] in TERMINAL_DEPLOYMENTS:
-            return 0 if data["Status"] == "successful" else 1
+            break
+    click.echo()
+    pairs(
+        (
+            ("ID", short(data["ID"])),
+            ("Job ID", plain(data["JobID"])),
+            ("Job Version", str(data["JobVersion"])),
+            ("Status", styled(data["Status"])),
+            ("Description", plain(data["StatusDescription"])),
+        )
+    )
+    show_groups(data)
+    return 0 if data["Status"] == "successful" else 1
 
 
 def _progress_line(data: dict[str, Any]) -> str:

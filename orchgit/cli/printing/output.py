@@ -155,6 +155,25 @@ def ago(unix_ns: int | None) -> str:
     return f"{duration(time.time_ns() - unix_ns)} ago"
 
 
+def amount(size_bytes: float) -> str:
+    """Returns a size in the largest unit that keeps a number: `3.2 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(size_bytes) < 1024:
+            return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"
+        size_bytes /= 1024
+    return f"{size_bytes:.1f} TiB"
+
+
+def moment(unix_ns: int | None) -> str:
+    """Returns a moment in this machine's time zone: `2027-01-15T08:00:00+01:00`."""
+    if not unix_ns:
+        return "-"
+    local = time.localtime(unix_ns // 1_000_000_000)
+    sign, minutes = "-" if local.tm_gmtoff < 0 else "+", abs(local.tm_gmtoff) // 60
+    offset = f"{sign}{minutes // 60:02}:{minutes % 60:02}" if minutes else "Z"
+    return time.strftime("%Y-%m-%dT%H:%M:%S", local) + offset
+
+
 def duration(span_ns: int) -> str:
     """Returns the two largest units of a span of time."""
     seconds = max(0, span_ns) // 1_000_000_000

@@ -1,4 +1,4 @@
-"""`-json` and `-t` of the commands. Apart from `output.py`, so that servers never load rich."""
+"""`-json` and `-t` of the commands. Apart from `output.py`, which loads more."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ class OutputFormat:
             click.echo(render(self.template, data, functions={"toJSON": json.dumps}))
         elif self.as_json:
             click.echo(json.dumps(data, indent=4))
-        return self.as_json or self.template is not None
+        return not self.is_text

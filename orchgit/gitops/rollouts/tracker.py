@@ -75,7 +75,7 @@ class RolloutTracker:
 
     `on_open_stage` is called with the name of a source whose current rollout has a later stage to
     apply, again and again until that stage is applied. `stage_problem` returns why that cannot be
-    done yet, or ''.
+    done yet, or ''. `on_ended` is called once with each rollout that has ended.
     """
 
     def __init__(
@@ -84,11 +84,13 @@ class RolloutTracker:
         config: TrackerConfig | None = None,
         on_open_stage: Callable[[str], None] = lambda source: None,
         stage_problem: Callable[[str], str] = lambda source: "",
+        on_ended: Callable[[Rollout], None] = lambda rollout: None,
     ) -> None:
         self._context = context
         self._config = config or TrackerConfig()
         self._on_open_stage = on_open_stage
         self._stage_problem = stage_problem
+        self._on_ended = on_ended
         self.timings = RolloutTimings()
         self._latest: dict[str, Rollout] = {}
         self._recorded_at_s: dict[str, float] = {}
@@ -166,6 +168,7 @@ class RolloutTracker:
             self.timings.applied(after)
         if after.is_terminal:
             self.timings.ended(after)
+            self._on_ended(after)
         async with self._news:
             while len(self._latest) >= _MAX_LATEST:
                 self._latest.pop(next(iter(self._latest)))

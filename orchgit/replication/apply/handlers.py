@@ -58,6 +58,7 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.ApplyStage: gitops.apply_stage,
     commands.RecordProgress: gitops.record_progress,
     commands.RecordDrift: drift.record_drift,
+    commands.RecordSourceHealth: gitops.record_source_health,
     commands.RecordGates: gitops.record_gates,
     commands.RemoveSource: gitops.remove_source,
     commands.SetJobOwner: gitops.set_job_owner,

@@ -20,6 +20,9 @@ class HttpAccess:
 
     tls: HttpTls | None = None
     """With it HTTPS is served, and no plain HTTP."""
+    checks_tokens: bool = False
+    """Whether access control is on: clients without a certificate are told apart by their
+    tokens."""
     insecure: bool = False
     """Whether clients on other machines are answered without a certificate."""
     limits: Limits = field(default_factory=Limits)
@@ -34,6 +37,9 @@ class HttpSettings(Protocol):
 
     @property
     def http_tls(self) -> HttpTls | None: ...
+
+    @property
+    def checks_tokens(self) -> bool: ...
 
     @property
     def insecure_http(self) -> bool: ...
@@ -54,21 +60,25 @@ def access_of(config: HttpSettings, addresses: Iterable[str]) -> HttpAccess:
     files = (config.tls, config.http_tls.files if config.http_tls else None)
     own = own_names(addresses, {each.cert for each in files if each})
     names = HostNames(config.http_allowed_hosts, own)
-    return HttpAccess(config.http_tls, config.insecure_http, config.limits, names)
+    return HttpAccess(
+        config.http_tls, config.checks_tokens, config.insecure_http, config.limits, names
+    )
 
 
 def check_exposure(bind: str, access: HttpAccess) -> None:
     """Raises InvalidInputError where HTTP would answer everyone who reaches the port.
 
-    There are no access rules yet: a client that is answered controls the cluster.
+    Without access control a client that is answered controls the cluster; with it, tokens must not
+    be sent in plain.
     """
-    asks = access.tls is not None and access.tls.verify_client
+    asks = access.tls is not None and (access.tls.verify_client or access.checks_tokens)
     if asks or access.insecure or is_loopback(bind):
         return
     raise InvalidInputError(
-        f"cannot serve HTTP on {bind}: other machines would be answered without a certificate, and "
-        "whoever is answered controls this cluster; ask for certificates with "
-        'tls { http = true, verify_https_client = true } (docs/operations.md, "Start a cluster of '
-        'three"), or listen on 127.0.0.1, or write insecure_http = true in the configuration if '
-        "something else keeps others out"
+        f"cannot serve HTTP on {bind}: other machines would be answered without a token or a "
+        "certificate, and whoever is answered controls this cluster; switch access control on and "
+        "serve HTTPS with acl { enabled = true } and tls { http = true } (docs/operations.md, "
+        '"Start a cluster of three"), or ask for certificates with verify_https_client = true, or '
+        "listen on 127.0.0.1, or write insecure_http = true in the configuration if something else "
+        "keeps others out"
     )

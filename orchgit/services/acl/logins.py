@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from orchgit.errors import InvalidInputError, NotAuthenticatedError
+from orchgit.errors import InvalidInputError, NotAuthenticatedError, RefusedError
 from orchgit.model.acl import AclAuthMethod, AuthMethodConfig, AuthMethodType, TokenType
 from orchgit.services.acl.bindings import Bindings, bind, token_name
 from orchgit.services.acl.claims import Claims, mapped
@@ -18,7 +18,7 @@ from orchgit.services.acl.signed_tokens import (
     static_keys,
     verified_claims,
 )
-from orchgit.services.acl.tokens import NewToken, WantedToken, create_token
+from orchgit.services.acl.tokens import MAX_NAME_LENGTH, NewToken, WantedToken, create_token
 from orchgit.services.jobs.admission import multiple_errors
 
 
@@ -90,8 +90,12 @@ async def token_of_claims(
         found = bind(snapshot, snapshot.acl_binding_rules.all(method.name), known)
     if found.is_empty:
         raise InvalidInputError("no role or policy bindings matched")
+    try:
+        name = token_name(method.token_name_format, method.type, method.name, known)
+    except InvalidInputError as error:
+        raise RefusedError(f"failed to generate token name: {error}") from error
     wanted = WantedToken(
-        name=token_name(method.token_name_format, method.type, method.name, known),
+        name=name[:MAX_NAME_LENGTH],
         is_global=method.makes_global_tokens,
         expiration_ttl_ns=method.max_token_ttl_ns,
     )

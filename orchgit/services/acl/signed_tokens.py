@@ -18,6 +18,7 @@ VerificationKey: TypeAlias = "RSAKey | ECKey | OKPKey"
 
 MAX_TOKEN_CHARACTERS = 32 * 1024
 MAX_KEYS = 64
+MAX_SHOWN = 200
 DEFAULT_LEEWAY_S = 150
 """How long a token counts that does not say when its time begins or ends."""
 DEFAULT_CLOCK_SKEW_S = 60
@@ -73,7 +74,9 @@ def _pem_key(text: str) -> VerificationKey:
             return kind.import_key(text)
         except (JoseError, ValueError, TypeError):
             continue
-    raise SignedTokenError("error parsing public keys: cannot read a PEM key")
+    raise SignedTokenError(
+        "unable to parse public key for JWT auth: data does not contain any valid public keys"
+    )
 
 
 def published_keys(document: Any) -> list[VerificationKey]:
@@ -106,22 +109,38 @@ def verified_claims(
 ) -> dict[str, Any]:
     """Returns the claims of a token that meets the rules. Raises SignedTokenError."""
     header = _header(token)
-    algorithms = [each for each in rules.algorithms if each in ALGORITHMS]
-    if header.get("alg") not in algorithms:
-        raise SignedTokenError(
-            f"unexpected signing algorithm: {header.get('alg')!r} is none of "
-            f"{', '.join(algorithms)}"
+    claims = _claims(token, header, keys)
+    if header["alg"] not in rules.algorithms:
+        raise _unverified(
+            "invalid algorithm (alg) header parameter: token signed with unexpected algorithm"
         )
-    claims = _claims(token, header, keys, algorithms)
     _check_times(claims, rules, now_ns // SECOND_NS)
     if rules.audiences:
         given = claims.get("aud")
         audiences = given if isinstance(given, list) else [given]
         if not any(each in rules.audiences for each in audiences if isinstance(each, str)):
-            raise SignedTokenError("invalid audience (aud) claim: it matches no bound audience")
-    if rules.issuers and claims.get("iss") not in rules.issuers:
-        raise SignedTokenError(f"invalid issuer (iss) claim: {claims.get('iss')!r} is not bound")
+            raise _unverified(
+                "invalid audience (aud) claim: audience claim does not match any expected audience"
+            )
+    if rules.issuers:
+        _check_issuer(claims, rules.issuers)
     return claims
+
+
+def _check_issuer(claims: Mapping[str, Any], issuers: Sequence[str]) -> None:
+    if "iss" not in claims:
+        raise SignedTokenError(
+            "auth method specifies BoundIssuers but the provided token does not contain issuer "
+            "information"
+        )
+    if not isinstance(claims["iss"], str):
+        raise SignedTokenError("unable to read iss property of provided token")
+    if claims["iss"] not in issuers:
+        raise SignedTokenError(f"invalid JWT issuer: {claims['iss'][:MAX_SHOWN]}")
+
+
+def _unverified(reason: str) -> SignedTokenError:
+    return SignedTokenError(f"unable to verify signature of JWT token: {reason}")
 
 
 def _header(token: str) -> Mapping[str, Any]:
@@ -131,21 +150,18 @@ def _header(token: str) -> Mapping[str, Any]:
     if len(token) > MAX_TOKEN_CHARACTERS:
         raise SignedTokenError(f"the token is longer than {MAX_TOKEN_CHARACTERS} characters")
     if token.count(".") != 2:
-        raise SignedTokenError(
-            "failed to parse signed token: go-jose/go-jose: compact JWS format must have three "
+        raise _unverified(
+            "error verifying token signature: go-jose/go-jose: compact JWS format must have three "
             "parts"
         )
     try:
         return extract_compact(token.encode()).headers()
     except (JoseError, ValueError) as error:
-        raise SignedTokenError("failed to parse signed token: a part of it is malformed") from error
+        raise _unverified("error verifying token signature: a part of it is malformed") from error
 
 
 def _claims(
-    token: str,
-    header: Mapping[str, Any],
-    keys: Sequence[VerificationKey],
-    algorithms: Sequence[str],
+    token: str, header: Mapping[str, Any], keys: Sequence[VerificationKey]
 ) -> dict[str, Any]:
     """Tries the keys of the token's key id, or all where none has it or the token names none."""
     from joserfc import jwt
@@ -157,16 +173,18 @@ def _claims(
     named = [key for key in keys if key_id and key.kid == key_id]
     for key in named or keys:
         try:
-            return jwt.decode(token, key, algorithms=list(algorithms)).claims
+            return jwt.decode(token, key, algorithms=ALGORITHMS).claims
         except (JoseError, ValueError):
             continue
-    raise SignedTokenError("failed to verify signature: no known key has made it")
+    raise _unverified(
+        "error verifying token signature: no known key successfully validated the token signature"
+    )
 
 
 def _check_times(claims: Mapping[str, Any], rules: TokenRules, now_s: int) -> None:
     issued, begins, ends = (_seconds(claims, name) for name in ("iat", "nbf", "exp"))
     if not (issued or begins or ends):
-        raise SignedTokenError(
+        raise _unverified(
             "no issued at (iat), not before (nbf), or expiration time (exp) claims in token"
         )
     ends = ends or max(issued, begins) + _leeway_s(rules.expiration_leeway_ns, DEFAULT_LEEWAY_S)
@@ -175,11 +193,11 @@ def _check_times(claims: Mapping[str, Any], rules: TokenRules, now_s: int) -> No
         begins = issued or ends - leeway_s
     skew_s = _leeway_s(rules.clock_skew_leeway_ns, DEFAULT_CLOCK_SKEW_S)
     if now_s + skew_s < begins:
-        raise SignedTokenError("invalid not before (nbf) claim: token not yet valid")
+        raise _unverified("invalid not before (nbf) claim: token not yet valid")
     if now_s - skew_s > ends:
-        raise SignedTokenError("invalid expiration time (exp) claim: token is expired")
+        raise _unverified("invalid expiration time (exp) claim: token is expired")
     if issued > now_s + skew_s:
-        raise SignedTokenError("invalid issued at (iat) claim: token issued in the future")
+        raise _unverified("invalid issued at (iat) claim: token issued in the future")
 
 
 def _leeway_s(leeway_ns: int, default_s: int) -> float:
@@ -189,5 +207,5 @@ def _leeway_s(leeway_ns: int, default_s: int) -> float:
 def _seconds(claims: Mapping[str, Any], name: str) -> float:
     found = claims.get(name, 0)
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise SignedTokenError(f"the claim {name} is no time")
+        raise _unverified(f"the claim {name} is no time")
     return found

@@ -85,6 +85,12 @@ def warning_of(source: Source, job: Job) -> str:
 
 
 def _what_happens(source: Source) -> str:
+    # Which paths a change touches is known only after it was made.
+    but = "unless the source ignores what changed, " if source.drift.ignore else ""
+    return f"{but}{_fate_of_change(source)}"
+
+
+def _fate_of_change(source: Source) -> str:
     after = to_text(source.drift.delay_ns)
     if source.paused:
         return "the source is paused, so the change is shown as drift until it is resumed"

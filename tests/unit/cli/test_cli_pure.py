@@ -8,7 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from orchgit.cli.commands.node import last_drain
+from orchgit.cli.commands.node_status import last_drain
 from orchgit.cli.main import COMMANDS, cli
 from orchgit.cli.options import option_field, options_of
 from orchgit.cli.printing.diff_text import changes_anything, count_text, job_diff_lines

@@ -72,6 +72,9 @@ class Doors:
             raise BrokenError("reset")
         return Told({"host": url.netloc})
 
+    def open_socket(self, url: Url, timeout_s: float) -> socket.socket:
+        raise NotConnectedError("no sockets here")
+
     def close(self) -> None:
         return
 

@@ -44,6 +44,7 @@ from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.scaling import ScalingEvent
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import AppliedJob, Source, SourceStatus
+from orchgit.model.source_health import SourceHealthChange
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.model.volume import HostVolume
 from orchgit.raft_node.committed import Committed
@@ -109,6 +110,7 @@ from orchgit.replication.commands import (
     RecordProgress,
     RecordRollout,
     RecordScalingEvent,
+    RecordSourceHealth,
     RefMove,
     RegisterJob,
     RegisterNode,
@@ -573,6 +575,11 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         job_names,
         job_names,
         st.sampled_from(["", "why"]),
+    ),
+    RecordSourceHealth: st.builds(
+        lambda name, status: RecordSourceHealth(changes=[SourceHealthChange(name, status=status)]),
+        st.sampled_from(["demo", "gone"]),
+        st.sampled_from(["healthy", "degraded"]),
     ),
     RecordProgress: st.builds(
         lambda number, status: RecordProgress(

@@ -27,6 +27,13 @@ def test_beyond_loopback_http_wants_certificates_or_the_word(bind: str, tmp_path
     check_exposure(bind, HttpAccess(HttpTls(files, verify_client=True)))
 
 
+@pytest.mark.parametrize("bind", BEYOND)
+def test_beyond_loopback_tokens_are_enough_with_https_only(bind: str, tmp_path: Path) -> None:
+    check_exposure(bind, HttpAccess(HttpTls(make_tls_files(tmp_path)), checks_tokens=True))
+    with pytest.raises(InvalidInputError, match="switch access control on and serve HTTPS"):
+        check_exposure(bind, HttpAccess(checks_tokens=True))
+
+
 @pytest.mark.parametrize("bind", ["127.0.0.1:4646", "127.0.0.9:1", "[::1]:4646", "localhost:4646"])
 def test_plain_http_on_loopback_is_allowed(bind: str) -> None:
     check_exposure(bind, HttpAccess())

@@ -50,7 +50,7 @@ def test_token_of_an_unknown_key_is_refused() -> None:
 
 
 def test_algorithm_that_is_not_named_is_refused() -> None:
-    with pytest.raises(SignedTokenError, match="unexpected signing algorithm"):
+    with pytest.raises(SignedTokenError, match="unexpected algorithm"):
         check(signed(EC, "ES256"), TokenRules())
 
 
@@ -63,7 +63,7 @@ def test_public_key_is_no_shared_secret() -> None:
     digest = hmac.digest(PEMS[0].encode(), f"{head}.{body}".encode(), "sha256")
     token = f"{head}.{body}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
     for rules in (ALL, TokenRules(("HS256", "RS256"))):
-        with pytest.raises(SignedTokenError, match="unexpected signing algorithm"):
+        with pytest.raises(SignedTokenError, match="no known key"):
             check(token, rules)
 
 
@@ -91,7 +91,7 @@ def test_unsigned_and_malformed_tokens_are_refused() -> None:
         ({"nbf": NOW_S, "iat": NOW_S + 61}, NOW_S, "issued in the future"),
         ({"exp": None}, NOW_S + 150 + 61, "expired"),
         ({"iat": None, "exp": NOW_S + 151 + 60}, NOW_S, "not yet valid"),
-        ({"exp": "soon"}, NOW_S, "no time"),
+        ({"exp": "soon"}, NOW_S, "is no time"),
     ],
 )
 def test_time_of_a_token_counts(claims: dict[str, Any], at_s: int, reason: str) -> None:
@@ -141,5 +141,5 @@ def test_key_set_is_searched_by_key_id_and_unknown_kinds_are_passed_over() -> No
 
 @pytest.mark.parametrize("text", ["nonsense", "", "-----BEGIN PUBLIC KEY-----\nAA\n"])
 def test_text_that_is_no_key_is_refused(text: str) -> None:
-    with pytest.raises(SignedTokenError, match="public keys"):
+    with pytest.raises(SignedTokenError, match="valid public keys"):
         static_keys([text])

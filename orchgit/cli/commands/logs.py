@@ -1,0 +1,171 @@
+"""`orchgit logs JOB`: what all tasks of a job write, each line with where it comes from."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.command import cli_command
+from orchgit.cli.commands.alloc_fs import BYTES_PER_LINE
+from orchgit.cli.completion import JOB, id_argument
+from orchgit.cli.options import connected, option_field, options_of
+from orchgit.cli.printing.output import console, plain, short
+from orchgit.printable import printable
+
+_KINDS = ("stdout", "stderr")
+_STYLES = ("cyan", "green", "magenta", "yellow")
+_MAX_STREAMS = 200
+"""So many logs are followed at the same time, each over a connection of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobLogOptions:
+    follow: bool = option_field(
+        "f", is_flag=True, help="Go on as the logs grow, and with new allocations."
+    )
+    lines: int | None = option_field("n", type=int, help="Begin with so many lines of each log.")
+    tail: bool = option_field("tail", is_flag=True, help="The same as -n 10.")
+    stdout: bool = option_field("stdout", is_flag=True, help="Only standard output.")
+    stderr: bool = option_field("stderr", is_flag=True, help="Only standard error.")
+    task: str | None = option_field("task", help="Only this task.")
+    group: str | None = option_field("group", help="Only this group.")
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        given = zip(_KINDS, (self.stdout, self.stderr), strict=True)
+        return tuple(kind for kind, chosen in given if chosen) or _KINDS
+
+    @property
+    def line_count(self) -> int | None:
+        return 10 if self.lines is None and self.tail else self.lines
+
+
+@dataclass(frozen=True, slots=True)
+class _Log:
+    """One of the two logs of a task."""
+
+    alloc_id: str
+    task: str
+    kind: str
+
+    @property
+    def prefix(self) -> str:
+        return f"{short(self.alloc_id)} {self.task}"
+
+    @property
+    def path(self) -> str:
+        return f"/v1/client/fs/logs/{self.alloc_id}"
+
+
+@cli_command("logs")
+@id_argument("identifier", JOB)
+@options_of(JobLogOptions)
+@connected
+def logs(client: ApiClient, identifier: str, options: JobLogOptions) -> None:
+    """What the tasks of a job write: all its allocations, both streams, each line prefixed.
+
+    IDENTIFIER may be an allocation too. What allocations that ended wrote is shown where none
+    runs. Standard error goes to standard error.
+    """
+    path, params = _listing(client, identifier)
+    printer = _Printer()
+    if not options.follow:
+        found = client.get(path, **params)
+        for log in _logs(found if isinstance(found, list) else [found], options):
+            printer.print_all(client, log, options.line_count)
+        return
+    index, seen = 0, set[_Log]()
+    while True:
+        # What begins while this command looks on is shown from its first line.
+        lines = None if index else options.line_count
+        index, found = client.blocking_get(path, index, **params)
+        for log in _logs(found if isinstance(found, list) else [found], options):
+            if log not in seen and len(seen) < _MAX_STREAMS:
+                seen.add(log)
+                threading.Thread(
+                    target=printer.follow, args=(client, log, lines), daemon=True, name="log"
+                ).start()
+
+
+def _listing(client: ApiClient, identifier: str) -> tuple[str, dict[str, Any]]:
+    """Returns the path of the job's allocations, or of one allocation, and the query."""
+    try:
+        job = client.find("job", "/v1/jobs", identifier, per_page=20)
+    except ApiError as error:
+        if error.status != 404:
+            raise
+        found = (
+            client.get("/v1/allocations", prefix=identifier, namespace="*")
+            if (len(identifier) % 2 == 0 and set(identifier) <= set("0123456789abcdef-"))
+            else []
+        )
+        if len(found) != 1:
+            raise error from None
+        return f"/v1/allocation/{found[0]['ID']}", {"namespace": found[0]["Namespace"]}
+    return f"/v1/job/{quoted(job['ID'])}/allocations", {"namespace": job["Namespace"]}
+
+
+def _logs(found: list[dict[str, Any]], options: JobLogOptions) -> Iterator[_Log]:
+    """Yields the logs that have begun: of what runs, or else of what ended last."""
+    of_group = [each for each in found if options.group in (None, each["TaskGroup"])]
+    running = [each for each in of_group if each["ClientStatus"] == "running"]
+    newest = sorted(of_group, key=lambda each: -int(each["CreateIndex"]))[:1]
+    for each in running or newest:
+        for task, state in sorted((each.get("TaskStates") or {}).items()):
+            has_begun = state["State"] != "pending" and state.get("StartedAt")
+            if has_begun and options.task in (None, task):
+                for kind in options.kinds:
+                    yield _Log(each["ID"], task, kind)
+
+
+@dataclass
+class _Printer:
+    """Prints whole lines of several logs, one at a time."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    styles: dict[str, str] = field(default_factory=dict)
+    out: dict[str, Any] = field(
+        default_factory=lambda: {"stdout": console(), "stderr": console(stderr=True)}
+    )
+
+    def print_all(self, client: ApiClient, log: _Log, lines: int | None) -> None:
+        """Prints what is there, or the last `lines` of it."""
+        text = "".join(client.stream_text(log.path, **self._query(log, lines, "false")))
+        listed = text.splitlines()
+        for line in listed if lines is None else listed[max(0, len(listed) - lines) :]:
+            self.print(log, line)
+
+    def follow(self, client: ApiClient, log: _Log, lines: int | None) -> None:
+        """Prints what is there, and what comes, until the task is gone."""
+        try:
+            for line in client.stream_lines(log.path, **self._query(log, lines, "true")):
+                self.print(log, line)
+        except ApiError as error:
+            with self.lock:
+                click.echo(f"{log.prefix}: {error}", err=True)
+
+    def print(self, log: _Log, line: str) -> None:
+        with self.lock:
+            style = self.styles.setdefault(log.alloc_id, _STYLES[len(self.styles) % len(_STYLES)])
+            stream = sys.stdout if log.kind == "stdout" else sys.stderr
+            prefix = f"[{style}]{plain(printable(log.prefix))}[/{style}]"
+            self.out[log.kind].print(f"{prefix} | {plain(line)}")
+            stream.flush()
+
+    @staticmethod
+    def _query(log: _Log, lines: int | None, follow: str) -> dict[str, str]:
+        from_end = lines is not None
+        return {
+            "task": log.task,
+            "type": log.kind,
+            "plain": "true",
+            "follow": follow,
+            "origin": "end" if from_end else "start",
+            "offset": str((lines or 0) * BYTES_PER_LINE),
+        }

@@ -1,0 +1,114 @@
+"""`orchgit operator raft info`, `logs`, `state`: a server's log and state on disk, offline."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from orchgit.cli.command import cli_command
+from orchgit.cli.options import option
+from orchgit.cli.printing.output import pairs
+from orchgit.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from orchgit.raft_log.journal import Journal
+
+
+@contextmanager
+def _journal(path: str) -> Iterator[Journal]:
+    """Opens a copy of the log below PATH: opening one may cut a torn end, and a server may run."""
+    from orchgit.raft_log.journal import Journal
+
+    places = (Path(path), Path(path) / "raft", Path(path) / "server" / "raft")
+    found = next((each for each in places if list(each.glob("*.segment"))), None)
+    if found is None:
+        raise InvalidInputError(
+            f"cannot find a log below {path}: name the data directory of a server"
+        )
+    with tempfile.TemporaryDirectory() as directory:
+        copy = Path(directory) / "raft"
+        shutil.copytree(found, copy)
+        journal = Journal(copy)
+        try:
+            yield journal
+        finally:
+            journal.close()
+
+
+def _entries(journal: Journal, last_index: int | None = None) -> Iterator[dict[str, Any]]:
+    """Yields each entry of the log: its index, term, kind and content."""
+    import msgspec
+
+    from orchgit.replication.commands import decode
+
+    last = min(journal.last_index, last_index or journal.last_index)
+    for index in range(journal.first_index, last + 1):
+        record = journal.record(index)
+        kind, content = record.payload[:1].decode("latin-1"), record.payload[1:]
+        entry: dict[str, Any] = {"Index": record.index, "Term": record.term}
+        try:
+            command = decode(content)
+            entry |= {"Command": type(command).__name__, "Content": msgspec.to_builtins(command)}
+        except (msgspec.DecodeError, ValueError):
+            entry |= {"Command": f"kind {kind!r}", "Content": f"{len(content)} bytes"}
+        yield entry
+
+
+@cli_command("info")
+@click.argument("path")
+def info(path: str) -> None:
+    """How long a server's log is, and what it begins and ends with. A server may run."""
+    with _journal(path) as journal:
+        vote = journal.vote
+        pairs(
+            (
+                ("First Index", str(journal.first_index)),
+                ("Last Index", str(journal.last_index)),
+                ("Term", str(vote.term)),
+                ("Voted For", vote.voted_for or "<none>"),
+            )
+        )
+
+
+@cli_command("logs")
+@click.argument("path")
+@option("pretty", is_flag=True, help="With line breaks.")
+def logs(path: str, pretty: bool) -> None:
+    """Print each entry of a server's log as JSON. A server may run."""
+    with _journal(path) as journal:
+        for entry in _entries(journal):
+            click.echo(json.dumps(entry, indent=2 if pretty else None, default=_shown))
+
+
+@cli_command("state")
+@click.argument("path")
+@option("last-index", type=int, help="Only entries up to this index.")
+def state(path: str, last_index: int | None) -> None:
+    """What the entries of a server's log do, counted. A server may run.
+
+    `operator snapshot save` and `inspect` tell the state that they lead to.
+    """
+    with _journal(path) as journal:
+        counts = Counter(entry["Command"] for entry in _entries(journal, last_index))
+    click.echo(json.dumps(dict(sorted(counts.items())), indent=4))
+
+
+@cli_command("migrate-backend")
+@click.argument("path")
+@option("yes", is_flag=True, help="Do not ask for confirmation.")
+def migrate_backend(path: str, yes: bool) -> None:
+    """Change how the log is stored; servers of orchgit know one way, so there is nothing to do."""
+    with _journal(path) as journal:
+        click.echo(f"The log up to {journal.last_index} is stored as segments: nothing to change.")
+
+
+def _shown(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
