@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 10.0
 MAX_ANSWER_BYTES = 1 << 20
+MAX_AT_ONCE = 32
+"""Requests to all providers; logins need no token, so anybody may ask for them."""
 CACHED_S = 300.0
 """How long keys and endpoints of a provider count before they are read again."""
 _READ_AGAIN_S = 5.0
@@ -57,6 +60,7 @@ class IdentityProviders:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._documents: Cache[tuple[str, ...], _Cached] = Cache()
+        self._slots = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def endpoints(self, discovery_url: str, ca_pems: Sequence[str]) -> Endpoints:
         """Returns the endpoints of a provider. Raises ProviderError."""
@@ -133,7 +137,7 @@ class IdentityProviders:
             follow_redirects=False,
         )
         try:
-            async with client:
+            async with self._slots, client:
                 answer = await client.send(request, stream=True)
                 body = await _bounded(answer)
         except httpx.ConnectError as error:
