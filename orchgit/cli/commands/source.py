@@ -308,7 +308,7 @@ def release(client: ApiClient, job: str, undo: bool, output: OutputFormat) -> No
     if undo:
         click.echo(f"Gave job {job!r} back to its source; the next commit updates it to its file.")
     else:
-        click.echo(f"Released job {job!r}: it keeps running, and no source manages it.")
+        click.echo(f"Released job {job!r}: it stays as it is, and no source manages it.")
 
 
 _reason_option = option("reason", default="", help="Why, for others to read in its status.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,13 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchgit.cli.commands.agent import agent
+from orchgit.cli.commands.agent_flags import FLAGS, SWITCHES
 from orchgit.cli.main import cli
 from orchgit.configuration.agent_view import agent_view
 from orchgit.configuration.documented import CONFIGURATION
 from orchgit.configuration.file import read_config
-from orchgit.configuration.keys import BlockValues
+from orchgit.configuration.keys import BlockValues, ConfigKey, Kind, walk
 from orchgit.configuration.loading import load
 from orchgit.configuration.merging import merge
 from orchgit.configuration.validation import validate
@@ -195,3 +198,35 @@ def test_settings_of_access_control_are_read(tmp_path: Path) -> None:
     )
     assert "acl.token_ttl" in found.warnings[-1]
     assert read_config().server["acl"] == AclSettings()
+
+
+def test_flags_win_over_files_and_are_read_by_the_same_table(tmp_path: Path) -> None:
+    [path] = written(tmp_path, a='client { meta { a = "1" b = "1" } network_interface = "x" }\n')
+    flags = {
+        "client.meta": ("b=2", "c=x=y"),
+        "client.network_interface": "lo",
+        "acl.enabled": True,
+        "consul.token": "s3cret",
+    }
+    found = read_config(path, flags=flags)
+    assert found.agent["meta"] == {"a": "1", "b": "2", "c": "x=y"}
+    assert found.agent["network_interface"] == "lo"
+    assert found.server["acl"].enabled
+    assert "consul" in found.warnings[-1]
+    assert "s3cret" not in str(found.warnings)
+    with pytest.raises(InvalidInputError, match=r'client\.meta: "b" is not KEY=VALUE'):
+        read_config(flags={"client.meta": ("b",)})
+    with pytest.raises(InvalidInputError, match=r"server_join\.retry_interval: can't parse"):
+        read_config(flags={"server.server_join.retry_interval": "soon"})
+
+
+def test_every_recorded_flag_of_an_agent_is_known() -> None:
+    recorded = json.loads((GOLDEN.parent / "cli/commands.json").read_text())
+    known = {name.lstrip("-") for each in agent.params for name in each.opts}
+    other = {"dev-connect", "dev-consul", "dev-vault", "client-intro-token"}
+    assert set(recorded["commands"]["agent"]["flags"]) - other <= known
+    paths = dict(walk(CONFIGURATION))
+    for flag, path in FLAGS.items():
+        key = paths[path]
+        assert isinstance(key, ConfigKey)
+        assert (key.kind in (Kind.SWITCH, Kind.GIVEN_SWITCH)) == (flag in SWITCHES)
