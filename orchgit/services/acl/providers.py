@@ -57,8 +57,10 @@ class _Cached:
 class IdentityProviders:
     """The providers that auth methods name. Belongs to one event loop."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, timeout_s: float = TIMEOUT_S) -> None:
+        """`timeout_s` is for one request, from its turn to the end of its answer."""
         self._clock = clock
+        self._timeout_s = timeout_s
         self._documents: Cache[tuple[str, ...], _Cached] = Cache()
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
 
@@ -137,9 +139,11 @@ class IdentityProviders:
             follow_redirects=False,
         )
         try:
-            async with self._slots, client:
+            async with self._slots, client, asyncio.timeout(self._timeout_s):
                 answer = await client.send(request, stream=True)
                 body = await _bounded(answer)
+        except TimeoutError as error:
+            raise ProviderError(f"{what}: no whole answer in {self._timeout_s:g} s") from error
         except httpx.ConnectError as error:
             raise ProviderError(f"{what}: {_connect_text(request, error)}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
