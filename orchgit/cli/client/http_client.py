@@ -244,7 +244,7 @@ class ApiClient:
             known = []
         # The beginning of an id is compared with the beginnings of the others.
         shown = {each[: len(prefix)] if len(each) == _UUID_LENGTH else each: each for each in known}
-        near = difflib.get_close_matches(prefix, shown, 2, 0.7)
+        near = difflib.get_close_matches(prefix, shown, 2, 0.6)
         if near:
             return f"did you mean {' or '.join(repr(shown[each]) for each in near)}?"
         return f"`orchgit {kind} status` lists them"
