@@ -47,6 +47,7 @@ from orchgit.gitops.rollouts.report import NoLogs, RolloutReporter, TaskLogs
 from orchgit.gitops.rollouts.tracker import RolloutTracker
 from orchgit.gitops.sources.gate_loop import GATE_TRIGGER, GateLoop
 from orchgit.gitops.sources.health_gate import HealthGate
+from orchgit.gitops.sources.health_recorder import HealthRecorder
 from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.sources.status_reader import SourceStatusReader
 from orchgit.gitops.webhooks.routes import WebhookRoutes
@@ -180,7 +181,8 @@ class Gitops:
 
     async def start(self) -> None:
         """Starts the leader's loops: one for each source, and one each for the active rollouts,
-        those that wait at their gates, the health gate, and two for drift."""
+        those that wait at their gates, the health gate, two for drift, and one that records the
+        health of sources."""
         if self._leader_tasks:
             return
         health_gate = HealthGate(self._services.context, self.revert)
@@ -191,6 +193,7 @@ class Gitops:
             health_gate.run(),
             self._drift.run(),
             self._corrector.run(),
+            HealthRecorder(self._services.context, self.statuses).run(),
         )
         self._leader_tasks = [asyncio.create_task(loop, name="gitops") for loop in loops]
         for task in self._leader_tasks:

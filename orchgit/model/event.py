@@ -7,7 +7,7 @@ from orchgit.model.base import Model
 
 class Event(Model):
     """`topic` is Job, Evaluation, Allocation, Deployment, Node, Service, Source, Rollout, JobDrift,
-    ACLToken, ACLPolicy, ACLRole, ACLAuthMethod or ACLBindingRule."""
+    SourceHealthChange, ACLToken, ACLPolicy, ACLRole, ACLAuthMethod or ACLBindingRule."""
 
     topic: str = ""
     type: str = ""

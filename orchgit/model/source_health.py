@@ -81,6 +81,25 @@ class SourceHealth(Model):
     applied_commit: str = ""
     remote_commit: str = ""
     difference: str = ""
+    since_ns: int = 0
+    """When the source got this status; 0: not known."""
+
+
+class SourceHealthChange(Model):
+    """The health of a source as it was last recorded, which is when it became another.
+
+    `before` is the status that it had until then, '' at first. `reasons` are the first of those
+    that it had at that moment. `namespace` is the source's.
+    """
+
+    source: str
+    namespace: str = "default"
+    status: str = HealthStatus.HEALTHY
+    before: str = ""
+    reasons: list[HealthReason] = []
+    since_ns: int = 0
+    create_index: int = 0
+    modify_index: int = 0
 
 
 class SyncResult(Model):

@@ -29,10 +29,12 @@ from orchgit.model.job import ChangedBy, Job, JobSubmission
 from orchgit.model.node import DrainStrategy, Namespace, Node, NodeEvent, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import PlanResult
+from orchgit.model.quota import QuotaSpec
 from orchgit.model.rollout import Rollout
 from orchgit.model.scaling import ScalingEvent
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import AppliedJob, Source, SourceStatus
+from orchgit.model.source_health import SourceHealthChange
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.model.volume import HostVolume
 
@@ -123,6 +125,13 @@ class RecordDrift(Entry, tag="record-drift", kw_only=True):
     put: list[JobDrift] = []
     clear: list[tuple[str, str]] = []
     notes: list[DriftNote] = []
+
+
+class RecordSourceHealth(Entry, tag="record-source-health", kw_only=True):
+    """Store the health of sources that got another one. Sources that were removed meanwhile are
+    passed over; when each got its health, and what it had before, is set here."""
+
+    changes: list[SourceHealthChange]
 
 
 class RefMove(Model):
@@ -510,6 +519,16 @@ class DeleteNamespaces(Entry, tag="delete-namespaces", kw_only=True):
     names: list[str]
 
 
+class PutQuotas(Entry, tag="put-quotas", kw_only=True):
+    quotas: list[QuotaSpec]
+
+
+class DeleteQuotas(Entry, tag="delete-quotas", kw_only=True):
+    """Fails if there is no such quota, or a namespace names it."""
+
+    names: list[str]
+
+
 class UpsertHostVolume(Entry, tag="upsert-host-volume", kw_only=True):
     volume: HostVolume
 
@@ -755,6 +774,7 @@ Command = (
     | ChangeJob
     | StopJob
     | RecordDrift
+    | RecordSourceHealth
     | RemoveSource
     | SetJobOwner
     | UpdateSourceStatus
@@ -824,6 +844,8 @@ Command = (
     | UseOneTimeToken
     | DeleteOneTimeTokens
     | ResealAclSecrets
+    | PutQuotas
+    | DeleteQuotas
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -32,12 +32,19 @@ from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
+from orchgit.model.source_health import SourceHealthChange
 from orchgit.state.changes import Changes
 from orchgit.state.snapshot import Snapshot
 
 _MAX_WAITING_BATCHES = 1024
 _FILTER_KEYS = ("job_id", "deployment_id", "eval_id", "node_id", "source", "parent_id")
-_KEYS = {Source: "name", AclPolicy: "name", AclAuthMethod: "name", AclToken: "accessor_id"}
+_KEYS = {
+    Source: "name",
+    SourceHealthChange: "source",
+    AclPolicy: "name",
+    AclAuthMethod: "name",
+    AclToken: "accessor_id",
+}
 """What names an object that has no `id`."""
 _ACL_FILTER_KEYS: dict[type, tuple[str, ...]] = {
     AclRole: ("name",),
@@ -46,7 +53,16 @@ _ACL_FILTER_KEYS: dict[type, tuple[str, ...]] = {
 
 AclObject = AclToken | AclPolicy | AclRole | AclAuthMethod | AclBindingRule
 Topical = (
-    Job | Evaluation | Allocation | Deployment | Node | Source | Rollout | JobDrift | AclObject
+    Job
+    | Evaluation
+    | Allocation
+    | Deployment
+    | Node
+    | Source
+    | Rollout
+    | JobDrift
+    | SourceHealthChange
+    | AclObject
 )
 
 

@@ -29,15 +29,18 @@ from orchgit.state.tables.job_summaries import JobSummaryReads
 from orchgit.state.tables.job_versions import JobVersionReads
 from orchgit.state.tables.jobs import JobReads
 from orchgit.state.tables.meta import MetaReads
+from orchgit.state.tables.namespace_usage import NamespaceUsageReads
 from orchgit.state.tables.namespaces import NamespaceReads
 from orchgit.state.tables.node_pools import NodePoolReads
 from orchgit.state.tables.nodes import NodeReads
 from orchgit.state.tables.periodic_launches import PeriodicLaunchReads
+from orchgit.state.tables.quotas import QuotaReads
 from orchgit.state.tables.rollouts import RolloutReads
 from orchgit.state.tables.root_keys import RootKeyReads
 from orchgit.state.tables.scaling_events import ScalingEventReads
 from orchgit.state.tables.scheduler_config import SchedulerConfigReads
 from orchgit.state.tables.servers import ServerReads
+from orchgit.state.tables.source_health import SourceHealthReads
 from orchgit.state.tables.source_jobs import SourceJobReads
 from orchgit.state.tables.sources import SourceReads
 from orchgit.state.tables.table_indexes import TableIndexReads
@@ -72,15 +75,18 @@ class StateReads:
         self.job_versions = JobVersionReads(connection)
         self.jobs = JobReads(connection)
         self.meta = MetaReads(connection)
+        self.namespace_usage = NamespaceUsageReads(connection)
         self.namespaces = NamespaceReads(connection)
         self.node_pools = NodePoolReads(connection)
         self.nodes = NodeReads(connection)
         self.periodic_launches = PeriodicLaunchReads(connection)
+        self.quotas = QuotaReads(connection)
         self.rollouts = RolloutReads(connection)
         self.root_keys = RootKeyReads(connection)
         self.scaling_events = ScalingEventReads(connection)
         self.scheduler_config = SchedulerConfigReads(connection)
         self.servers = ServerReads(connection)
+        self.source_health = SourceHealthReads(connection)
         self.source_jobs = SourceJobReads(connection)
         self.sources = SourceReads(connection)
         self.table_indexes = TableIndexReads(connection)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import threading
@@ -60,11 +59,15 @@ def empty_cluster() -> Iterator[str]:
         server.shutdown()
 
 
-def took_s(arguments: list[str], address: str) -> float:
+def took_s(arguments: list[str], address: str) -> tuple[float, float]:
+    """Returns the time that the processor worked for a command, and the time until it ended."""
     environment = {**os.environ, "ORCHGIT_ADDR": address}
     start_s = time.perf_counter()
-    subprocess.run(arguments, check=False, capture_output=True, env=environment)
-    return time.perf_counter() - start_s
+    process = subprocess.Popen(
+        arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
+    )
+    _, _, usage = os.wait4(process.pid, 0)
+    return usage.ru_utime + usage.ru_stime, time.perf_counter() - start_s
 
 
 def main() -> int:
@@ -73,20 +76,22 @@ def main() -> int:
     runs = parser.parse_args().runs
     too_slow = False
     with empty_cluster() as address:
-        # The fastest of several runs: other work on the machine only ever adds to it.
+        # The least of several runs: other work on the machine only ever adds to it, and adds more
+        # to the time until the end than to processor time, by which the limits are judged.
         def best_s(*words: str) -> tuple[float, float]:
             times = [took_s([sys.executable, *words], address) for _ in range(runs)]
-            return min(times), statistics.median(times)
+            return min(cpu_s for cpu_s, _ in times), min(wall_s for _, wall_s in times)
 
         bare_s, _ = best_s("-c", "pass")
         print(f"{'python -c pass':<36} {bare_s * 1000:7.1f} ms")
         for words in (("version",), *COMMANDS):
-            least_s, middle_s = best_s("-m", "orchgit", *words)
+            least_s, wall_s = best_s("-m", "orchgit", *words)
             limit_s = VERSION_S if words == ("version",) else bare_s + HTTP_S
             verdict = "" if least_s <= limit_s else f"  more than {limit_s * 1000:.0f} ms"
             too_slow = too_slow or bool(verdict)
             print(
-                f"{' '.join(words):<36} {least_s * 1000:7.1f} ms (median {middle_s * 1000:.1f}), "
+                f"{' '.join(words):<36} {least_s * 1000:7.1f} ms of processor time, "
+                f"{wall_s * 1000:.1f} ms until the end, "
                 f"{least_s / bare_s:.1f} times bare Python{verdict}"
             )
     return 1 if too_slow else 0

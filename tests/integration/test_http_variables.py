@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from orchgit.model.event import Event
+from tests.support.secrets import files_with, spellings
 from tests.support.server_rig import ServerRig, server_rig
 
 _numbers = itertools.count(1)
@@ -167,22 +168,6 @@ def test_rotated_key_encrypts_later_writes(http: httpx.Client, path: str) -> Non
     assert http.delete(f"/v1/operator/keyring/key/{made['KeyID']}").status_code == 409
     assert http.delete(f"/v1/operator/keyring/key/{active['KeyID']}").status_code == 200
     assert http.get(path).json()["Items"] == {"a": "b"}
-
-
-def spellings(secret: str) -> list[bytes]:
-    """How a secret might lie somewhere: as it is, in JSON, in base64."""
-    plain = secret.encode()
-    return [plain, json.dumps(secret).encode(), base64.b64encode(plain).rstrip(b"=")[:-1]]
-
-
-def files_with(directory: Path, wanted: list[bytes]) -> list[str]:
-    found = []
-    for file in directory.rglob("*"):
-        if file.is_file():
-            content = file.read_bytes().rstrip(b"\0")  # the log's files are made in their full size
-            if any(each in content for each in wanted):
-                found.append(str(file))
-    return found
 
 
 SECRETS = st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=12, max_size=60)

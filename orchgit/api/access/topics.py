@@ -20,6 +20,7 @@ _IN_NAMESPACE = {
     "Source": _READ_GITOPS,
     "Rollout": _READ_GITOPS,
     "JobDrift": _READ_GITOPS,
+    "SourceHealthChange": _READ_GITOPS,
 }
 """The other topics tell about the whole cluster: only management follows them, but for nodes."""
 

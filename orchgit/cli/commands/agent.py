@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchgit.cli.command import cli_command
-from orchgit.cli.options import (
-    length,
-    named_values,
-    no_effect_option,
-    option_field,
-    options_of,
-)
-from orchgit.durations import parse_length_ns
+from orchgit.cli.commands.agent_flags import FLAGS, configuration_flags
+from orchgit.cli.options import option_field, options_of
 
 if TYPE_CHECKING:
     from agent.config import AgentConfig
@@ -53,7 +47,9 @@ class AgentOptions:
         "serf-port", type=int, help="Port for the other servers' logs; 0: any free one."
     )
     servers: tuple[str, ...] = option_field(
-        "servers", multiple=True, help="host:port of a server's RPC; may be repeated."
+        "servers",
+        multiple=True,
+        help="host:port of a server's RPC, or several with commas; may be repeated.",
     )
     bootstrap_expect: int | None = option_field(
         "bootstrap-expect", type=int, help="Servers that form the cluster together."
@@ -66,22 +62,7 @@ class AgentOptions:
     start_join: tuple[str, ...] = option_field(
         "join", multiple=True, help="A server to join, which has to answer now; repeatable."
     )
-    retry_interval: str | None = option_field(
-        "retry-interval", type=length, help="How long to wait between two tries to join."
-    )
-    retry_max: int | None = option_field(
-        "retry-max", type=int, help="Give up to join after so many tries; 0: never."
-    )
-    node_name: str = option_field("node-name", "node", default="", help="Name of the node.")
-    meta: tuple[str, ...] = option_field(
-        "meta", multiple=True, help="Meta of the node, KEY=VALUE; repeatable."
-    )
-    network_interface: str | None = option_field(
-        "network-interface", help="Network interface whose address tasks get."
-    )
-    acl_enabled: bool = option_field(
-        "acl-enabled", is_flag=True, help="Answer only who has the right to ask."
-    )
+    node_name: str = option_field("node-name", default="", help="Name of the node.")
     node_pool: str | None = option_field("node-pool", help="Pool the node joins.")
     node_class: str | None = option_field("node-class", help="Class of the node.")
     datacenter: str | None = option_field("dc", help="Datacenter.")
@@ -90,34 +71,10 @@ class AgentOptions:
     log_json: bool = option_field("log-json", is_flag=True, help="Log lines as JSON objects.")
 
 
-_WITHOUT_EFFECT: dict[str, tuple[str, dict[str, Any]]] = {
-    "acl-replication-token": ("no region copies another's access control", {}),
-    "alloc-dir": ("allocations are in the data directory", {}),
-    "client-intro-token": ("agents are known by their certificates", {}),
-    "encrypt": ("there is no gossip protocol; TLS protects what servers say", {}),
-    "host-volume-plugin-dir": ("host volumes are made by this program", {}),
-    "host-volumes-dir": ("host volumes are in the data directory", {}),
-    "log-include-location": ("log lines name components instead", {"is_flag": True}),
-    "network-speed": ("bandwidth is not counted", {"type": int}),
-    "plugin-dir": ("drivers are Python packages", {}),
-    "preferred-address-family": ("the address is that of -network-interface", {}),
-    "raft-protocol": ("servers agree on the version of the log themselves", {"type": int}),
-    "rejoin": ("a server that stops stays a member", {"is_flag": True}),
-    "state-dir": ("state is in the data directory", {}),
-}
-"""Flags of Nomad's agent that are accepted and warned of: why they have no effect, and settings."""
-
-
-def _accepted(command: Callable[..., Any]) -> Callable[..., Any]:
-    for name, (why, settings) in sorted(_WITHOUT_EFFECT.items(), reverse=True):
-        command = no_effect_option(name, why, **settings)(command)
-    return command
-
-
 @cli_command("agent")
 @options_of(AgentOptions)
-@_accepted
-def agent(options: AgentOptions) -> None:
+@configuration_flags
+def agent(options: AgentOptions, flags: Mapping[str, Any]) -> None:
     """Run a server, a client, or both. Options override the configuration file.
 
     Stopping it leaves tasks running; the next start takes them up again.
@@ -140,7 +97,8 @@ def agent(options: AgentOptions) -> None:
     from orchgit.configuration.audit import audit_settings
     from orchgit.configuration.file import Listen, read_config
 
-    given = read_config(*options.config)
+    by_path = {FLAGS[flag]: value for flag, value in flags.items()}
+    given = read_config(*options.config, flags=by_path)
     file = given.file
     runs_server = options.dev or options.server or file.server.enabled
     runs_client = options.dev or options.client or file.client.enabled
@@ -159,7 +117,7 @@ def agent(options: AgentOptions) -> None:
     agent_config = _agent_config(options, given, listen, directory) if runs_client else None
     logs.configure(log_settings(file, options.log_level, options.log_json))
     log_warnings(given.warnings)
-    reloader = Reloader(options.config, file, options.log_level, options.log_json)
+    reloader = Reloader(options.config, file, options.log_level, options.log_json, by_path)
 
     async def started(running: Running) -> None:
         click.echo("==> orchgit agent started")
@@ -202,18 +160,9 @@ def _server_config(
         dev_mode=options.dev,
         **{**given.server, **overridden},
     )
-    if options.acl_enabled:
-        config = replace(config, acl=replace(config.acl, enabled=True))
-    config = with_join_options(
+    return with_join_options(
         config, options.bootstrap_expect, options.retry_join, options.start_join
     )
-    tries = _given(
-        retry_interval_s=parse_length_ns(options.retry_interval) / 1e9
-        if options.retry_interval
-        else None,
-        retry_max=options.retry_max,
-    )
-    return replace(config, join=replace(config.join, **tries)) if tries else config
 
 
 def _agent_config(
@@ -229,14 +178,12 @@ def _agent_config(
             datacenter=options.datacenter,
             node_pool=options.node_pool,
             node_class=options.node_class,
-            network_interface=options.network_interface,
-            acl_enabled=True if options.acl_enabled else None,
         ),
     }
-    settings["meta"] = {**settings.get("meta", {}), **named_values("meta", options.meta)}
+    named = tuple(one for each in options.servers for one in each.split(","))
     return AgentConfig(
         data_dir=directory,
-        servers=options.servers or known_servers(given.file.client) or (listen.rpc,),
+        servers=named or known_servers(given.file.client) or (listen.rpc,),
         node_name=options.node_name or given.file.name,
         **(with_dev_defaults(settings, listen.host) if options.dev else settings),
     )

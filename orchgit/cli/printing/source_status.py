@@ -65,6 +65,7 @@ def show_source(data: dict[str, Any]) -> None:
             ("Gates", plain(_gates(data["Gates"]))),
             ("Prune", plain(_prune(data["Prune"]))),
             ("Health", styled(health["Status"])),
+            ("Since", ago(health["Since"]) if health.get("Since") else ""),
             ("Jobs", f"{jobs['Total']}" + (f" ({', '.join(counts)})" if counts else "")),
             ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
             ("Token", plain(token_text(data.get("Token")))),

@@ -88,11 +88,15 @@ class SourceStatusReader:
             held=facts.held,
             drifted=facts.drifted,
         )
+        health, recorded = judge_source(view), snapshot.source_health.get(source.name)
+        since_ns = 0
+        if recorded is not None and recorded.status == health.status:
+            since_ns = recorded.since_ns
         return SourceReport(
             source=replace(
                 source, status=replace(source.status, last_checked_ns=check.last_check_ns)
             ),
-            health=judge_source(view),
+            health=replace(health, since_ns=since_ns),
             check=check,
             modify_index=max(source.modify_index, facts.modify_index),
         )

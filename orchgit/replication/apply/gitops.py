@@ -24,6 +24,7 @@ from orchgit.replication.commands import (
     RecordGates,
     RecordProgress,
     RecordRollout,
+    RecordSourceHealth,
     RefMove,
     RemoveSource,
     SetJobOwner,
@@ -315,6 +316,7 @@ def remove_source(txn: WriteTxn, command: RemoveSource, effects: Effects) -> Non
         )
     _end_waiting(txn, source.name, command.now_ns, "its source was removed", effects)
     txn.sources.delete(source.name)
+    txn.source_health.delete(source.name)
     effects.note(txn.index, "SourceDeleted", source)
 
 
@@ -373,7 +375,22 @@ def delete_source(txn: WriteTxn, command: DeleteSource, effects: Effects) -> Non
     stays too: a new source of that name finds it again."""
     source = _source(txn, command.name)
     txn.sources.delete(source.name)
+    txn.source_health.delete(source.name)
     effects.note(txn.index, "SourceDeleted", source)
+
+
+def record_source_health(txn: WriteTxn, command: RecordSourceHealth, effects: Effects) -> None:
+    for change in command.changes:
+        source, known = txn.sources.get(change.source), txn.source_health.get(change.source)
+        if source is None or (known is not None and known.status == change.status):
+            continue
+        change.namespace = source.namespace or "default"
+        change.before = known.status if known is not None else ""
+        change.since_ns = command.now_ns
+        change.create_index = known.create_index if known is not None else txn.index
+        change.modify_index = txn.index
+        txn.source_health.put(change)
+        effects.note(txn.index, "SourceHealthChanged", change)
 
 
 def delete_rollouts(txn: WriteTxn, command: DeleteRollouts, effects: Effects) -> None:

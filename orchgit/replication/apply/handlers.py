@@ -58,6 +58,7 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.ApplyStage: gitops.apply_stage,
     commands.RecordProgress: gitops.record_progress,
     commands.RecordDrift: drift.record_drift,
+    commands.RecordSourceHealth: gitops.record_source_health,
     commands.RecordGates: gitops.record_gates,
     commands.RemoveSource: gitops.remove_source,
     commands.SetJobOwner: gitops.set_job_owner,
@@ -123,4 +124,6 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.UseOneTimeToken: acl_logins.use_one_time_token,
     commands.DeleteOneTimeTokens: acl_logins.delete_one_time_tokens,
     commands.ResealAclSecrets: acl.reseal_acl_secrets,
+    commands.PutQuotas: settings.put_quotas,
+    commands.DeleteQuotas: settings.delete_quotas,
 }

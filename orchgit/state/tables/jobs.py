@@ -76,8 +76,8 @@ class JobReads(TableReads):
         return [job_of(row) for row in self._rows(sql, (source,))]
 
     def keys_of_source(self, source: str) -> list[tuple[str, str]]:
-        """Returns (namespace, id) of the jobs of the source that are not stopped, in no order."""
-        return [mark[:2] for mark in self._marks_of_source(source)]
+        """Returns (namespace, id) of the jobs of the source that are not stopped, in order."""
+        return sorted(mark[:2] for mark in self._marks_of_source(source))
 
     def modify_indexes_of_source(self, source: str) -> dict[tuple[str, str], int]:
         """Returns (namespace, id) -> JobModifyIndex of the jobs of the source that are not

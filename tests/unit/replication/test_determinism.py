@@ -40,10 +40,12 @@ from orchgit.model.job import ChangedBy
 from orchgit.model.node import DrainStrategy, Namespace, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import AllocStop, PlanResult
+from orchgit.model.quota import QuotaAmounts, QuotaLimit, QuotaSpec
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.scaling import ScalingEvent
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import AppliedJob, Source, SourceStatus
+from orchgit.model.source_health import SourceHealthChange
 from orchgit.model.variable import RootKey, StoredVariable, VariableLock
 from orchgit.model.volume import HostVolume
 from orchgit.raft_node.committed import Committed
@@ -80,6 +82,7 @@ from orchgit.replication.commands import (
     DeleteNodePools,
     DeleteNodes,
     DeleteOneTimeTokens,
+    DeleteQuotas,
     DeleteRollouts,
     DeleteRootKey,
     DeleteServer,
@@ -100,6 +103,7 @@ from orchgit.replication.commands import (
     PutAclPolicies,
     PutAclRole,
     PutOneTimeToken,
+    PutQuotas,
     PutRootKey,
     PutServer,
     PutSource,
@@ -109,6 +113,7 @@ from orchgit.replication.commands import (
     RecordProgress,
     RecordRollout,
     RecordScalingEvent,
+    RecordSourceHealth,
     RefMove,
     RegisterJob,
     RegisterNode,
@@ -574,6 +579,11 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         job_names,
         st.sampled_from(["", "why"]),
     ),
+    RecordSourceHealth: st.builds(
+        lambda name, status: RecordSourceHealth(changes=[SourceHealthChange(name, status=status)]),
+        st.sampled_from(["demo", "gone"]),
+        st.sampled_from(["healthy", "degraded"]),
+    ),
     RecordProgress: st.builds(
         lambda number, status: RecordProgress(
             rollout=Rollout(
@@ -771,6 +781,14 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
     ),
     UseOneTimeToken: st.builds(UseOneTimeToken, secret_hash=named),
     DeleteOneTimeTokens: st.builds(DeleteOneTimeTokens, secret_hashes=st.lists(named, max_size=2)),
+    PutQuotas: st.builds(
+        lambda name, cpu: PutQuotas(
+            quotas=[QuotaSpec(name, limits=[QuotaLimit("global", QuotaAmounts(cpu))])]
+        ),
+        named,
+        st.integers(-1, 5),
+    ),
+    DeleteQuotas: st.builds(DeleteQuotas, names=st.lists(named, max_size=2)),
     ResealAclSecrets: st.builds(
         ResealAclSecrets,
         tokens=st.lists(acl_tokens, max_size=2),
