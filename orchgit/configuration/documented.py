@@ -203,7 +203,7 @@ _CLIENT = ConfigBlock(
         "node_class": _text(),
         "node_pool": _text(),
         "node_max_allocs": _whole("a node takes what its resources allow"),
-        "options": _map("drivers are set by their plugin block"),
+        "options": _map(),
         "meta": _map(),
         "chroot_env": _map(_CHROOT),
         "network_interface": _text(),
@@ -237,7 +237,7 @@ _CLIENT = ConfigBlock(
         "gc_max_allocs": _whole(),
         "gc_volumes_on_node_gc": _switch("volumes of a node that is gone are deleted by hand"),
         "no_host_uuid": _given_switch("a node's id is always random"),
-        "disable_remote_exec": _switch("alloc exec is a matter of access control"),
+        "disable_remote_exec": _switch(),
         "template": ConfigBlock(
             {
                 "function_denylist": _texts(),
@@ -315,7 +315,7 @@ _CLIENT = ConfigBlock(
             },
             no_effect="tasks run as the users they name",
         ),
-        "default_ineligible": _switch("new nodes are eligible"),
+        "default_ineligible": _switch(),
         "log_file": _text("log_file at the top of the file names it"),
         "stats": ConfigBlock({}, no_effect=_FIXED, shown_as="-"),
         # orchgit's own
@@ -422,7 +422,9 @@ _TELEMETRY = ConfigBlock(
         "filter_default": _given_switch(),
         "prefix_filter": _texts(),
         "disable_dispatched_job_summary_metrics": _switch(),
-        "disable_quota_utilization_metrics": _switch("there are no metrics of quotas"),
+        "disable_quota_utilization_metrics": _switch(
+            "there are no metrics of quotas; `orchgit quota status` shows them"
+        ),
         "disable_allocation_hook_metrics": _switch("there are no metrics of hooks"),
         "disable_rpc_rate_metrics_labels": _switch(
             "there are no metrics of RPC", "DisableRPCRateMetricsLabels"
@@ -478,7 +480,7 @@ CONFIGURATION = ConfigBlock(
         "leave_on_terminate": _switch(shown_as="LeaveOnTerm"),
         "disable_update_check": _switch(_UPDATES),
         "disable_anonymous_signature": _switch(_UPDATES),
-        "http_api_response_headers": _map("headers of answers are fixed", "HTTPAPIResponseHeaders"),
+        "http_api_response_headers": _map(shown_as="HTTPAPIResponseHeaders"),
         "http_disable_http2": _switch(_HEADERS_HTTP2, "-"),
         "http_disable_websocket_origin_check": _switch(
             "the origin of websockets is always checked", "-"
@@ -609,12 +611,11 @@ CONFIGURATION = ConfigBlock(
                 "max_trailing_logs": _whole(),
                 "min_quorum": _whole(),
                 "server_stabilization_time": _duration(),
-                "enable_redundancy_zones": _given_switch(),
-                "disable_upgrade_migration": _given_switch(),
-                "enable_custom_upgrades": _given_switch(),
+                "enable_redundancy_zones": _given_switch(_ENTERPRISE),
+                "disable_upgrade_migration": _given_switch(_ENTERPRISE),
+                "enable_custom_upgrades": _given_switch(_ENTERPRISE),
             },
             strict=True,
-            no_effect="autopilot is set through the API (`orchgit operator autopilot set-config`)",
         ),
         "sentinel": ConfigBlock(
             {
