@@ -130,7 +130,7 @@ async def read_own_token(call: ApiCall) -> Response:
         raise NotAllowedError("Permission denied")
     if token.is_expired(call.context.now_ns()):
         raise RefusedError("ACL token expired")
-    return call.answer(_shown_with_secret(call, token), index=token.modify_index, read=True)
+    return call.answer(shown_token(token, token.roles, secret), index=token.modify_index, read=True)
 
 
 def _with_roles(snapshot: Snapshot, token: AclToken | None) -> AclToken | None:
