@@ -376,6 +376,9 @@ def remove(
     output.refuse_question(yes)
     if yes or click.confirm(f"Remove source {name!r}? {fate}"):
         answer = _remove(client, name, stop)
+        if stop:
+            jobs = ", ".join(each["JobID"] for each in answer["Stopped"])
+            fate = f"Stopped its jobs: {jobs}." if jobs else "It had no jobs to stop."
         if not output.printed(answer):
             click.echo(f"Removed source {name!r}. {fate}")
 
