@@ -44,6 +44,7 @@ from orchgit.api.routes import (
     operator_raft,
     operator_snapshot,
     operator_sql,
+    quotas,
     search,
     service_catalog,
     variables,
@@ -83,6 +84,7 @@ TABLES: tuple[Sequence[Endpoint], ...] = (
     keyring.ENDPOINTS,
     volumes.ENDPOINTS,
     namespaces.ENDPOINTS,
+    quotas.ENDPOINTS,
     acl.ENDPOINTS,
     disabled.ENDPOINTS,
 )

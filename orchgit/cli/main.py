@@ -44,6 +44,7 @@ COMMANDS = {
     "operator": ("operator", "operator", "Scheduler configuration, metrics, root keys"),
     "plan": ("job_run", "plan", "The same as `job plan`"),
     "plugin": ("plugin", "plugin", "Storage plugins"),
+    "quota": ("quota", "quota", "Limit what the allocations of namespaces take"),
     "rollout": ("rollout", "rollout", "Commits going out: list, status, revert"),
     "run": ("job_run", "run", "The same as `job run`"),
     "scaling": ("scaling", "scaling", "What an autoscaler may do with the counts of jobs"),

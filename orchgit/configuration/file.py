@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,16 @@ import msgspec
 
 from orchgit.configuration.agent_view import agent_view
 from orchgit.configuration.documented import CONFIGURATION
+from orchgit.configuration.flags import add_flags
 from orchgit.configuration.keys import BlockValues, ConfigBlock, ConfigKey
 from orchgit.configuration.loading import LoadedConfig, load
 from orchgit.configuration.schema import Addresses, FileConfig
 from orchgit.configuration.settings import agent_settings, server_settings
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import join_host_port
+
+CLIENT_OPTIONS = frozenset(("driver.allowlist", "driver.denylist"))
+"""The keys of `client.options` that have an effect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +59,17 @@ class Listen:
         self.serf = join_host_port(addresses.serf or self.host, serf)
 
 
-def read_config(*paths: Path | str) -> ReadConfig:
-    """Reads the files and directories in order, later ones over earlier ones.
+def read_config(
+    *paths: Path | str, flags: Mapping[str, str | bool | Sequence[str]] | None = None
+) -> ReadConfig:
+    """Reads the files and directories in order, later ones over earlier ones, and `flags` (path of
+    a key -> value) over all of them.
 
     Raises InvalidInputError with every mistake, with line and column where they are known.
     """
     loaded = load([str(path) for path in paths])
     loaded.check()
+    add_flags(loaded, flags or {})
     return settings_of(loaded)
 
 
@@ -75,6 +83,9 @@ def settings_of(loaded: LoadedConfig) -> ReadConfig:
     warnings = [f"no configuration in the directory {path}" for path in loaded.empty]
     warnings += loaded.warnings
     without = list(without_effect(CONFIGURATION, loaded.values))
+    without += (
+        f'client.options "{name}"' for name in file.client.options if name not in CLIENT_OPTIONS
+    )
     if without:
         warnings.append(
             f"these keys have no effect here: {', '.join(without)} (docs/configuration.md says why)"

@@ -29,6 +29,7 @@ from orchgit.model.job import ChangedBy, Job, JobSubmission
 from orchgit.model.node import DrainStrategy, Namespace, Node, NodeEvent, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import PlanResult
+from orchgit.model.quota import QuotaSpec
 from orchgit.model.rollout import Rollout
 from orchgit.model.scaling import ScalingEvent
 from orchgit.model.server import ServerRecord
@@ -518,6 +519,16 @@ class DeleteNamespaces(Entry, tag="delete-namespaces", kw_only=True):
     names: list[str]
 
 
+class PutQuotas(Entry, tag="put-quotas", kw_only=True):
+    quotas: list[QuotaSpec]
+
+
+class DeleteQuotas(Entry, tag="delete-quotas", kw_only=True):
+    """Fails if there is no such quota, or a namespace names it."""
+
+    names: list[str]
+
+
 class UpsertHostVolume(Entry, tag="upsert-host-volume", kw_only=True):
     volume: HostVolume
 
@@ -833,6 +844,8 @@ Command = (
     | UseOneTimeToken
     | DeleteOneTimeTokens
     | ResealAclSecrets
+    | PutQuotas
+    | DeleteQuotas
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -125,6 +125,8 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.UseOneTimeToken,
         commands.DeleteOneTimeTokens,
         commands.ResealAclSecrets,
+        commands.PutQuotas,
+        commands.DeleteQuotas,
         commands.SetJobVersionTag,
         commands.DeleteJobVersionTag,
         commands.RecordScalingEvent,

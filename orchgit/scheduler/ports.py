@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ from orchgit.model.job import Job
 from orchgit.model.job_allocations import JobAllocations
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
+from orchgit.model.quota import QuotaRoom
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 
 Numbers = NDArray[np.int64]
@@ -75,15 +75,6 @@ class NodeColumns(Protocol):
     def used_ports(self, row: int) -> Mapping[str, frozenset[int] | set[int]]:
         """Address -> ports that allocations which are not client-terminal hold on the node."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaRoom:
-    """`left_...` is the limit less what the namespace's live allocations take; None: no limit."""
-
-    name: str
-    left_cpu: int | None = None
-    left_memory_mb: int | None = None
 
 
 class ClusterView(Protocol):

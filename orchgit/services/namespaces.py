@@ -24,6 +24,13 @@ async def put_namespace(context: UseCaseContext, namespace: Namespace) -> int:
         raise RefusedError(
             f'Invalid namespace "{namespace.name}": description longer than 256 characters'
         )
+    if namespace.quota:
+        with context.snapshot() as snapshot:
+            is_known = snapshot.quotas.get(namespace.quota) is not None
+        if not is_known:
+            raise RefusedError(
+                f'namespace "{namespace.name}" using non-existent quota "{namespace.quota}"'
+            )
     applied = await context.propose(
         UpsertNamespaces(now_ns=context.now_ns(), namespaces=[namespace])
     )

@@ -11,11 +11,13 @@ from orchgit.model.job import Job
 from orchgit.model.job_allocations import JobAllocations
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
+from orchgit.model.quota import QuotaRoom
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.state.cache import Cache
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.in_flight import InFlightPlacements
 from orchgit.state.job_allocations import job_allocations
+from orchgit.state.quota_usage import namespaces_of_quota, quota_of_namespace, quota_usage
 from orchgit.state.snapshot import Snapshot
 
 
@@ -97,9 +99,16 @@ class SnapshotClusterView:
         """There are no CSI volumes in the state."""
         return None
 
-    def quota(self, namespace: str) -> None:
-        """There are no quotas in the state."""
-        return
+    def quota(self, namespace: str) -> QuotaRoom | None:
+        quota = quota_of_namespace(self._snapshot, namespace)
+        if quota is None:
+            return None
+        used = quota_usage(self._snapshot, namespaces_of_quota(self._snapshot, quota.name))
+        by_name = used.by_name()
+        return QuotaRoom(
+            quota.name,
+            {name: limit - by_name[name] for name, limit in quota.allowed().items()},
+        )
 
     def scheduler_config(self) -> SchedulerConfig:
         return self.columns.settings_cache.scheduler_config(self._snapshot)

@@ -257,6 +257,12 @@ CREATE TABLE acl_binding_rules (
 CREATE INDEX acl_binding_rules_by_method ON acl_binding_rules (auth_method);
 """
 
+_QUOTAS = """
+CREATE TABLE quotas (
+    name TEXT PRIMARY KEY,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+"""
+
 _AUTHORED_CHANGES = """
 CREATE TABLE authored_changes (
     id TEXT PRIMARY KEY, kind TEXT NOT NULL, key TEXT NOT NULL,
@@ -281,7 +287,7 @@ MIGRATIONS: tuple[str, ...] = (
     *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS, _HELD_VERSIONS, _REPOSITORIES),
     *(_ACL_TOKENS, _ACL_BOOTSTRAP, _ACL_ONE_TIME_TOKENS, _ACL_POLICIES, _ACL_ROLES),
     *(_ACL_AUTH_METHODS, _ACL_BINDING_RULES, _AUTHORED_CHANGES),
-    *(_SCALING_EVENTS, _SOURCE_HEALTH),
+    *(_SCALING_EVENTS, _SOURCE_HEALTH, _QUOTAS),
 )
 
 TABLES = (
@@ -317,5 +323,6 @@ TABLES = (
     "authored_changes",
     "scaling_events",
     "source_health",
+    "quotas",
 )
 """Names that readers may ask the index of, and wait for."""

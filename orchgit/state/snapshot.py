@@ -29,10 +29,12 @@ from orchgit.state.tables.job_summaries import JobSummaryReads
 from orchgit.state.tables.job_versions import JobVersionReads
 from orchgit.state.tables.jobs import JobReads
 from orchgit.state.tables.meta import MetaReads
+from orchgit.state.tables.namespace_usage import NamespaceUsageReads
 from orchgit.state.tables.namespaces import NamespaceReads
 from orchgit.state.tables.node_pools import NodePoolReads
 from orchgit.state.tables.nodes import NodeReads
 from orchgit.state.tables.periodic_launches import PeriodicLaunchReads
+from orchgit.state.tables.quotas import QuotaReads
 from orchgit.state.tables.rollouts import RolloutReads
 from orchgit.state.tables.root_keys import RootKeyReads
 from orchgit.state.tables.scaling_events import ScalingEventReads
@@ -73,10 +75,12 @@ class StateReads:
         self.job_versions = JobVersionReads(connection)
         self.jobs = JobReads(connection)
         self.meta = MetaReads(connection)
+        self.namespace_usage = NamespaceUsageReads(connection)
         self.namespaces = NamespaceReads(connection)
         self.node_pools = NodePoolReads(connection)
         self.nodes = NodeReads(connection)
         self.periodic_launches = PeriodicLaunchReads(connection)
+        self.quotas = QuotaReads(connection)
         self.rollouts = RolloutReads(connection)
         self.root_keys = RootKeyReads(connection)
         self.scaling_events = ScalingEventReads(connection)

@@ -33,10 +33,12 @@ from orchgit.state.tables.job_summaries import JobSummaryWrites
 from orchgit.state.tables.job_versions import JobVersionWrites
 from orchgit.state.tables.jobs import JobWrites
 from orchgit.state.tables.meta import MetaWrites
+from orchgit.state.tables.namespace_usage import NamespaceUsageReads
 from orchgit.state.tables.namespaces import NamespaceWrites
 from orchgit.state.tables.node_pools import NodePoolWrites
 from orchgit.state.tables.nodes import NodeWrites
 from orchgit.state.tables.periodic_launches import PeriodicLaunchWrites
+from orchgit.state.tables.quotas import QuotaWrites
 from orchgit.state.tables.restore_chunks import RestoreChunks
 from orchgit.state.tables.rollouts import RolloutWrites
 from orchgit.state.tables.root_keys import RootKeyWrites
@@ -101,11 +103,13 @@ class WriteTxn:
         self.job_submissions = JobSubmissionWrites(connection)
         self.job_versions = JobVersionWrites(entry)
         self.meta = MetaWrites(connection)
+        self.namespace_usage = NamespaceUsageReads(entry.connection)
         self.namespaces = NamespaceWrites(entry)
         self.node_pools = NodePoolWrites(entry)
         self.nodes = NodeWrites(entry)
         self.periodic_launches = PeriodicLaunchWrites(entry)
         self.restore_chunks = RestoreChunks(connection)
+        self.quotas = QuotaWrites(entry)
         self.rollouts = RolloutWrites(entry)
         self.root_keys = RootKeyWrites(entry)
         self.scaling_events = ScalingEventWrites(entry)

@@ -109,3 +109,19 @@ def test_blame_of_nothing_and_of_several_things_is_one_sentence(repository: Repo
     assert nothing.code == 1
     assert 'cannot find an allocation, node, volume, claim, job or variable "no-such' in nothing.err
     assert len(nothing.err.strip().splitlines()) == 1
+
+
+def test_allocation_that_was_updated_in_place_comes_from_the_commit_that_it_runs_now(
+    repository: Repository,
+) -> None:
+    server, name = repository.server, repository.name
+    repository.write("jobs/grown.nomad.hcl", sleeper(name))
+    repository.commit("One")
+    repository.push()
+    [first] = server.running_allocations(name)
+    repository.write("jobs/grown.nomad.hcl", sleeper(name, count=2))
+    second = repository.commit("Two of them")
+    repository.push()
+    server.running_allocations(name, 2)
+    found = server.cli_json("blame", first["ID"])
+    assert (found["CommitID"], found["Subject"], found["JobVersion"]) == (second, "Two of them", 1)

@@ -308,6 +308,7 @@ def test_renamed_source_keeps_its_jobs_and_removal_with_stop_stops_them(
     assert adopted["Version"] == 0
     assert len(server.running_allocations(name)) == 1
     removed = server.cli("source", "remove", "renamed", "-stop", "-yes")
+    assert "Stopped its jobs: " in removed.out, removed.text
     assert removed.code == 0, removed.text
     assert server.get(f"/v1/job/{name}")["Stop"]
 
@@ -343,3 +344,6 @@ def test_commands_that_change_a_source_answer_programs_with_what_became_of_it(
     assert asked.code == 1
     assert "add -yes" in asked.text
     assert server.cli_json("source", "remove", f"{name}-2", "-yes")["Warnings"] == []
+    assert server.cli_json("source", "add", f"{name}-3")["Kind"] == "builtin"
+    nothing = server.cli("source", "remove", f"{name}-3", "-stop", "-yes")
+    assert "It had no jobs to stop." in nothing.out, nothing.text

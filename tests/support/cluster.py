@@ -21,8 +21,8 @@ from orchgit.model.job_allocations import JobAllocations, SteadyGroup
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import AllocUpdate, Placements, PlanResult
+from orchgit.model.quota import QuotaRoom
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
-from orchgit.scheduler.ports import QuotaRoom
 from orchgit.state.columns import ClusterColumns
 
 

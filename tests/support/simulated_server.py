@@ -358,13 +358,16 @@ def _job_of(snapshot: Snapshot, allocation: Allocation) -> Job | None:
 
 
 def _what_is_under_way(snapshot: Snapshot) -> str:
-    """An evaluation, a deployment or a rollout that no hanging task holds; '' if there is none."""
+    """An evaluation, a deployment or a rollout that neither a hanging task nor a gate holds; '' if
+    there is none."""
     for evaluation in snapshot.evaluations.of_status(EvalStatus.PENDING):
         return f"{evaluation}"
     for deployment in snapshot.deployments.active():
         if not _hangs(snapshot, deployment.job_id, deployment.job_version):
             return f"{deployment}"
     for rollout in snapshot.rollouts.active():
+        if rollout.is_waiting:
+            continue
         waiting = [job for job in rollout.jobs if job.status in ("applied", "progressing")]
         if not waiting or not all(_hangs(snapshot, j.job_id, j.job_version) for j in waiting):
             return f"{rollout}"

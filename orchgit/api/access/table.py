@@ -119,6 +119,7 @@ _POLICY = OneOf((_in("read-scaling-policy"), AllInNamespace(("list-jobs", "read-
 _LIST_CSI = _in("csi-list-volume", "csi-read-volume", "csi-mount-volume", "list-jobs")
 _DETACH_CSI = EveryOf((_in("csi-mount-volume", "csi-read-volume"), Coarse("plugin")))
 _WRITE_CSI = EveryOf((_in("csi-write-volume"), Coarse("plugin")))
+_QUOTA_READ, _QUOTA_WRITE = Coarse("quota"), Coarse("quota", "write")
 _ENTERPRISE = Anyone("the answer is that this needs Nomad Enterprise")
 _PUBLIC = Anyone("it tells nothing about what runs here")
 _REMOTE = OwnCheck("the git remote takes a token as password")
@@ -255,6 +256,11 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/namespaces", get=AnyToken("namespaces in which nothing is allowed")),
     Row("/v1/namespace", put=MANAGEMENT),
     Row("/v1/namespace/{name}", get=AnythingInNamespace(), put=MANAGEMENT, delete=MANAGEMENT),
+    Row("/v1/quotas", get=_QUOTA_READ),
+    Row("/v1/quota", put=_QUOTA_WRITE),
+    Row("/v1/quota/usage/{name}", get=_QUOTA_READ),
+    Row("/v1/quota/{name}", get=_QUOTA_READ, put=_QUOTA_WRITE, delete=_QUOTA_WRITE),
+    Row("/v1/quota-usages", get=_QUOTA_READ),
     # -- search, events, questions -------------------------------------------------------------
     Row("/v1/search", put=_SEARCH),
     Row("/v1/search/fuzzy", put=_SEARCH),
@@ -396,10 +402,6 @@ ROWS: tuple[Row, ...] = (
     *(
         Row(path, get=_ENTERPRISE, put=_ENTERPRISE, delete=_ENTERPRISE)
         for path in (
-            "/v1/quotas",
-            "/v1/quota",
-            "/v1/quota/{name}",
-            "/v1/quota-usages",
             "/v1/recommendations",
             "/v1/recommendation",
             "/v1/sentinel/policies",

@@ -30,10 +30,6 @@ async def enterprise(call: ApiCall) -> Response:
 
 
 _ENTERPRISE = (
-    "/v1/quotas",
-    "/v1/quota",
-    "/v1/quota/{name}",
-    "/v1/quota-usages",
     "/v1/recommendations",
     "/v1/recommendation",
     "/v1/sentinel/policies",

@@ -180,14 +180,18 @@ async def delete(call: ApiCall) -> Response:
     name = call.path["name"]
     if call.flag("stop"):
         _check_stop(call, name)
-    index = await remove_source(call.context, name, stop=call.flag("stop"))
+    stop = call.flag("stop")
+    with call.context.snapshot() as snapshot:
+        stopped = snapshot.jobs.keys_of_source(name) if stop else []
+    index = await remove_source(call.context, name, stop=stop)
     gitops, warnings = call.api.gitops, []
     if gitops is not None and gitops.is_declared(name):
         warnings.append(
             f'the configuration names source "{name}": remove its block on every server, or the '
             "next server that leads adds it again"
         )
-    return call.answer({"Index": index, "Warnings": warnings}, index=index)
+    jobs = [{"Namespace": namespace, "JobID": job_id} for namespace, job_id in stopped]
+    return call.answer({"Index": index, "Warnings": warnings, "Stopped": jobs}, index=index)
 
 
 async def release(call: ApiCall) -> Response:

@@ -24,7 +24,8 @@ _TAKEN_AT_ONCE = ("log_level", "log_json", "log_file")
 class Reloader:
     """Applies changed files to the running process.
 
-    `log_level` and `log_json` come from the command line, which wins over the file. `certificates`
+    `log_level`, `log_json` and `flags` (values by the path of their key) come from the command
+    line, which wins over the files. `certificates`
     are all that the process uses.
     """
 
@@ -34,17 +35,19 @@ class Reloader:
         file: FileConfig | None,
         log_level: str | None = None,
         log_json: bool = False,
+        flags: Mapping[str, Any] | None = None,
     ) -> None:
         self._paths = tuple(paths)
         self._file = file
         self._log_level = log_level
         self._log_json = log_json
+        self._flags = flags
         self.certificates: list[TlsFiles] = []
 
     def reload(self) -> None:
         """Reads the files again; a mistake in them is logged, and changes nothing."""
         try:
-            file = read_config(*self._paths).file if self._paths else None
+            file = read_config(*self._paths, flags=self._flags).file if self._paths else None
             if file is not None:
                 logs.configure(log_settings(file, self._log_level, self._log_json))
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchgit.cli.command import cli_command
+from orchgit.cli.commands.agent_flags import FLAGS, configuration_flags
 from orchgit.cli.options import option_field, options_of
 
 if TYPE_CHECKING:
@@ -45,7 +47,9 @@ class AgentOptions:
         "serf-port", type=int, help="Port for the other servers' logs; 0: any free one."
     )
     servers: tuple[str, ...] = option_field(
-        "servers", multiple=True, help="host:port of a server's RPC; may be repeated."
+        "servers",
+        multiple=True,
+        help="host:port of a server's RPC, or several with commas; may be repeated.",
     )
     bootstrap_expect: int | None = option_field(
         "bootstrap-expect", type=int, help="Servers that form the cluster together."
@@ -69,7 +73,8 @@ class AgentOptions:
 
 @cli_command("agent")
 @options_of(AgentOptions)
-def agent(options: AgentOptions) -> None:
+@configuration_flags
+def agent(options: AgentOptions, flags: Mapping[str, Any]) -> None:
     """Run a server, a client, or both. Options override the configuration file.
 
     Stopping it leaves tasks running; the next start takes them up again.
@@ -92,7 +97,8 @@ def agent(options: AgentOptions) -> None:
     from orchgit.configuration.audit import audit_settings
     from orchgit.configuration.file import Listen, read_config
 
-    given = read_config(*options.config)
+    by_path = {FLAGS[flag]: value for flag, value in flags.items()}
+    given = read_config(*options.config, flags=by_path)
     file = given.file
     runs_server = options.dev or options.server or file.server.enabled
     runs_client = options.dev or options.client or file.client.enabled
@@ -111,7 +117,7 @@ def agent(options: AgentOptions) -> None:
     agent_config = _agent_config(options, given, listen, directory) if runs_client else None
     logs.configure(log_settings(file, options.log_level, options.log_json))
     log_warnings(given.warnings)
-    reloader = Reloader(options.config, file, options.log_level, options.log_json)
+    reloader = Reloader(options.config, file, options.log_level, options.log_json, by_path)
 
     async def started(running: Running) -> None:
         click.echo("==> orchgit agent started")
@@ -174,9 +180,10 @@ def _agent_config(
             node_class=options.node_class,
         ),
     }
+    named = tuple(one for each in options.servers for one in each.split(","))
     return AgentConfig(
         data_dir=directory,
-        servers=options.servers or known_servers(given.file.client) or (listen.rpc,),
+        servers=named or known_servers(given.file.client) or (listen.rpc,),
         node_name=options.node_name or given.file.name,
         **(with_dev_defaults(settings, listen.host) if options.dev else settings),
     )

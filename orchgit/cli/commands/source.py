@@ -308,7 +308,7 @@ def release(client: ApiClient, job: str, undo: bool, output: OutputFormat) -> No
     if undo:
         click.echo(f"Gave job {job!r} back to its source; the next commit updates it to its file.")
     else:
-        click.echo(f"Released job {job!r}: it keeps running, and no source manages it.")
+        click.echo(f"Released job {job!r}: it stays as it is, and no source manages it.")
 
 
 _reason_option = option("reason", default="", help="Why, for others to read in its status.")
@@ -376,6 +376,9 @@ def remove(
     output.refuse_question(yes)
     if yes or click.confirm(f"Remove source {name!r}? {fate}"):
         answer = _remove(client, name, stop)
+        if stop:
+            jobs = ", ".join(each["JobID"] for each in answer["Stopped"])
+            fate = f"Stopped its jobs: {jobs}." if jobs else "It had no jobs to stop."
         if not output.printed(answer):
             click.echo(f"Removed source {name!r}. {fate}")
 

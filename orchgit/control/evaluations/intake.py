@@ -6,7 +6,7 @@ from a snapshot and continues with the batches after it, so it misses nothing an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import structlog
 
@@ -28,17 +28,19 @@ class EvalIntake:
         self._store = store
         self._queue = queue
         self._blocked = blocked
+        self._quota_of: dict[str, str] = {}
 
     def restore(self, snapshot: Snapshot) -> None:
         """Fill the broker from the state, at the start of a term."""
+        self._quota_of = _quotas_of_namespaces(snapshot)
         blocked = snapshot.evaluations.of_status(EvalStatus.BLOCKED)
         if blocked:
             since = min(evaluation.snapshot_index for evaluation in blocked)
-            self._note_changes(snapshot, since)
+            self._note_changes(snapshot, blocked, since)
         self._route(blocked)
         self._route(snapshot.evaluations.of_status(EvalStatus.PENDING))
 
-    def _note_changes(self, snapshot: Snapshot, since: int) -> None:
+    def _note_changes(self, snapshot: Snapshot, blocked: Sequence[Evaluation], since: int) -> None:
         """What came, changed or ended after `since`, and who waited may not have been told: the
         leader that would have may be gone."""
         freed = snapshot.allocations.nodes_freed_since(since)
@@ -54,6 +56,8 @@ class EvalIntake:
                 self._blocked.unblock_node(node.id, index)
         for computed_class, index in by_class.items():
             self._blocked.unblock_class(computed_class, index)
+        for quota in {each.quota_limit_reached for each in blocked if each.quota_limit_reached}:
+            self._blocked.unblock_quota(quota, snapshot.index)
 
     def take(self, batch: AppliedBatch) -> None:
         # Of one that is named more than once its newest form counts.
@@ -63,12 +67,31 @@ class EvalIntake:
         nodes |= batch.effects.freed_nodes
         nodes |= self._nodes_of_volumes(batch.changed.get("host_volumes", ()))
         self._capacity_changed(nodes, batch.index)
+        self._quotas_changed(batch)
         if self._blocked.has_cancelable:
             self._queue.needless.set()
 
     def unblock_failed(self) -> None:
         """Let those try again whose plans kept being rejected; called from time to time."""
         self._queue.enqueue(self._blocked.unblock_failed())
+
+    def _quotas_changed(self, batch: AppliedBatch) -> None:
+        """Quotas were set, namespaces got others, or allocations ended that took of one: who waited
+        for that tries again."""
+        changed = set(batch.changed.get("quotas", ()))
+        ended = batch.changed.get("allocations", ()) if self._quota_of else ()
+        if not (changed or ended or "namespaces" in batch.changed):
+            return
+        with self._store.snapshot() as snapshot:
+            if "namespaces" in batch.changed:
+                before, self._quota_of = self._quota_of, _quotas_of_namespaces(snapshot)
+                pairs = {*before.items(), *self._quota_of.items()}
+                changed |= {quota for _, quota in pairs}
+            for namespace in snapshot.namespace_usage.namespaces_of_ended(ended):
+                if namespace in self._quota_of:
+                    changed.add(self._quota_of[namespace])
+        for quota in changed:
+            self._queue.enqueue(self._blocked.unblock_quota(quota, batch.index))
 
     def _route(self, evaluations: Iterable[Evaluation]) -> None:
         ready = []
@@ -111,3 +134,8 @@ class EvalIntake:
             if node.is_ready:
                 ready.extend(self._blocked.unblock_node(node.id, index))
         self._queue.enqueue(ready)
+
+
+def _quotas_of_namespaces(snapshot: Snapshot) -> dict[str, str]:
+    """Returns namespace -> the name of its quota, of those that have one."""
+    return {each.name: each.quota for each in snapshot.namespaces.all() if each.quota}

@@ -23,6 +23,7 @@ from orchgit.control.plans.check import NodeChange, PlanCheck, changes_by_node, 
 from orchgit.control.plans.node_cache import NodeCache
 from orchgit.control.plans.plan_counts import PlanCounts
 from orchgit.control.plans.queue import PendingPlan, PlanQueue
+from orchgit.control.plans.quota_check import NamespaceQuotas, exceeded
 from orchgit.control.plans.usage_cache import NodeUsageCache
 from orchgit.errors import ConflictError, OrchgitError, UnavailableError
 from orchgit.ids import IdSource
@@ -32,6 +33,7 @@ from orchgit.model.job import Job
 from orchgit.model.new_evaluation import evaluation_of
 from orchgit.model.node import Node
 from orchgit.model.plan import Plan, PlanResult
+from orchgit.model.quota import QuotaSpec
 from orchgit.replication.commands import ApplyPlan
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot
@@ -54,21 +56,21 @@ class PlanCheckView:
 
     def __init__(self, snapshot: Snapshot, nodes: NodeCache) -> None:
         nodes.refresh(snapshot)
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._nodes = nodes
         self.index = snapshot.index
 
     def close(self) -> None:
-        self._snapshot.close()
+        self.snapshot.close()
 
     def node(self, node_id: str) -> Node | None:
-        return self._nodes.node(self._snapshot, node_id)
+        return self._nodes.node(self.snapshot, node_id)
 
     def allocations_on_node(self, node_id: str) -> Sequence[Allocation]:
-        return self._snapshot.allocations.of_node(node_id, terminal=False)
+        return self.snapshot.allocations.of_node(node_id, terminal=False)
 
     def job_version(self, namespace: str, job_id: str, version: int) -> Job | None:
-        return self._snapshot.job_versions.get(namespace, job_id, version)
+        return self.snapshot.job_versions.get(namespace, job_id, version)
 
 
 class PlanApplier:
@@ -93,6 +95,7 @@ class PlanApplier:
         self.counts = PlanCounts()
         self._usages = NodeUsageCache()
         self._nodes = NodeCache()
+        self._quotas = NamespaceQuotas()
         self._view: PlanCheckView | None = None
         self._commits: set[asyncio.Task[None]] = set()
         self._touched: Counter[str] = Counter()
@@ -138,6 +141,28 @@ class PlanApplier:
 
     async def _check(self, plan: Plan) -> tuple[PlanCheck, dict[str, NodeChange]]:
         changes = changes_by_node(plan)
+        quota = self._quota_of(plan)
+        if quota is not None:
+            await self._drain()
+        check, changes = await self._check_nodes(plan, changes)
+        if quota is None:
+            return check, changes
+        view = self._view_of_this_turn()
+        over = exceeded(quota, plan.namespace, check.result, view.snapshot)
+        if not over:
+            return check, changes
+        _log.info("a plan exceeds a quota", eval=plan.eval_id, quota=quota.name, exceeded=over)
+        nodes = {node_id for group in plan.placements for node_id in group.node_ids}
+        refused = PlanResult(rejected_nodes=sorted(nodes), refresh_index=view.index)
+        return PlanCheck(refused, check.reasons), changes
+
+    def _quota_of(self, plan: Plan) -> QuotaSpec | None:
+        index = self._state.store.watch.index(("namespaces", "quotas"))
+        return self._quotas.of(plan.namespace, self._view_of_this_turn().snapshot, index)
+
+    async def _check_nodes(
+        self, plan: Plan, changes: dict[str, NodeChange]
+    ) -> tuple[PlanCheck, dict[str, NodeChange]]:
         if any(self._must_wait(node_id, change) for node_id, change in changes.items()):
             await self._drain()
         check = self._examine(plan, changes)

@@ -171,7 +171,7 @@ def plan_actions(
     owned_count = len(unchanged) + len(managed)
     problems.extend(_claim_problems(gone, registered, may_delete, prune))
     unnamed = [key for key in gone if not _may_delete(key, may_delete, prune)]
-    problems.extend(_share_problems(unnamed, may_delete, owned_count, prune))
+    problems.extend(_share_problems(source, unnamed, may_delete, owned_count, prune))
     if unnamed and not desired and not unchanged:
         problems.append(
             "cannot apply a commit without any job file: an empty tree deletes nothing; to delete "
@@ -294,7 +294,11 @@ def _claim_problems(
 
 
 def _share_problems(
-    unnamed: Sequence[JobKey], trailers: Collection[str], owned_count: int, prune: PrunePolicy
+    source: str,
+    unnamed: Sequence[JobKey],
+    trailers: Collection[str],
+    owned_count: int,
+    prune: PrunePolicy,
 ) -> Iterable[str]:
     """Returns why so many jobs may not be deleted. `unnamed` are those that no trailer names,
     `owned_count` is how many jobs the source has."""
@@ -305,10 +309,10 @@ def _share_problems(
             f"cannot delete {len(unnamed)} of {owned_count} jobs ({names}{more})"
             f" in one commit: the limit is {prune.max_share_percent} %; add "
             f"'{DELETE_TRAILER}: <job>' lines to the commit message, or raise the limit with "
-            "`orchgit source set NAME -prune-max-share N`"
+            f"`orchgit source set {source} -prune-max-share N`"
         )
         if not prune.wildcard and any(each == "*" or each.endswith("/*") for each in trailers):
             yield (
                 f"cannot delete jobs by a wildcard in '{DELETE_TRAILER}:': this source does not "
-                "accept it (`orchgit source set NAME -prune-wildcard` does)"
+                f"accept it (`orchgit source set {source} -prune-wildcard` does)"
             )

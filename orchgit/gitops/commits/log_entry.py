@@ -104,10 +104,20 @@ def waiting_rollout(
 def carried_jobs(plan: CommitPlan, previous: Rollout | None, commit_id: str) -> list[RolloutJob]:
     """Returns the jobs that the rollout before has not applied yet, where it is of the same commit:
     the rollout that replaces it goes on with them, after all stages of the plan. Those of a rollout
-    that failed go on if the plan runs a job again that failed there, or that they waited for."""
+    that failed go on if the plan runs a job again that failed there, or that they waited for.
+
+    A rollout that takes the one before it back goes on with its jobs that stay as they are: a
+    version that fails only now is held as well."""
+    planned = {action.key for action in plan.actions.changes}
+    if previous is not None and plan.request.is_revert:
+        undecided = (JobProgress.APPLIED, JobProgress.PROGRESSING)
+        return [
+            job
+            for job in previous.jobs
+            if job.status in undecided and (job.namespace, job.job_id) not in planned
+        ]
     if previous is None or previous.commit.id != commit_id:
         return []
-    planned = {action.key for action in plan.actions.changes}
     skipped = [job for job in previous.jobs if job.status == JobProgress.SKIPPED]
     blocking = {(wait.namespace, wait.job_id) for job in skipped for wait in job.waits_for}
     blocking |= {

@@ -38,6 +38,7 @@ from orchgit.gitops.rollouts.tracker import judge, judge_registered
 from orchgit.gitops.rollouts.waiting import unapplied_jobs
 from orchgit.gitops.stages.graph import NO_ORDER, JobGraph, job_graph
 from orchgit.gitops.stages.stages import ONE_STAGE, Stages, plan_stages
+from orchgit.model.drift import DriftKind
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job, JobOrigin
 from orchgit.model.repository_policy import POLICY_PATH, WaitCondition
@@ -236,6 +237,7 @@ def plan_commit(
     ]
     emptied = emptied_file_problems(actions, discovery, may_delete)
     problems = [*discovery.problems, *problems, *actions.problems, *emptied]
+    problems += _missed_elsewhere(source.name, actions, applied_jobs, snapshot)
     # With a file that has no job the graph would miss jobs that are only misspelt.
     graph = NO_ORDER if discovery.problems else job_graph(discovery.jobs, discovery.policy)
     problems += graph.problems
@@ -310,6 +312,32 @@ def _only_asked(
         if key in request.jobs and key in admitted
     ]
     return Actions(tuple(changes), (), actions.problems)
+
+
+def _missed_elsewhere(
+    source: str,
+    actions: Actions,
+    applied_jobs: Collection[JobKey],
+    snapshot: Snapshot,
+) -> Iterable[str]:
+    """Yields a problem for each job that the source did not have, and that another source misses:
+    somebody stopped or purged it, and that source's applied commit still has its file."""
+    created = {
+        action.key: action.desired
+        for action in actions.of(JobAction.CREATE)
+        if action.key not in applied_jobs and action.desired is not None
+    }
+    others = snapshot.drifted_jobs.counts().keys() - {source} if created else ()
+    for other in sorted(others):
+        for drift in snapshot.drifted_jobs.all(other):
+            wanted = created.get((drift.namespace, drift.job_id))
+            if wanted is None or drift.kind not in (DriftKind.STOPPED, DriftKind.MISSING):
+                continue
+            yield (
+                f"{wanted.path}:{wanted.line}:1: job {wanted.job.id!r} belongs to source "
+                f"{other!r}, whose commit has {drift.file}, though it was stopped by hand: remove "
+                "its file there"
+            )
 
 
 def _stages(graph: JobGraph, actions: Actions, snapshot: Snapshot) -> Stages:

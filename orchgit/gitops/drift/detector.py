@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from dataclasses import replace as with_fields
 
 import structlog
 from msgspec.structs import replace
@@ -33,6 +32,7 @@ from orchgit.gitops.parsing.trees import CommitTree
 from orchgit.gitops.rollouts.waiting import unapplied_jobs
 from orchgit.model.drift import JobDrift
 from orchgit.model.job import Job
+from orchgit.model.ownership import owner_of
 from orchgit.model.source import DriftPolicy, PrunePolicy, Source
 from orchgit.replication.events import AppliedFeed
 from orchgit.services.gitops.drift import record_drift
@@ -97,13 +97,15 @@ class _News:
 @dataclass(slots=True)
 class _Round:
     """What one look at the state found. `seen` are the marks of the jobs looked at, `unread` the
-    sources whose applied commit has to be read first."""
+    sources whose applied commit has to be read first, `again` jobs that a source wants no more and
+    others do."""
 
     index: int
     put: list[JobDrift] = field(default_factory=list)
     clear: list[JobKey] = field(default_factory=list)
     seen: dict[JobKey, Mark] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
+    again: set[JobKey] = field(default_factory=set)
 
 
 class DriftDetector:
@@ -118,7 +120,7 @@ class DriftDetector:
         self._news = _News()
         self._woken = asyncio.Event()
         self._wanted: dict[str, _Wanted] = {}
-        self._source_of: dict[JobKey, str] = {}
+        self._sources_of: dict[JobKey, tuple[str, ...]] = {}
         self._behind: dict[str, set[JobKey]] = {}
         """Jobs by source that changed while the source's applied commit was not read."""
         self._seen: dict[JobKey, Mark] = {}
@@ -200,7 +202,7 @@ class DriftDetector:
             names = news.sources
             if news.anything:
                 self._wanted.clear()
-                self._source_of.clear()
+                self._sources_of.clear()
                 self._behind.clear()
                 self._seen.clear()
                 names = {each.name for each in snapshot.sources.all()}
@@ -209,7 +211,9 @@ class DriftDetector:
                 self._compare_source(snapshot, name, found)
             for key in news.held:
                 self._seen.pop(key, None)
-            self._compare_jobs(snapshot, news.jobs | news.held, found)
+            self._compare_jobs(snapshot, news.jobs | news.held | found.again, found)
+            put = {_key_of(each) for each in found.put}
+            found.clear = [key for key in found.clear if key not in put]
             return found
 
     def _compare_source(self, snapshot: Snapshot, name: str, found: _Round) -> None:
@@ -218,7 +222,7 @@ class DriftDetector:
         if source is not None and wanted is not None and wanted.still_holds(source):
             return
         if source is None or not source.status.applied_commit:
-            self._forget(name)
+            found.again |= self._forget(name)
             found.clear += [_key_of(each) for each in snapshot.drifted_jobs.all(name)]
             return
         cache = self._services.caches.of(name)
@@ -236,15 +240,15 @@ class DriftDetector:
             old, new = wanted.commit.jobs, commit.jobs
             other = {key for key, job in new.items() if old.get(key) is not job}
             gone = old.keys() - new.keys()
-            self._unmap(name, gone)
+            found.again |= self._unmap(name, gone)
             other |= gone | recorded.keys() | unapplied | wanted.unapplied
             other |= self._behind.pop(name, set())
-            self._source_of.update((key, name) for key in other if key in new)
+            self._map(name, other & new.keys())
             self._compare_keys(snapshot, source, other, snapshot.jobs.marks(other), found)
             return
-        self._forget(name)
+        found.again |= self._forget(name) - commit.jobs.keys()
         self._wanted[name] = now_wanted
-        self._source_of.update(dict.fromkeys(commit.jobs, name))
+        self._map(name, commit.jobs)
         keys = {*commit.jobs, *snapshot.jobs.keys_of_source(name), *recorded}
         marks = snapshot.jobs.marks(keys)
         applied = cache.last_applied_for(source) or {}
@@ -258,23 +262,36 @@ class DriftDetector:
                 and known.desired is commit.jobs.get(key)
                 and mark == (known.job_modify_index, name)
             )
-            if is_as_applied and key not in recorded:
+            is_shared = len(self._sources_of.get(key, ())) > 1
+            if is_as_applied and key not in recorded and not is_shared:
                 found.seen[key] = mark
             else:
                 unsure.add(key)
         self._compare_keys(snapshot, source, unsure, marks, found)
 
-    def _forget(self, name: str) -> None:
+    def _forget(self, name: str) -> set[JobKey]:
+        """Forgets what a source wants. Returns the jobs that other sources want as well."""
         wanted = self._wanted.pop(name, None)
         self._behind.pop(name, None)
-        if wanted is not None:
-            self._unmap(name, wanted.commit.jobs)
+        return self._unmap(name, wanted.commit.jobs) if wanted is not None else set()
 
-    def _unmap(self, name: str, keys: Iterable[JobKey]) -> None:
+    def _map(self, name: str, keys: Iterable[JobKey]) -> None:
+        """Notes that the source wants these jobs."""
+        alone = (name,)
         for key in keys:
-            if self._source_of.get(key) == name:
-                del self._source_of[key]
+            known = self._sources_of.get(key, alone)
+            self._sources_of[key] = alone if known == alone else tuple(sorted({*known, name}))
+
+    def _unmap(self, name: str, keys: Iterable[JobKey]) -> set[JobKey]:
+        """Notes that the source does not want these jobs. Returns those that others want."""
+        shared = set()
+        for key in keys:
+            others = tuple(each for each in self._sources_of.pop(key, ()) if each != name)
+            if others:
+                self._sources_of[key] = others
+                shared.add(key)
             self._seen.pop(key, None)
+        return shared
 
     def _compare_jobs(self, snapshot: Snapshot, changed: Collection[JobKey], found: _Round) -> None:
         """Compares the changed jobs that a source wants, owns, or is recorded to have lost."""
@@ -284,12 +301,13 @@ class DriftDetector:
             mark = marks.get(key)
             if key in found.seen or (key in self._seen and self._seen[key] == mark):
                 continue
-            name = self._source_of.get(key) or (mark[1] if mark is not None else "")
-            if not name:
+            names = self._sources_of.get(key) or ((mark[1],) if mark is not None else ())
+            if not any(names):
                 recorded = snapshot.drifted_jobs.get(*key)
-                name = recorded.source if recorded is not None else ""
-            if name in self._wanted:  # else it is compared when the source's commit has been read
-                by_source.setdefault(name, set()).add(key)
+                names = (recorded.source,) if recorded is not None else ()
+            known = next((name for name in names if name in self._wanted), None)
+            if known is not None:  # else it is compared when the source's commit has been read
+                by_source.setdefault(known, set()).add(key)
         for name, keys in by_source.items():
             self._compare_source(snapshot, name, found)
             source = snapshot.sources.get(name)
@@ -307,9 +325,7 @@ class DriftDetector:
         marks: Mapping[JobKey, tuple[int, str]],
         found: _Round,
     ) -> None:
-        wanted = self._wanted[source.name].commit.jobs
-        rollout = snapshot.rollouts.get(source.status.applied_rollout)
-        unapplied = unapplied_jobs(rollout) if rollout is not None else frozenset()
+        judges: dict[str, _Judge | None] = {}
         registered_by = _RolloutVersions(snapshot)
         now_ns = self._context.now_ns()
         ordered = sorted(keys)
@@ -317,21 +333,38 @@ class DriftDetector:
             some = ordered[first : first + _READ_AT_ONCE]
             registered = snapshot.jobs.get_many(some)
             for key in some:
-                facts = _facts(snapshot, source, key, wanted.get(key), registered.get(key))
-                if key in unapplied:
-                    facts = with_fields(facts, is_held=True)
+                job, recorded = registered.get(key), snapshot.drifted_jobs.get(*key)
                 found.seen[key] = marks.get(key)
+                drift: JobDrift | None = None
                 try:
-                    drift = job_drift(source, key, facts, now_ns)
+                    # Of a job that several sources want, the first that finds drift says so.
+                    for name in sorted(
+                        {source.name, owner_of(job), *self._sources_of.get(key, ())}
+                    ):
+                        if name not in judges:
+                            judges[name] = self._judge(snapshot, name)
+                        judge = judges[name]
+                        if judge is not None and drift is None:
+                            facts = judge.facts(snapshot, key, job, recorded)
+                            drift = job_drift(judge.source, key, facts, now_ns)
                 except Exception:  # noqa: BLE001 - one odd job must not hide the others' drift
                     _log.exception("cannot compare a job", source=source.name, job=key[1])
                     continue
                 if drift is not None and drift.changed_via == UNKNOWN:
-                    drift = of_settings(drift, facts.registered, registered_by(facts.registered))
-                if drift is None and facts.recorded is not None:
+                    drift = of_settings(drift, job, registered_by(job))
+                if drift is None and recorded is not None:
                     found.clear.append(key)
-                elif drift is not None and not _is_recorded(drift, facts.recorded):
+                elif drift is not None and not _is_recorded(drift, recorded):
                     found.put.append(drift)
+
+    def _judge(self, snapshot: Snapshot, name: str) -> _Judge | None:
+        """Returns what a source's verdicts rest on, None while its commit has not been read."""
+        source, wanted = snapshot.sources.get(name), self._wanted.get(name)
+        if source is None or wanted is None:
+            return None
+        rollout = snapshot.rollouts.get(source.status.applied_rollout)
+        unapplied = unapplied_jobs(rollout) if rollout is not None else frozenset()
+        return _Judge(source, wanted.commit.jobs, unapplied)
 
     # -- the applied commit, after a restart -----------------------------------------------------
 
@@ -371,6 +404,30 @@ class DriftDetector:
             cache.commit_jobs = CommitJobs(commit_id, source, discovery.jobs)
 
 
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """A source whose verdict counts: the jobs of its applied commit, and those of them whose stage
+    is not applied yet."""
+
+    source: Source
+    jobs: Mapping[JobKey, DesiredJob]
+    unapplied: Collection[JobKey]
+
+    def facts(
+        self, snapshot: Snapshot, key: JobKey, job: Job | None, recorded: JobDrift | None
+    ) -> JobFacts:
+        wanted, held = self.jobs.get(key), snapshot.held_versions.get(*key)
+        is_own = held is not None and held.source == self.source.name and is_held(wanted, held)
+        deployments = snapshot.deployments.of_job(*key) if job is not None and job.version else ()
+        return JobFacts(
+            wanted=wanted,
+            registered=job,
+            recorded=recorded,
+            auto_reverted=job is not None and was_auto_reverted(job, deployments),
+            is_held=is_own or key in self.unapplied,
+        )
+
+
 class _RolloutVersions:
     """Which version of each job the rollouts of one snapshot registered; each is read once."""
 
@@ -390,24 +447,6 @@ class _RolloutVersions:
                 (each.namespace, each.job_id): each.job_version for each in jobs
             }
         return self._known[rollout_id].get((job.namespace, job.id))
-
-
-def _facts(
-    snapshot: Snapshot,
-    source: Source,
-    key: JobKey,
-    wanted: DesiredJob | None,
-    job: Job | None,
-) -> JobFacts:
-    deployments = snapshot.deployments.of_job(*key) if job is not None and job.version else ()
-    held = snapshot.held_versions.get(*key)
-    return JobFacts(
-        wanted=wanted,
-        registered=job,
-        recorded=snapshot.drifted_jobs.get(*key),
-        auto_reverted=job is not None and was_auto_reverted(job, deployments),
-        is_held=held is not None and held.source == source.name and is_held(wanted, held),
-    )
 
 
 def _is_recorded(drift: JobDrift, recorded: JobDrift | None) -> bool:

@@ -45,7 +45,7 @@ MAX_DEPENDENCIES = 100
 MAX_HOOKS = 20
 MAX_WINDOWS = 50
 MAX_APPROVALS = 10
-_MAX_DAYS = 30
+_MAX_DAYS = 31
 _MAX_DURATION_NS = _MAX_DAYS * 24 * 3600 * NS_PER_S
 
 _BLOCKS = ("job", "hook", "window", "gate", "prune")

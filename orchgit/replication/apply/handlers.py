@@ -124,4 +124,6 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.UseOneTimeToken: acl_logins.use_one_time_token,
     commands.DeleteOneTimeTokens: acl_logins.delete_one_time_tokens,
     commands.ResealAclSecrets: acl.reseal_acl_secrets,
+    commands.PutQuotas: settings.put_quotas,
+    commands.DeleteQuotas: settings.delete_quotas,
 }

@@ -1,4 +1,4 @@
-"""Scheduler configuration, node pools and namespaces."""
+"""Scheduler configuration, node pools, namespaces and their quotas."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.replication.commands import (
     DeleteNamespaces,
     DeleteNodePools,
+    DeleteQuotas,
+    PutQuotas,
     SetAutopilotConfig,
     SetClusterId,
     SetSchedulerConfig,
@@ -109,3 +111,24 @@ def _check_unused_namespace(txn: WriteTxn, name: str) -> None:
         raise RefusedError(f"cannot delete namespace {name!r}: it has volumes; delete them first")
     if txn.variables.all(namespace=name):
         raise RefusedError(f"cannot delete namespace {name!r}: it has variables; delete them first")
+
+
+def put_quotas(txn: WriteTxn, command: PutQuotas, effects: Effects) -> None:
+    for quota in command.quotas:
+        known = txn.quotas.get(quota.name)
+        quota.create_index = known.create_index if known else txn.index
+        quota.modify_index = txn.index
+    txn.quotas.put_all(command.quotas)
+
+
+def delete_quotas(txn: WriteTxn, command: DeleteQuotas, effects: Effects) -> None:
+    for name in command.names:
+        if txn.quotas.get(name) is None:
+            raise NotFoundError(f"cannot delete quota {name!r}: there is no such quota")
+        users = [each.name for each in txn.namespaces.all() if each.quota == name]
+        if users:
+            raise RefusedError(
+                f"cannot delete quota {name!r}: namespaces have it ({', '.join(users[:5])}); give "
+                "them another one first"
+            )
+    txn.quotas.delete_all(command.names)

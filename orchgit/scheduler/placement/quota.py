@@ -1,13 +1,9 @@
-"""What a namespace's quota leaves for a plan, and what a placement that exceeds it is told.
-
-The state knows no quotas yet (`SnapshotView.quota` says so); everything from here to the blocked
-evaluation is the same as with them.
-"""
+"""What a namespace's quota leaves for a plan, and what a placement that exceeds it is told."""
 
 from __future__ import annotations
 
 from orchgit.model.allocation import Allocation
-from orchgit.scheduler.ports import QuotaRoom
+from orchgit.model.quota import QuotaAmounts, QuotaRoom, amounts_of
 from orchgit.scheduler.ranking.required_resources import RequiredResources
 
 
@@ -16,28 +12,26 @@ class QuotaUse:
 
     def __init__(self, room: QuotaRoom) -> None:
         self.name = room.name
-        self._left = {"cpu": room.left_cpu, "memory": room.left_memory_mb}
+        self._left = dict(room.left)
 
     def exceeded_by(self, ask: RequiredResources) -> list[str]:
         """The dimensions that one more would exceed, as explanations name them."""
-        wanted = {"cpu": ask.cpu, "memory": ask.memory}
+        wanted = ask.quota_amounts.by_name()
         return [
             f"{name} exhausted ({wanted[name]} needed > {left} left)"
             for name, left in self._left.items()
-            if left is not None and wanted[name] > left
+            if wanted[name] > max(0, left)
         ]
 
     def take(self, ask: RequiredResources, times: int = 1) -> None:
-        self._add(-ask.cpu * times, -ask.memory * times)
+        self._add(ask.quota_amounts, -times)
 
     def give_back(self, allocation: Allocation, times: int = 1) -> None:
         """The plan ends it (or, with -1, does not after all)."""
         if allocation.allocated_resources is not None and not allocation.is_terminal:
-            total = allocation.allocated_resources.total()
-            self._add(total.cpu_shares * times, total.memory_mb * times)
+            self._add(amounts_of(allocation.allocated_resources), times)
 
-    def _add(self, cpu: int, memory_mb: int) -> None:
-        for name, more in (("cpu", cpu), ("memory", memory_mb)):
-            left = self._left[name]
-            if left is not None:
-                self._left[name] = left + more
+    def _add(self, amounts: QuotaAmounts, times: int) -> None:
+        for name, amount in amounts.by_name().items():
+            if name in self._left:
+                self._left[name] += amount * times

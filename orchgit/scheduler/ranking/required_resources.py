@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from msgspec.structs import asdict, replace
 
 from orchgit.model.group import TaskGroup
+from orchgit.model.quota import QuotaAmounts, amounts_of
 from orchgit.model.resources import (
     AllocatedCpu,
     AllocatedMemory,
@@ -56,6 +59,11 @@ class RequiredResources:
         )
         total = self.resources.total()
         self.cpu, self.memory, self.disk = total.cpu_shares, total.memory_mb, total.disk_mb
+
+    @cached_property
+    def quota_amounts(self) -> QuotaAmounts:
+        """What one allocation takes of a quota."""
+        return amounts_of(self.resources, cores=sum(self.cores.values()))
 
     @property
     def has_ports(self) -> bool:

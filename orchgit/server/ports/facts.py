@@ -116,7 +116,6 @@ class Facts:
             "BindAddr": split_host_port(config.http_bind)[0],
             "LogLevel": logs.current().level.upper(),
             "DevMode": config.dev_mode,
-            "EnableDebug": False,
             "Ports": {name: split_host_port(address)[1] for name, address in advertised.items()},
             "AdvertiseAddrs": advertised,
             "Addresses": {
@@ -130,7 +129,7 @@ class Facts:
                 "VerifyServerHostname": config.tls is not None,
             },
             "UI": {"Enabled": False, "ShowCLIHints": True},
-            "Server": {"Enabled": True, "NumSchedulers": config.num_schedulers},
+            "Server": {"Enabled": True},
             "Version": {
                 "Version": __version__,
                 "VersionPrerelease": "",
@@ -138,7 +137,8 @@ class Facts:
                 "Revision": "",
             },
         }
-        return laid_over(config.configured, own)
+        unset = {"EnableDebug": False, "Server": {"NumSchedulers": config.num_schedulers}}
+        return laid_over(config.configured or unset, own)
 
     def stats(self) -> Mapping[str, Mapping[str, str]]:
         with self._state.store.snapshot() as snapshot:

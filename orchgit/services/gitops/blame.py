@@ -154,6 +154,9 @@ def _of_allocation(snapshot: Snapshot, each: Allocation) -> Blame:
         job_version=each.job_version,
         task_group=each.task_group,
     )
+    if job is not None and job.origin is not None and job.origin.commit_id:
+        # An update in place gives an allocation another version than it was placed by.
+        return _with_commit(snapshot, found, job)
     return _with_commit(snapshot, found, job, each.commit_id, each.rollout_id)
 
 

@@ -193,11 +193,18 @@ async def release_job(context: UseCaseContext, namespace: str, job_id: str) -> i
 
 
 async def give_back_job(context: UseCaseContext, namespace: str, job_id: str) -> int:
-    """Undoes a release."""
+    """Undoes a release. Raises RefusedError for a job that was not released, and for one whose
+    source was removed since."""
     job = _registered(context, namespace, job_id)
     origin = job.origin
     if origin is None or origin.source or not origin.released_from:
         raise RefusedError(f'cannot give job "{job_id}" back: it was not released from a source')
+    with context.snapshot() as snapshot:
+        if snapshot.sources.get(origin.released_from) is None:
+            raise RefusedError(
+                f'cannot give job "{job_id}" back: source "{origin.released_from}" was removed; '
+                "the next commit of a source that has a file of the job takes it over"
+            )
     return await _own(context, job, origin.released_from, "")
 
 

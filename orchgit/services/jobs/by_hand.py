@@ -3,6 +3,8 @@ warned."""
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from orchgit.durations import to_text
 from orchgit.errors import NotUnderstoodError
 from orchgit.model.evaluation import Evaluation
@@ -28,8 +30,17 @@ async def register_by_hand(
     changed_by: ChangedBy | None,
     refusal: str,
 ) -> Applied:
-    """Commits a registration; `refusal` is what a lost race is answered with."""
+    """Commits a registration; `refusal` is what a lost race is answered with.
+
+    A job that was stopped when its source was removed has no owner any more: a later source of that
+    name must not stop it.
+    """
     now_ns = context.now_ns()
+    owner = owner_of(upsert.job)
+    if owner and context.state.store.latest().sources.get(owner) is None:
+        assert upsert.job.origin is not None
+        origin = replace(upsert.job.origin, source="", former_source=owner)
+        upsert = replace(upsert, job=replace(upsert.job, origin=origin))
     command = RegisterJob(now_ns=now_ns, upsert=upsert, evaluation=evaluation)
     if changed_by is None or not _is_wanted_by_source(context, upsert.job):
         return await context.propose_or_refuse(command, refusal)
@@ -85,6 +96,12 @@ def warning_of(source: Source, job: Job) -> str:
 
 
 def _what_happens(source: Source) -> str:
+    # Which paths a change touches is known only after it was made.
+    but = "unless the source ignores what changed, " if source.drift.ignore else ""
+    return f"{but}{_fate_of_change(source)}"
+
+
+def _fate_of_change(source: Source) -> str:
     after = to_text(source.drift.delay_ns)
     if source.paused:
         return "the source is paused, so the change is shown as drift until it is resumed"

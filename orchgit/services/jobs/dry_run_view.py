@@ -19,10 +19,11 @@ from orchgit.model.job_allocations import JobAllocations
 from orchgit.model.node import Node, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.plan import Placements, Plan
+from orchgit.model.quota import QuotaRoom
 from orchgit.model.resources import AllocatedResources
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 from orchgit.scheduler.placement.networks import ports_of
-from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers, QuotaRoom
+from orchgit.scheduler.ports import ClusterView, Mask, NodeColumns, Numbers
 from orchgit.services.jobs.fit import NodeRoom
 
 

@@ -34,13 +34,13 @@ _CLIENT_TERMINAL = "client_status IN ('complete', 'failed', 'lost')"
 _NAMESAKES = f"""SELECT task_group, node_id FROM allocations
     WHERE namespace IN (SELECT name FROM namespaces WHERE name != ?)
     AND job_id = ? AND NOT {_CLIENT_TERMINAL}"""  # noqa: S608
-_TERMINAL = f"(desired_status != 'run' OR {_CLIENT_TERMINAL})"
+TERMINAL = f"(desired_status != 'run' OR {_CLIENT_TERMINAL})"
 
 
 def _which(terminal: bool | None) -> str:
     if terminal is None:
         return ""
-    return f" AND {_TERMINAL}" if terminal else f" AND NOT {_TERMINAL}"
+    return f" AND {TERMINAL}" if terminal else f" AND NOT {TERMINAL}"
 
 
 class AllocationReads(TableReads):
@@ -127,7 +127,7 @@ class AllocationReads(TableReads):
 
     def has_live_of_deployment(self, deployment_id: str) -> bool:
         sql = f"""SELECT 1 FROM allocations
-            WHERE deployment_id = ? AND deployment_id != '' AND NOT {_TERMINAL} LIMIT 1"""  # noqa: S608
+            WHERE deployment_id = ? AND deployment_id != '' AND NOT {TERMINAL} LIMIT 1"""  # noqa: S608
         return self._connection.execute(sql, (deployment_id,)).fetchone() is not None
 
     def of_node_changed_since(self, node_id: str, index: int) -> list[Allocation]:
@@ -274,7 +274,7 @@ class AllocationWrites(AllocationReads):
 
     def live_ids_of_job(self, namespace: str, job_id: str) -> list[str]:
         sql = f"""SELECT id FROM allocations WHERE namespace = ? AND job_id = ?
-            AND NOT {_TERMINAL} ORDER BY row"""  # noqa: S608
+            AND NOT {TERMINAL} ORDER BY row"""  # noqa: S608
         return [cast(str, id_) for (id_,) in self._rows(sql, (namespace, job_id))]
 
     def save(self, records: Iterable[AllocationRow]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,18 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
+from orchgit.cli.commands.agent import agent
+from orchgit.cli.commands.agent_flags import FLAGS, SWITCHES
 from orchgit.cli.main import cli
 from orchgit.configuration.agent_view import agent_view
 from orchgit.configuration.documented import CONFIGURATION
 from orchgit.configuration.file import read_config
-from orchgit.configuration.keys import BlockValues
+from orchgit.configuration.keys import BlockValues, ConfigKey, Kind, walk
 from orchgit.configuration.loading import load
 from orchgit.configuration.merging import merge
 from orchgit.configuration.validation import validate
 from orchgit.errors import InvalidInputError
+from orchgit.model.operator import AutopilotConfig
 from orchgit.services.acl.settings import AclSettings
 from tests.scenarios.run_agent_config import main
 
@@ -66,7 +70,7 @@ def test_wrong_values_are_told_at_once_with_their_places(tmp_path: Path) -> None
     with pytest.raises(InvalidInputError) as caught:
         read_config(*paths)
     assert [line.partition(".hcl:")[2] for line in str(caught.value).splitlines()[1:]] == [
-        "1:16: enable_debug: decodeBool: Unknown value for boolean: maybe",
+        '1:16: enable_debug: decodeBool: Unknown value for boolean: "maybe"',
         '2:16: ports.http: strconv.ParseInt: parsing "x": invalid syntax',
         "3:23: server.retry_join: unknown slice type: *ast.LiteralType",
         "4:19: acl.token_ttl: can't parse time duration soon",
@@ -195,3 +199,109 @@ def test_settings_of_access_control_are_read(tmp_path: Path) -> None:
     )
     assert "acl.token_ttl" in found.warnings[-1]
     assert read_config().server["acl"] == AclSettings()
+
+
+def test_flags_win_over_files_and_are_read_by_the_same_table(tmp_path: Path) -> None:
+    [path] = written(tmp_path, a='client { meta { a = "1" b = "1" } network_interface = "x" }\n')
+    flags = {
+        "client.meta": ("b=2", "c=x=y"),
+        "client.network_interface": "lo",
+        "acl.enabled": True,
+        "consul.token": "s3cret",
+    }
+    found = read_config(path, flags=flags)
+    assert found.agent["meta"] == {"a": "1", "b": "2", "c": "x=y"}
+    assert found.agent["network_interface"] == "lo"
+    assert found.server["acl"].enabled
+    assert "consul" in found.warnings[-1]
+    assert "s3cret" not in str(found.warnings)
+    with pytest.raises(InvalidInputError, match=r'client\.meta: "b" is not KEY=VALUE'):
+        read_config(flags={"client.meta": ("b",)})
+    with pytest.raises(InvalidInputError, match=r"server_join\.retry_interval: can't parse"):
+        read_config(flags={"server.server_join.retry_interval": "soon"})
+
+
+def test_every_recorded_flag_of_an_agent_is_known() -> None:
+    recorded = json.loads((GOLDEN.parent / "cli/commands.json").read_text())
+    known = {name.lstrip("-") for each in agent.params for name in each.opts}
+    other = {"dev-connect", "dev-consul", "dev-vault", "client-intro-token"}
+    assert set(recorded["commands"]["agent"]["flags"]) - other <= known
+    paths = dict(walk(CONFIGURATION))
+    for flag, path in FLAGS.items():
+        key = paths[path]
+        assert isinstance(key, ConfigKey)
+        assert (key.kind in (Kind.SWITCH, Kind.GIVEN_SWITCH)) == (flag in SWITCHES)
+
+
+def test_options_of_clients_choose_drivers_and_others_are_warned_of(tmp_path: Path) -> None:
+    [path] = written(
+        tmp_path,
+        a='client {\n disable_remote_exec = true\n options {\n "driver.denylist" = "docker, exec"\n'
+        ' "driver.allowlist" = "raw_exec"\n "user.denylist" = "root"\n }\n}\n',
+    )
+    found = read_config(path)
+    assert found.agent["driver_denylist"] == ("docker", "exec")
+    assert found.agent["driver_allowlist"] == ("raw_exec",)
+    assert found.agent["disable_remote_exec"]
+    assert 'here: client.options "user.denylist" (' in found.warnings[-1]
+
+
+def test_headers_autopilot_and_eligibility_are_read(tmp_path: Path) -> None:
+    [path] = written(
+        tmp_path,
+        a='http_api_response_headers { "X-A" = "1" }\nclient { default_ineligible = true }\n'
+        'autopilot { last_contact_threshold = "1s" enable_custom_upgrades = true }\n',
+    )
+    found = read_config(path)
+    for settings in (found.server, found.agent):
+        assert settings["http_response_headers"] == {"X-A": "1"}
+    assert found.agent["default_ineligible"]
+    assert found.server["autopilot_config"] == AutopilotConfig(last_contact_threshold_ns=10**9)
+    assert "here: autopilot.enable_custom_upgrades (" in found.warnings[-1]
+    assert read_config().server["autopilot_config"] is None
+
+
+@pytest.mark.parametrize(
+    ("header", "why"),
+    [
+        ('"X A" = "1"', "other characters"),
+        ('"X-A" = "a\\r\\nX-B: 1"', "printable"),
+        ('"Content-Length" = "1"', "by the server itself"),
+    ],
+)
+def test_header_that_cannot_be_sent_is_refused(tmp_path: Path, header: str, why: str) -> None:
+    [path] = written(tmp_path, a=f"http_api_response_headers {{ {header} }}\n")
+    with pytest.raises(InvalidInputError, match=f"http_api_response_headers.*{why}"):
+        read_config(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('enable_debug = "maybe"', 'decodeBool: Unknown value for boolean: "maybe"'),
+        ('ports { http = "x" }', 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("client { servers = 1 }", "At 1:20: unknown slice type: *ast.LiteralType"),
+        ("server = 1", "At 1:10: root.server: not an object type for struct (*ast.LiteralType)"),
+        ("region = [1]", "At 1:10: root.region: unknown type for string *ast.ListType"),
+    ],
+)
+def test_value_of_a_wrong_kind_is_told_in_nomads_words(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    [path] = written(tmp_path, a=text)
+    [failed] = load([path]).failed
+    assert failed.nomad == f"Error loading {path}: failed to decode HCL file {path}: {sentence}"
+
+
+def test_lists_are_appended_but_those_of_joining_and_telemetry_replaced(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        a='client { servers = ["a:1"] }\nserver { server_join { retry_join = ["a"] } }\n'
+        'telemetry { prefix_filter = ["+a"] }\n',
+        b='client { servers = ["b:1"] }\nserver { server_join { retry_join = ["b"] } }\n'
+        'telemetry { prefix_filter = ["-b"] }\n',
+    )
+    found = read_config(*paths)
+    assert found.file.client.servers == ["a:1", "b:1"]
+    assert found.server["join"].retry_join == ("b",)
+    assert found.server["telemetry"].filter.rules == ("-b",)

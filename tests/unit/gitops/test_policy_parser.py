@@ -120,7 +120,7 @@ prune {
         ('window "w" {\n allow = "* *"\n duration = "1h"\n}', "is no cron specification"),
         ('window "w" {\n allow = "0 9 * * *"\n duration = "1h"\n time_zone = "Europe/Berln"\n}',
          'Did you mean "Europe/Berlin"?'),
-        ('window "w" {\n deny = "0 9 * * *"\n duration = "9000h"\n}', "between 1s and 720h"),
+        ('window "w" {\n deny = "0 9 * * *"\n duration = "9000h"\n}', "between 1s and 744h"),
         ("gate { approvals = 11 }", "between 0 and 10"),
         ('gate { health = "rewert" }', 'Did you mean "revert"?'),
         ('gate { require_fit = "true" }', "true or false is required, without quotes"),

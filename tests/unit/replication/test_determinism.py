@@ -40,6 +40,7 @@ from orchgit.model.job import ChangedBy
 from orchgit.model.node import DrainStrategy, Namespace, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.plan import AllocStop, PlanResult
+from orchgit.model.quota import QuotaAmounts, QuotaLimit, QuotaSpec
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.scaling import ScalingEvent
 from orchgit.model.server import ServerRecord
@@ -81,6 +82,7 @@ from orchgit.replication.commands import (
     DeleteNodePools,
     DeleteNodes,
     DeleteOneTimeTokens,
+    DeleteQuotas,
     DeleteRollouts,
     DeleteRootKey,
     DeleteServer,
@@ -101,6 +103,7 @@ from orchgit.replication.commands import (
     PutAclPolicies,
     PutAclRole,
     PutOneTimeToken,
+    PutQuotas,
     PutRootKey,
     PutServer,
     PutSource,
@@ -778,6 +781,14 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
     ),
     UseOneTimeToken: st.builds(UseOneTimeToken, secret_hash=named),
     DeleteOneTimeTokens: st.builds(DeleteOneTimeTokens, secret_hashes=st.lists(named, max_size=2)),
+    PutQuotas: st.builds(
+        lambda name, cpu: PutQuotas(
+            quotas=[QuotaSpec(name, limits=[QuotaLimit("global", QuotaAmounts(cpu))])]
+        ),
+        named,
+        st.integers(-1, 5),
+    ),
+    DeleteQuotas: st.builds(DeleteQuotas, names=st.lists(named, max_size=2)),
     ResealAclSecrets: st.builds(
         ResealAclSecrets,
         tokens=st.lists(acl_tokens, max_size=2),

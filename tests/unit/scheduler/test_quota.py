@@ -8,9 +8,9 @@ from orchgit.control.evaluations.blocked import BlockedEvals
 from orchgit.ids import SequentialIds
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
+from orchgit.model.quota import QuotaRoom
 from orchgit.model.resources import Resources
 from orchgit.scheduler.outcome import SchedulingOutcome
-from orchgit.scheduler.ports import QuotaRoom
 from orchgit.scheduler.schedule import schedule
 from tests.support.cluster import ListCluster
 from tests.support.factories import NOW_NS, make_group, make_job, make_system_job, make_task
@@ -43,7 +43,7 @@ def placed(outcome: SchedulingOutcome) -> int:
 
 def test_allocation_beyond_the_quota_waits_for_quota() -> None:
     cluster = cluster_of()
-    cluster.quotas["default"] = QuotaRoom("team", left_cpu=250)
+    cluster.quotas["default"] = QuotaRoom("team", {"cpu": 250})
     outcome = evaluate(cluster, service(4))
     assert placed(outcome) == 2
     metric = outcome.evaluation.failed_tg_allocs["web"]
@@ -55,7 +55,7 @@ def test_allocation_beyond_the_quota_waits_for_quota() -> None:
 
 def test_blocked_one_is_let_go_by_its_quota_and_by_nothing_else() -> None:
     cluster = cluster_of()
-    cluster.quotas["default"] = QuotaRoom("team", left_memory_mb=63)
+    cluster.quotas["default"] = QuotaRoom("team", {"memory": 63})
     waiting = evaluate(cluster, service(1)).blocked
     blocked = BlockedEvals()
     assert blocked.block(waiting) == []
@@ -67,7 +67,7 @@ def test_replaced_allocation_gives_its_quota_back() -> None:
     cluster = cluster_of()
     first = evaluate(cluster, service(2))
     cluster.apply(first.plan)  # type: ignore[arg-type]
-    cluster.quotas["default"] = QuotaRoom("team", left_cpu=0)
+    cluster.quotas["default"] = QuotaRoom("team", {"cpu": 0})
     outcome = evaluate(cluster, service(2, version=1))
     assert placed(outcome) == 2
     assert outcome.blocked is None
@@ -75,7 +75,7 @@ def test_replaced_allocation_gives_its_quota_back() -> None:
 
 def test_namespace_without_a_quota_has_no_limit() -> None:
     cluster = cluster_of()
-    cluster.quotas["other"] = QuotaRoom("team", left_cpu=0)
+    cluster.quotas["other"] = QuotaRoom("team", {"cpu": 0})
     assert placed(evaluate(cluster, service(4))) == 4
 
 
@@ -83,7 +83,7 @@ def test_system_job_takes_the_nodes_that_its_quota_allows() -> None:
     cluster = cluster_of()
     task = make_task(resources=Resources(cpu=100, memory_mb=64))
     job = make_system_job(id="s", task_groups=[make_group(count=1, tasks=[task])])
-    cluster.quotas["default"] = QuotaRoom("team", left_cpu=150)
+    cluster.quotas["default"] = QuotaRoom("team", {"cpu": 150})
     outcome = evaluate(cluster, job)
     assert placed(outcome) == 1
     metric = outcome.evaluation.failed_tg_allocs["web"]
