@@ -219,6 +219,8 @@ class Agent:
                 cgroups=layout,
                 clock=self.clock,
                 options=config.drivers,
+                allowlist=config.driver_allowlist,
+                denylist=config.driver_denylist,
             )
         )
         self.usage = UsageSampler(self.drivers, self.node, self.clock)

@@ -106,6 +106,15 @@ class AgentConfig:
     limits: Limits = field(default_factory=Limits)
     acl_enabled: bool = False
     """Whether the agent's own HTTP checks tokens even if the servers do not say so."""
+    driver_allowlist: tuple[str, ...] = ()
+    """The only drivers of this node; empty: all that are there."""
+    driver_denylist: tuple[str, ...] = ()
+    default_ineligible: bool = False
+    """Whether the node is not eligible for work when it registers for the first time."""
+    http_response_headers: Mapping[str, str] = field(default_factory=dict)
+    """Added to every answer over HTTP."""
+    disable_remote_exec: bool = False
+    """Whether nobody may run commands in the tasks of this node."""
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
 
     def __post_init__(self) -> None:

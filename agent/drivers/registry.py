@@ -40,6 +40,13 @@ class DriverContext(msgspec.Struct, frozen=True):
     clock: Clock
     options: DriverOptions = {}
     """The agent's config by driver: `{"raw_exec": {"enabled": True}}`."""
+    allowlist: tuple[str, ...] = ()
+    """The only drivers of this node; empty: all that are there."""
+    denylist: tuple[str, ...] = ()
+
+    def has(self, driver: str) -> bool:
+        """Whether the lists let the node have the driver."""
+        return driver not in self.denylist and (not self.allowlist or driver in self.allowlist)
 
     def option(self, driver: str, name: str, default: object = None) -> object:
         return self.options.get(driver, {}).get(name, default)
@@ -59,6 +66,8 @@ def load_drivers(context: DriverContext) -> dict[str, Driver]:
         _log.warning("the configuration has a plugin block of no driver", driver=name)
     drivers = {}
     for name, factory in factories.items():
+        if not context.has(name):
+            continue
         enabled = context.option(name, "enabled", name not in _OFF_BY_DEFAULT)
         if enabled is False and name not in _REPORTED_WHEN_OFF:
             continue

@@ -12,6 +12,7 @@ from agent.fingerprint.node import Fingerprint
 from orchgit.model.node import (
     ClientHostVolume,
     DriverInfo,
+    Eligibility,
     Node,
     NodeDisk,
     NodeMemory,
@@ -51,6 +52,9 @@ def build_node(
         links=found.links,
         drivers=dict(drivers),
         host_volumes=_host_volumes(config, volumes),
+        scheduling_eligibility=(
+            Eligibility.INELIGIBLE if config.default_ineligible else Eligibility.ELIGIBLE
+        ),
         node_resources=found.resources,
         reserved_resources=ReservedResources(
             cpu=ReservedCpu(cpu_shares=config.reserved.cpu_mhz),

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agent.drivers.base import ExecSession
-from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError
+from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, OrchgitError
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -55,6 +55,8 @@ def routes(agent: Agent) -> list[BaseRoute]:
 
 
 async def _open(agent: Agent, socket: WebSocket) -> ExecSession:
+    if agent.config.disable_remote_exec:
+        raise NotAllowedError("Permission denied")
     query = socket.query_params
     runner = agent.allocations.get(socket.path_params["alloc_id"])
     command = _command(query.get("command", ""))

@@ -27,6 +27,11 @@ COMMANDS = {
     "event": ("event", "event", "Follow the cluster's events"),
     "exec": ("alloc_exec", "exec_", "The same as `alloc exec`"),
     "fmt": ("fmt", "fmt", "Lay out job files"),
+    "git-credential": (
+        "git_credential",
+        "git_credential",
+        "Give git the token for the built-in remote",
+    ),
     "import": ("import_jobs", "import_jobs", "Write a cluster's jobs as job files"),
     "inspect": ("job_history", "inspect", "The same as `job inspect`"),
     "job": ("job", "job", "Run, plan, inspect, stop and revert jobs"),

@@ -19,6 +19,9 @@ from orchgit.configuration.settings import agent_settings, server_settings
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import join_host_port
 
+CLIENT_OPTIONS = frozenset(("driver.allowlist", "driver.denylist"))
+"""The keys of `client.options` that have an effect."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReadConfig:
@@ -80,6 +83,9 @@ def settings_of(loaded: LoadedConfig) -> ReadConfig:
     warnings = [f"no configuration in the directory {path}" for path in loaded.empty]
     warnings += loaded.warnings
     without = list(without_effect(CONFIGURATION, loaded.values))
+    without += (
+        f'client.options "{name}"' for name in file.client.options if name not in CLIENT_OPTIONS
+    )
     if without:
         warnings.append(
             f"these keys have no effect here: {', '.join(without)} (docs/configuration.md says why)"

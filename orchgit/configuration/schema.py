@@ -95,6 +95,9 @@ class ClientSection(Section):
     host_network: dict[str, HostNetworkSection] = {}
     reserved: ReservedSection = msgspec.field(default_factory=ReservedSection)
     network_interface: str = ""
+    options: dict[str, str] = {}
+    disable_remote_exec: bool = False
+    default_ineligible: bool = False
     cpu_total_compute: int = 0
     memory_total_mb: int = 0
     disk_total_mb: int = 0
@@ -262,6 +265,14 @@ class GitopsSection(Section):
     source: dict[str, SourceSection] = {}
 
 
+class AutopilotSection(Section):
+    cleanup_dead_servers: bool = True
+    last_contact_threshold: str = "200ms"
+    max_trailing_logs: int = 250
+    min_quorum: int = 0
+    server_stabilization_time: str = "10s"
+
+
 class TelemetrySection(Section):
     publish_allocation_metrics: bool = False
     publish_node_metrics: bool = False
@@ -300,6 +311,8 @@ class FileConfig(Section):
     plugin: dict[str, PluginSection] = {}
     tls: TlsSection | None = None
     limits: LimitsSection = msgspec.field(default_factory=LimitsSection)
+    autopilot: AutopilotSection | None = None
+    http_api_response_headers: dict[str, str] = {}
     telemetry: TelemetrySection = msgspec.field(default_factory=TelemetrySection)
     acl: AclSection = msgspec.field(default_factory=AclSection)
     insecure_http: bool = False

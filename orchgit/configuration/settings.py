@@ -25,6 +25,7 @@ from orchgit.configuration.gitops import (
 )
 from orchgit.configuration.schema import (
     ArtifactSection,
+    AutopilotSection,
     ClientSection,
     FileConfig,
     GatesSection,
@@ -41,9 +42,11 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
 from orchgit.metrics.settings import MetricFilter, TelemetrySettings
 from orchgit.model.gates import GatePolicy
+from orchgit.model.operator import AutopilotConfig
 from orchgit.model.source import DriftPolicy, PrunePolicy, Source, TagPolicy
 from orchgit.model.window_text import parse_window
 from orchgit.server.config import ServerConfig
+from orchgit.server.http.access import check_headers
 from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
 from orchgit.server.tracing import TraceSettings
@@ -62,6 +65,7 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "job_max_count": file.server.job_max_count,
         "control": control_config(file.server),
         "scheduler_config": scheduler_config(file.server),
+        "autopilot_config": _autopilot(file.autopilot),
         "join": _join(file.server),
         "oidc_issuer": file.server.oidc_issuer.rstrip("/"),
         "leave_on_interrupt": file.leave_on_interrupt,
@@ -104,10 +108,28 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
     return settings
 
 
+def _autopilot(section: AutopilotSection | None) -> AutopilotConfig | None:
+    """Returns the settings that a new cluster begins with; None for the defaults."""
+    if section is None:
+        return None
+    return AutopilotConfig(
+        cleanup_dead_servers=section.cleanup_dead_servers,
+        last_contact_threshold_ns=parse_setting_ns(
+            "autopilot.last_contact_threshold", section.last_contact_threshold
+        ),
+        max_trailing_logs=section.max_trailing_logs,
+        min_quorum=section.min_quorum,
+        server_stabilization_time_ns=parse_setting_ns(
+            "autopilot.server_stabilization_time", section.server_stabilization_time
+        ),
+    )
+
+
 def http_settings(file: FileConfig) -> dict[str, Any]:
     """Returns the settings that servers and agents have in common: certificates, names, limits,
     metrics."""
     check_names(file.http_allowed_hosts)
+    check_headers(file.http_api_response_headers)
     section = file.limits
     limits = Limits(
         http_max_conns_per_client=section.http_max_conns_per_client,
@@ -119,6 +141,7 @@ def http_settings(file: FileConfig) -> dict[str, Any]:
         **tls_settings(file.tls),
         "insecure_http": file.insecure_http,
         "http_allowed_hosts": tuple(file.http_allowed_hosts),
+        "http_response_headers": file.http_api_response_headers,
         "limits": limits,
         "telemetry": TelemetrySettings(
             allocation_metrics=file.telemetry.publish_allocation_metrics,
@@ -189,6 +212,10 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "node_class": client.node_class,
         "meta": client.meta,
         "network_interface": client.network_interface,
+        "driver_allowlist": _names(client.options.get("driver.allowlist", "")),
+        "driver_denylist": _names(client.options.get("driver.denylist", "")),
+        "default_ineligible": client.default_ineligible,
+        "disable_remote_exec": client.disable_remote_exec,
         "host_volumes": {
             name: HostVolumeConfig(path=volume.path, read_only=volume.read_only)
             for name, volume in client.host_volume.items()
@@ -233,11 +260,15 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
     return settings
 
 
+def _names(text: str) -> tuple[str, ...]:
+    """Returns the names in a text with commas between them."""
+    return tuple(name for one in text.split(",") if (name := one.strip()))
+
+
 def _artifact(section: ArtifactSection) -> FetchLimits:
     for name in ("decompression_file_count_limit", "decompression_ratio_limit"):
         if getattr(section, name) < 0:
             raise InvalidInputError(f"cannot use client.artifact.{name}: it must not be negative")
-    names = [one.strip() for one in section.set_environment_variables.split(",")]
     return FetchLimits(
         read_timeout_s=(
             parse_setting_ns("client.artifact.http_read_timeout", section.http_read_timeout) / 1e9
@@ -248,7 +279,7 @@ def _artifact(section: ArtifactSection) -> FetchLimits:
         ),
         max_files=section.decompression_file_count_limit,
         max_ratio=section.decompression_ratio_limit,
-        environment=tuple(one for one in names if one),
+        environment=_names(section.set_environment_variables),
     )
 
 

@@ -13,7 +13,7 @@ from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.host_port import is_host_port
 from orchgit.metrics.settings import TelemetrySettings
-from orchgit.model.operator import SchedulerConfig
+from orchgit.model.operator import AutopilotConfig, SchedulerConfig
 from orchgit.model.source import Source
 from orchgit.server.audit.settings import AuditSettings
 from orchgit.server.http.access import HttpAccess, access_of
@@ -53,6 +53,8 @@ class ServerConfig:
     enabled_schedulers: tuple[str, ...] = SCHEDULER_TYPES
     control: ControlConfig = field(default_factory=ControlConfig)
     acl: AclSettings = field(default_factory=AclSettings)
+    autopilot_config: AutopilotConfig | None = None
+    """Like `scheduler_config`."""
     scheduler_config: SchedulerConfig | None = None
     """Stored when this server first leads and none is; later changes over the API stay."""
     gitops: GitopsConfig = field(default_factory=GitopsConfig)
@@ -77,6 +79,8 @@ class ServerConfig:
     """Whether HTTP may answer other machines that show no certificate."""
     http_allowed_hosts: tuple[str, ...] = ()
     """Names under which HTTP answers besides the server's own names."""
+    http_response_headers: Mapping[str, str] = field(default_factory=dict)
+    """Added to every answer over HTTP."""
     limits: Limits = field(default_factory=Limits)
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     traces: TraceSettings | None = None

@@ -16,6 +16,7 @@ from orchgit.errors import OrchgitError
 from orchgit.gitops.gitops import Gitops
 from orchgit.server.config import ServerConfig
 from orchgit.server.tasks import end_tasks
+from orchgit.services.cluster.autopilot_config import set_autopilot_config
 from orchgit.services.cluster.scheduler_config import set_scheduler_config
 from orchgit.services.gitops.sources import put_source
 from orchgit.services.services import Services
@@ -73,10 +74,14 @@ class LeaderDuties:
                 await self._clock.sleep(_RETRY_S)
 
     async def _store_configuration(self) -> None:
-        """Stores the configured scheduler settings and sources, unless they are stored already."""
+        """Stores the configured settings and sources, unless they are stored already."""
         context, wanted = self._services.context, self._config.scheduler_config
         if wanted is not None:
             await set_scheduler_config(context, wanted, expected_modify_index=0)
+        if self._config.autopilot_config is not None:
+            await set_autopilot_config(
+                context, self._config.autopilot_config, expected_modify_index=0
+            )
         with context.snapshot() as snapshot:
             known = {source.name for source in snapshot.sources.all()}
         for source in self._config.sources:

@@ -241,6 +241,12 @@ class Server:
         for task in self._tasks:
             task.add_done_callback(log_failure)
         await self.http.start()
+        if config.acl.enabled and config.tls is None:
+            _log.warning(
+                "access control is on, but RPC has no certificates: every program on this machine "
+                "can act as a server",
+                remedy="orchgit tls ca create, and a tls section in the configuration",
+            )
         _log.info("server started", http=self.http_url, rpc=self.rpc_address)
 
     async def stop(self) -> None:

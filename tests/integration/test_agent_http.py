@@ -8,6 +8,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -288,5 +289,17 @@ def test_exec_in_an_unknown_task_is_refused(run: Callable[[Scenario], None]) -> 
         path = f"/v1/client/allocation/{alloc.id}/exec?command=%5B%22true%22%5D&task=zz"
         frames, close = await websocket(node.port, path, [])
         assert (frames, close) == ([], 1008)
+
+    run(scenario)
+
+
+def test_exec_is_refused_where_the_configuration_disables_it(
+    run: Callable[[Scenario], None],
+) -> None:
+    async def scenario(node: Node) -> None:
+        alloc = await node.run("exec sleep 300")
+        node.agent.config = replace(node.agent.config, disable_remote_exec=True)
+        path = f"/v1/client/allocation/{alloc.id}/exec?command=%5B%22true%22%5D&task=web"
+        assert await websocket(node.port, path, []) == ([], 1011)
 
     run(scenario)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,6 +13,11 @@ from orchgit.server.http.host_names import HostNames, own_names
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
 from orchgit.wire.tls import TlsFiles
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9-]+")
+_OWN_HEADERS = frozenset(
+    ("connection", "content-length", "content-type", "date", "transfer-encoding", "upgrade")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +33,8 @@ class HttpAccess:
     """Whether clients on other machines are answered without a certificate."""
     limits: Limits = field(default_factory=Limits)
     names: HostNames = field(default_factory=HostNames)
+    response_headers: Mapping[str, str] = field(default_factory=dict)
+    """Added to every answer."""
 
 
 class HttpSettings(Protocol):
@@ -50,6 +58,9 @@ class HttpSettings(Protocol):
     @property
     def limits(self) -> Limits: ...
 
+    @property
+    def http_response_headers(self) -> Mapping[str, str]: ...
+
 
 def access_of(config: HttpSettings, addresses: Iterable[str]) -> HttpAccess:
     """Returns how the listener is reached.
@@ -61,8 +72,27 @@ def access_of(config: HttpSettings, addresses: Iterable[str]) -> HttpAccess:
     own = own_names(addresses, {each.cert for each in files if each})
     names = HostNames(config.http_allowed_hosts, own)
     return HttpAccess(
-        config.http_tls, config.checks_tokens, config.insecure_http, config.limits, names
+        config.http_tls,
+        config.checks_tokens,
+        config.insecure_http,
+        config.limits,
+        names,
+        config.http_response_headers,
     )
+
+
+def check_headers(headers: Mapping[str, str]) -> None:
+    """Raises InvalidInputError for a header that cannot be sent, or that the listener sets."""
+    for name, value in headers.items():
+        wrong = ""
+        if not _HEADER_NAME.fullmatch(name):
+            wrong = "its name has other characters than letters, digits and -"
+        elif name.lower() in _OWN_HEADERS:
+            wrong = "it is set by the server itself"
+        elif not value.isprintable() or not value.isascii():
+            wrong = "its value has other characters than printable ASCII"
+        if wrong:
+            raise InvalidInputError(f'cannot use http_api_response_headers "{name}": {wrong}')
 
 
 def check_exposure(bind: str, access: HttpAccess) -> None:

@@ -111,6 +111,7 @@ class HttpServer:
             proxy_headers=False,
             lifespan="off",
             server_header=False,
+            headers=list(self._access.response_headers.items()),
             timeout_keep_alive=75,
         )
         config.load()

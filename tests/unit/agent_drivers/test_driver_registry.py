@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from agent.drivers.cgroups import CgroupLayout
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.supervisor.client import SupervisorClient
@@ -112,3 +114,13 @@ def test_supervisors_side_imports_next_to_nothing() -> None:
         [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True
     )
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_lists_of_the_configuration_choose_the_drivers(tmp_path: Path) -> None:
+    base = context(tmp_path, mock_driver={"enabled": True})
+    allowed = load_drivers(replace(base, allowlist=("raw_exec", "mock_driver")))
+    assert set(allowed) == {"raw_exec", "mock_driver"}
+    rest = load_drivers(replace(base, denylist=("raw_exec",)))
+    assert "raw_exec" not in rest
+    assert "exec" in rest
+    assert set(load_drivers(replace(base, allowlist=("exec",), denylist=("exec",)))) == set()
