@@ -299,6 +299,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/status/leader", get=_PUBLIC),
     Row("/v1/status/peers", get=_PUBLIC),
     Row("/v1/regions", get=_PUBLIC),
+    Row("/v1/openapi.json", get=_PUBLIC),
     Row("/v1/operator/scheduler/configuration", get=OPERATOR_READ, put=OPERATOR_WRITE),
     Row("/v1/operator/autopilot/configuration", get=OPERATOR_READ, put=OPERATOR_WRITE),
     Row("/v1/operator/autopilot/health", get=OPERATOR_READ),

@@ -30,7 +30,9 @@ class RootKeyMeta(Model):
 
 
 def _meta(key: RootKey) -> RootKeyMeta:
-    return RootKeyMeta(**{name: getattr(key, name) for name in RootKeyMeta.__struct_fields__})
+    fields = {name: getattr(key, name) for name in RootKeyMeta.__struct_fields__}
+    # Only a key that waits to become active has a time of its publication.
+    return RootKeyMeta(**{**fields, "publish_time_ns": 0})
 
 
 async def list_keys(call: ApiCall) -> Response:
