@@ -116,6 +116,7 @@ def play(user: ApiUser) -> dict[str, str]:
     put("/v1/node/pool/p1", {"Name": "p1", "Description": "d", "Meta": {"a": "b"}})
     put("/v1/var/app/x", {"Path": "app/x", "Items": {"a": "b"}})
     node = user.get("/v1/nodes")[0]["ID"]
+    put("/v1/client/metadata", {"Meta": {"rack": "r1", "zone": "a"}})
     volume = put(
         "/v1/volume/host/create",
         {
