@@ -308,7 +308,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/operator/raft/transfer-leadership", put=MANAGEMENT),
     Row("/v1/operator/snapshot", get=OperatorCapability("snapshot-save"), put=MANAGEMENT),
     Row("/v1/operator/license", get=_PUBLIC, put=_ENTERPRISE),
-    Row("/v1/operator/utilization", put=_ENTERPRISE),
+    Row("/v1/operator/utilization", get=_ENTERPRISE, put=_ENTERPRISE),
     Row("/v1/operator/upgrade-check/{check}", get=OPERATOR_READ),
     Row("/v1/operator/keyring/keys", get=OperatorCapability("keyring-read")),
     Row("/v1/operator/keyring/rotate", put=OperatorCapability("keyring-rotate")),

@@ -10,6 +10,7 @@ from orchgit.api.blocking import answer_list
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.routing import endpoint
+from orchgit.errors import NotFoundError, RefusedError
 from orchgit.model.base import Model
 from orchgit.model.variable import RootKey
 from orchgit.state.snapshot import Snapshot
@@ -47,7 +48,10 @@ async def rotate(call: ApiCall) -> Response:
 
 async def delete_key(call: ApiCall) -> Response:
     keyring = call.services.keyring
-    return call.empty(index=await keyring.delete(call.context, call.path["key_id"]))
+    try:
+        return call.empty(index=await keyring.delete(call.context, call.path["key_id"]))
+    except NotFoundError as error:
+        raise RefusedError("root key not found") from error
 
 
 async def web_keys(call: ApiCall) -> Response:
