@@ -45,7 +45,7 @@ def test_deletion_of_a_namespace_with_live_jobs_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         await put_namespace(context, Namespace(name="apps"))
         await register_job(context, make_job(id="web", namespace="apps"))
-        with pytest.raises(RefusedError, match="non-terminal jobs: stop web first"):
+        with pytest.raises(RefusedError, match="non-terminal jobs in regions"):
             await delete_namespace(context, "apps")
         with pytest.raises(RefusedError, match="can not delete default namespace"):
             await delete_namespace(context, "default")
