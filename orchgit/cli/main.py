@@ -93,6 +93,7 @@ def run(arguments: list[str]) -> int:
     except SystemExit as end:
         code = end.code
     except click.exceptions.Abort:
+        click.echo("Stopped: nothing more is done.", err=True)
         return 130
     except click.ClickException as error:
         error.show()
@@ -103,5 +104,9 @@ def run(arguments: list[str]) -> int:
         return getattr(error, "exit_code", FAILURE)
     except BrokenPipeError:
         sys.stderr.close()
+        return FAILURE
+    except OSError as error:
+        named = f" {error.filename}" if error.filename else ""
+        click.echo(f"Error: cannot use{named}: {error.strerror or error}", err=True)
         return FAILURE
     return code if isinstance(code, int) else 0

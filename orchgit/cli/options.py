@@ -103,6 +103,11 @@ def client_of(
     )
 
 
+_OF_STRANGE_ANSWERS = (
+    *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
+)
+
+
 def connected(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the connection options and passes an `ApiClient` as the argument `client`."""
 
@@ -126,7 +131,7 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
         with client_of(address, namespace, region, token, tls) as client:
             try:
                 return command(client=client, **arguments)
-            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            except _OF_STRANGE_ANSWERS as error:
                 # Commands read answers as the API documents them: any other form ends here.
                 if os.environ.get("ORCHGIT_TRACEBACK"):
                     raise

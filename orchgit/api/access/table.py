@@ -299,6 +299,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/status/leader", get=_PUBLIC),
     Row("/v1/status/peers", get=_PUBLIC),
     Row("/v1/regions", get=_PUBLIC),
+    Row("/v1/openapi.json", get=_PUBLIC),
     Row("/v1/operator/scheduler/configuration", get=OPERATOR_READ, put=OPERATOR_WRITE),
     Row("/v1/operator/autopilot/configuration", get=OPERATOR_READ, put=OPERATOR_WRITE),
     Row("/v1/operator/autopilot/health", get=OPERATOR_READ),
@@ -307,7 +308,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/operator/raft/transfer-leadership", put=MANAGEMENT),
     Row("/v1/operator/snapshot", get=OperatorCapability("snapshot-save"), put=MANAGEMENT),
     Row("/v1/operator/license", get=_PUBLIC, put=_ENTERPRISE),
-    Row("/v1/operator/utilization", put=_ENTERPRISE),
+    Row("/v1/operator/utilization", get=_ENTERPRISE, put=_ENTERPRISE),
     Row("/v1/operator/upgrade-check/{check}", get=OPERATOR_READ),
     Row("/v1/operator/keyring/keys", get=OperatorCapability("keyring-read")),
     Row("/v1/operator/keyring/rotate", put=OperatorCapability("keyring-rotate")),
@@ -352,7 +353,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/acl/identity/client-introduction-token", put=NODE_WRITE),
     Row("/v1/acl/{rest:path}", get=_PUBLIC, put=_PUBLIC, delete=_PUBLIC),
     # -- gitops --------------------------------------------------------------------------------
-    Row("/v1/gitops/sources", get=NamespacesOrNone(_in(*_READ_GITOPS))),
+    Row("/v1/gitops/sources", get=SeenWith(_ANY, _READ_GITOPS)),
     Row(
         "/v1/gitops/source/{name}",
         get=_source(*_READ_GITOPS),
@@ -372,7 +373,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/gitops/source/{name}/retry", put=_source("gitops-sync")),
     Row("/v1/gitops/source/{name}/rollback", put=_source("gitops-revert")),
     Row("/v1/gitops/release", put=Rule(_in("gitops-source"), body=RuleBody.NAMESPACE)),
-    Row("/v1/gitops/drift", get=_in(*_READ_GITOPS)),
+    Row("/v1/gitops/drift", get=SeenWith(_ANY, _READ_GITOPS)),
     Row("/v1/gitops/drift/patch", get=OfObject(ObjectKind.SOURCE, "source", _READ_GITOPS)),
     Row("/v1/gitops/rollouts", get=SeenWith(_ANY, _READ_GITOPS)),
     Row(
@@ -386,7 +387,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/gitops/rollout/{rollout_id}/reject", put=_rollout("gitops-approve")),
     Row("/v1/gitops/authors", get=MANAGEMENT),
     Row("/v1/gitops/authors/{job_id:path}", get=_in(*_READ_GITOPS)),
-    Row("/v1/gitops/blame/{id:path}", get=_in(*_READ_GITOPS)),
+    Row("/v1/gitops/blame/{id:path}", get=SeenWith(_ANY, _READ_GITOPS)),
     Row("/v1/gitops/webhooks/{host}", put=OwnCheck("the webhook's signature")),
     Row("/git/{name}.git/info/refs", get=_REMOTE),
     Row("/git/{name}.git/git-upload-pack", put=_REMOTE),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -27,6 +28,7 @@ DEFAULT_ADDRESS = "http://127.0.0.1:4646"
 _LONGEST_S = 660.0
 """For a write, or a stream that says nothing: as long as a blocking query may last."""
 _LONGEST_REFUSAL = 4000
+_PAUSE_S = 0.2
 _INDEX_DIGITS = 20
 _COMPARED_IDS = 500
 """Among how many ids one is looked for that is nearly the same."""
@@ -58,8 +60,10 @@ class ApiClient:
         region: str | None = None,
         token: str | None = None,
         tls: TlsClient | None = None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`address`: one URL, or several separated by commas."""
+        self._sleep = sleep
         addresses = [one.strip().rstrip("/") for one in (address or DEFAULT_ADDRESS).split(",")]
         self.tls = tls or TlsClient()
         self._servers = FirstServer([one for one in addresses if one], tls=self.tls)
@@ -138,6 +142,9 @@ class ApiClient:
         """Waits, for 60 s unless `wait` says otherwise, until the answer is newer than `index`;
         returns its index and the answer."""
         response = self._request("GET", path, {"wait": "60s", **params, "index": index})
+        if index and response.index == index:
+            # A server that does not wait is not asked without a pause.
+            self._sleep(_PAUSE_S)
         return response.index, self._json(response)
 
     def stream_lines(self, path: str, /, **params: Any) -> Iterator[str]:
@@ -237,7 +244,7 @@ class ApiClient:
             known = []
         # The beginning of an id is compared with the beginnings of the others.
         shown = {each[: len(prefix)] if len(each) == _UUID_LENGTH else each: each for each in known}
-        near = difflib.get_close_matches(prefix, shown, 2, 0.7)
+        near = difflib.get_close_matches(prefix, shown, 2, 0.6)
         if near:
             return f"did you mean {' or '.join(repr(shown[each]) for each in near)}?"
         return f"`orchgit {kind} status` lists them"

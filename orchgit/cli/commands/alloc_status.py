@@ -105,10 +105,11 @@ def checks(client: ApiClient, identifier: str, verbose: bool, output: OutputForm
 def show_table(allocations: list[dict[str, Any]], verbose: bool) -> None:
     more = ("Eval ID",) if verbose else ()
     name = ("Node Name",) if verbose else ()
+    commit = ("Commit",) if any(each.get("CommitID") for each in allocations) else ()
     table(
         (
             *("ID", *more, "Node ID", *name, "Task Group", "Version", "Desired", "Status"),
-            *("Created", "Modified", "Commit"),
+            *("Created", "Modified", *commit),
         ),
         (
             (
@@ -122,7 +123,7 @@ def show_table(allocations: list[dict[str, Any]], verbose: bool) -> None:
                 styled(each["ClientStatus"]),
                 ago(each["CreateTime"]),
                 ago(each["ModifyTime"]),
-                short(each.get("CommitID") or "-", verbose),
+                *([short(each.get("CommitID") or "-", verbose)] * bool(commit)),
             )
             for each in allocations
         ),

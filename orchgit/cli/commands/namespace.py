@@ -60,16 +60,16 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
         return
     capabilities = found.get("Capabilities") or {}
     named = (
-        (f"{verb} {kind}", capabilities.get(f"{verb}{key}") or ())
+        (f"{verb} {kind}", capabilities.get(f"{verb}{key}") or [unset])
         for kind, key in (("Drivers", "TaskDrivers"), ("Network Modes", "NetworkModes"))
-        for verb in ("Enabled", "Disabled")
+        for verb, unset in (("Enabled", "*"), ("Disabled", "<none>"))
     )
     pairs(
         (
             ("Name", plain(found["Name"])),
             ("Description", plain(found["Description"] or "<none>")),
             ("Quota", plain(found.get("Quota") or "<none>")),
-            *((title, plain(",".join(each) or "*")) for title, each in named),
+            *((title, plain(",".join(each))) for title, each in named),
         )
     )
     if found.get("Meta"):

@@ -12,6 +12,7 @@ from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_group
 from orchgit.cli.commands.job_status import show_jobs
 from orchgit.cli.completion import NODE_POOL, id_argument
+from orchgit.cli.job_files.example_file import write_example
 from orchgit.cli.job_files.specs import SpecEntry, duration_ns, plain_value, read_spec, text_map
 from orchgit.cli.options import (
     PageOptions,
@@ -174,13 +175,6 @@ def init(path: str | None, as_json: bool, out: str | None, quiet: bool) -> None:
     write_example(target, json.dumps(_EXAMPLE_JSON, indent=2) + "\n" if is_json else EXAMPLE)
     if not quiet:
         click.echo(f"Example node pool specification written to {target}")
-
-
-def write_example(target: Path, text: str) -> None:
-    """Writes a new file; raises ApiError where there is one of this name."""
-    if target.exists():
-        raise ApiError(f"cannot write {target}: it exists already; name another file")
-    target.write_text(text)
 
 
 def _find(client: ApiClient, name: str) -> dict[str, Any]:

@@ -8,13 +8,15 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_command
-from orchgit.cli.options import connected, formatted, option
+from orchgit.cli.options import connected, formatted, no_effect_option, option
 from orchgit.cli.printing.output_format import OutputFormat
 
 
 @cli_command("ui")
 @click.argument("object", required=False)
 @option("open", is_flag=True, help="Open the page in a browser.")
+@no_effect_option("show-url", "the address is printed anyway", is_flag=True)
+@no_effect_option("authenticate", "the pages ask for a token themselves", is_flag=True)
 @formatted
 @connected
 def ui(client: ApiClient, object: str | None, open: bool, output: OutputFormat) -> None:

@@ -17,10 +17,9 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.command import cli_group
-from orchgit.cli.commands.node_pool import write_example
 from orchgit.cli.completion import VARIABLE, id_argument
+from orchgit.cli.job_files.example_file import write_example
 from orchgit.cli.job_files.job_files import read_input
-from orchgit.cli.job_files.specs import SpecEntry, plain_value, read_spec, text_map
 from orchgit.cli.options import (
     PageOptions,
     connected,
@@ -38,16 +37,6 @@ from orchgit.durations import parse_length_ns
 CONFLICT = 409
 RENEWALS_PER_TTL = 3
 _LONGEST_WAIT_S = 60.0
-_ENTRIES = {
-    "path": SpecEntry("Path", plain_value),
-    "namespace": SpecEntry("Namespace", plain_value),
-    "items": SpecEntry("Items", text_map),
-    "modify_index": SpecEntry("ModifyIndex", plain_value),
-    "create_index": SpecEntry("CreateIndex", plain_value),
-    "modify_time": SpecEntry("ModifyTime", plain_value),
-    "create_time": SpecEntry("CreateTime", plain_value),
-    "template": SpecEntry("Template", plain_value),
-}
 
 
 @cli_group("var")
@@ -223,7 +212,20 @@ def _items(arguments: tuple[str, ...]) -> dict[str, str]:
 
 def _spec(path: str, form: str | None) -> dict[str, Any]:
     """Reads a variable: in HCL, or as JSON, where an object of strings is its items."""
-    (data,) = read_spec(path, _ENTRIES, as_json=form == "json" or (not form and path == "-"))
+    # Reading HCL is what few commands do; the others do not pay for its import.
+    from orchgit.cli.job_files.specs import SpecEntry, plain_value, read_spec, text_map
+
+    entries = {
+        "path": SpecEntry("Path", plain_value),
+        "namespace": SpecEntry("Namespace", plain_value),
+        "items": SpecEntry("Items", text_map),
+        "modify_index": SpecEntry("ModifyIndex", plain_value),
+        "create_index": SpecEntry("CreateIndex", plain_value),
+        "modify_time": SpecEntry("ModifyTime", plain_value),
+        "create_time": SpecEntry("CreateTime", plain_value),
+        "template": SpecEntry("Template", plain_value),
+    }
+    (data,) = read_spec(path, entries, as_json=form == "json" or (not form and path == "-"))
     if not isinstance(data.get("Items"), dict):
         data = {"Items": data}
     items = data["Items"]

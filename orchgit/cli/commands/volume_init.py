@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from orchgit.cli.command import cli_command
-from orchgit.cli.commands.node_pool import write_example
+from orchgit.cli.job_files.example_file import write_example
 from orchgit.cli.options import option
 
 _HOST = """\

@@ -19,7 +19,7 @@ from orchgit.cli.printing.markup import (
     wants_colours,
     width,
 )
-from orchgit.cli.printing.table_widths import WRAPS, fitted
+from orchgit.cli.printing.table_widths import WRAPS, fitted, shown_columns
 from orchgit.cli.printing.terminal import raw_stream
 from orchgit.printable import printable
 
@@ -102,7 +102,8 @@ def pairs(rows: Iterable[tuple[str, object]]) -> None:
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str = "") -> None:
     """Prints a table without rules; cells are markup. Without rows it prints `empty`.
 
-    On a terminal, columns that say why are wrapped, and other free text is cut.
+    On a terminal, columns that say why are wrapped, other free text is cut, and where that is not
+    enough, columns are left out.
     """
     cells = [[spans(printable(str(cell))) for cell in row] for row in rows]
     if not cells:
@@ -113,8 +114,10 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], empty: str =
     listed = [[[(column, "1")] for column in columns], *cells]
     natural = [max(width(text_of(row[at])) for row in listed) for at in range(len(columns))]
     room = _terminal_width() if sys.stdout.isatty() else None
-    widths, gap = fitted(columns, natural, room)
-    for row in listed:
+    kept = shown_columns(columns, natural, room)
+    columns = [columns[at] for at in kept]
+    widths, gap = fitted(columns, [natural[at] for at in kept], room)
+    for row in ([row[at] for at in kept] for row in listed):
         parts = [
             _wrapped(cell, size) if name in WRAPS and room else [cut(cell, size)]
             for name, cell, size in zip(columns, row, widths, strict=True)

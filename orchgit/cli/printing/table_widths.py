@@ -11,6 +11,8 @@ from collections.abc import Sequence
 
 GIVES_WAY = frozenset(("Subject", "DisplayMessage", "Output", "URL", "Author", "File", "Path"))
 WRAPS = frozenset(("Why", "Reason", "Description"))
+LEFT_OUT = ("Modified", "Created", "Namespace", "Node ID")
+"""On a terminal that is too narrow for a table, these are left out, the first of them first."""
 _GAPS = (2, 1)
 _LEAST = 6
 _LEAST_WRAPPED = 24
@@ -38,6 +40,22 @@ def fitted(
         if over <= 0:
             break
     return widths, gap
+
+
+def shown_columns(columns: Sequence[str], natural: Sequence[int], room: int | None) -> list[int]:
+    """Returns the places of the columns that are shown: all, unless the table is wider than `room`
+    with its flexible columns at their narrowest."""
+    kept = list(range(len(columns)))
+    least = [
+        min(width, _LEAST_WRAPPED if name in WRAPS else _LEAST)
+        if name in WRAPS or name in GIVES_WAY
+        else width
+        for name, width in zip(columns, natural, strict=True)
+    ]
+    for name in LEFT_OUT if room is not None else ():
+        if sum(least[at] for at in kept) + len(kept) - 1 > (room or 0):
+            kept = [at for at in kept if columns[at] != name]
+    return kept
 
 
 def _narrow(widths: list[int], flexible: Sequence[int], over: int, least: int) -> int:

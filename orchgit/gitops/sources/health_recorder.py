@@ -20,8 +20,10 @@ _TABLES = (
     *("sources", "rollouts", "jobs", "allocations", "deployments", "evaluations"),
     *("held_versions", "drifted_jobs"),
 )
+_FIRST_S = 5.0
+"""How long after a server became the leader the first look is."""
 _PAUSE_S = 1.0
-"""The least time between two looks: what lasts no longer is not recorded."""
+"""How long after a change the next look is: what lasts no longer is not recorded."""
 _SHARE = 9
 """A look is followed by a pause that is this many times as long."""
 _IDLE_S = 300.0
@@ -42,6 +44,8 @@ class HealthRecorder:
     async def run(self) -> None:
         """Runs until cancelled."""
         clock, watch = self._context.clock, self._context.state.store.watch
+        # At first the sources have to be checked, and what was missed can wait.
+        await clock.sleep(_FIRST_S)
         while True:
             began_s = clock.monotonic_s()
             try:
@@ -57,8 +61,8 @@ class HealthRecorder:
                 await clock.sleep(_UPGRADE_RETRY_S if not_yet else _RETRY_S)
                 continue
             spent_s = clock.monotonic_s() - began_s
-            await clock.sleep(max(_PAUSE_S, _SHARE * spent_s))
             await watch.wait(_TABLES, index, _IDLE_S)
+            await clock.sleep(max(_PAUSE_S, _SHARE * spent_s))
 
     def _changes(self) -> tuple[int, list[SourceHealthChange]]:
         """Returns the index of a snapshot, and the sources whose health is not the recorded one."""
