@@ -13,7 +13,6 @@ from starlette.responses import Response
 
 from orchgit.acl.capabilities import READ
 from orchgit.acl.rights import Rights
-from orchgit.api.access.caller import secret_of
 from orchgit.api.access.control import OPEN_ACCESS, Access
 from orchgit.api.consistency import WRITES
 from orchgit.api.context import ApiContext
@@ -26,7 +25,6 @@ from orchgit.model.author import Author
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 from orchgit.services.identifiers import uuid_prefix
-from orchgit.services.secrets.identities import looks_like_token
 from orchgit.services.services import Services
 from orchgit.whole_number import whole_number
 
@@ -255,8 +253,7 @@ class ApiCall:
         identity = self.access.caller.identity
         if identity is None:
             return True
-        secret = secret_of(self.request.scope["headers"])
-        return identity.expiration_time_ns == 0 and not looks_like_token(secret)
+        return identity.expiration_time_ns == 0 and identity.claims is None
 
     @property
     def read_key(self) -> Hashable:

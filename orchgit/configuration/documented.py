@@ -59,14 +59,18 @@ def _texts(no_effect: str = "", shown_as: str = "") -> ConfigKey:
     return ConfigKey(Kind.TEXTS, no_effect, shown_as)
 
 
+def _replaced(no_effect: str = "", shown_as: str = "") -> ConfigKey:
+    return ConfigKey(Kind.REPLACED_TEXTS, no_effect, shown_as)
+
+
 def _map(no_effect: str = "", shown_as: str = "") -> ConfigKey:
     return ConfigKey(Kind.MAP, no_effect, shown_as)
 
 
 _SERVER_JOIN = ConfigBlock(
     {
-        "retry_join": _texts(),
-        "start_join": _texts(),
+        "retry_join": _replaced(),
+        "start_join": _replaced(),
         "retry_interval": _duration(),
         "retry_max": _whole(shown_as="RetryMaxAttempts"),
     },
@@ -171,7 +175,6 @@ _SERVER = ConfigBlock(
                 "limit_results": _whole(),
                 "min_term_length": _whole(),
             },
-            strict=True,
             no_effect="a search has fixed limits",
         ),
         "client_introduction": ConfigBlock(
@@ -240,8 +243,8 @@ _CLIENT = ConfigBlock(
         "disable_remote_exec": _switch(),
         "template": ConfigBlock(
             {
-                "function_denylist": _texts(),
-                "function_blacklist": _texts(),
+                "function_denylist": _replaced(),
+                "function_blacklist": _replaced(),
                 "disable_file_sandbox": _switch(shown_as="DisableSandbox"),
                 "max_stale": _duration(),
                 "block_query_wait": _duration(shown_as="BlockQueryWaitTime"),
@@ -267,7 +270,7 @@ _CLIENT = ConfigBlock(
                 "decompression_file_count_limit": _given(),
                 "disable_artifact_inspection": _switch("what is unpacked is always inspected"),
                 "disable_filesystem_isolation": _switch(_FIXED),
-                "filesystem_isolation_extra_paths": _texts(_FIXED),
+                "filesystem_isolation_extra_paths": _replaced(_FIXED),
                 "set_environment_variables": _text(),
                 "decompression_ratio_limit": _given(shown_as="-"),
             }
@@ -350,7 +353,7 @@ _CONSUL_BLOCK = ConfigBlock(
         "ssl": _given_switch(shown_as="EnableSSL"),
         "verify_ssl": _given_switch(shown_as="VerifySSL"),
         "share_ssl": _given_switch(shown_as="ShareSSL"),
-        "tags": _texts(),
+        "tags": _replaced(),
         "timeout": _duration(),
         "token": _text(shown_as="-"),
         "client_auto_join": _given_switch(),
@@ -418,9 +421,9 @@ _TELEMETRY = ConfigBlock(
         "publish_allocation_metrics": _switch(),
         "publish_node_metrics": _switch(),
         "include_alloc_metadata_in_metrics": _switch("metadata are no labels here"),
-        "allowed_metadata_keys_in_metrics": _texts("metadata are no labels here"),
+        "allowed_metadata_keys_in_metrics": _replaced("metadata are no labels here"),
         "filter_default": _given_switch(),
-        "prefix_filter": _texts(),
+        "prefix_filter": _replaced(),
         "disable_dispatched_job_summary_metrics": _switch(),
         "disable_quota_utilization_metrics": _switch(
             "there are no metrics of quotas; `orchgit quota status` shows them"
@@ -433,7 +436,7 @@ _TELEMETRY = ConfigBlock(
         "statsite_address": _text(_PUSH, "StatsiteAddr"),
         "statsd_address": _text(_PUSH, "StatsdAddr"),
         "datadog_address": _text(_PUSH, "DataDogAddr"),
-        "datadog_tags": _texts(_PUSH, "DataDogTags"),
+        "datadog_tags": _replaced(_PUSH, "DataDogTags"),
         "circonus_api_token": _text(_PUSH, "-"),
         "circonus_api_app": _text(_PUSH),
         "circonus_api_url": _text(_PUSH),
@@ -552,7 +555,7 @@ CONFIGURATION = ConfigBlock(
                 "show_cli_hints": _given_switch(),
                 "content_security_policy": ConfigBlock(
                     {
-                        name: _texts()
+                        name: _replaced()
                         for name in (
                             "connect_src",
                             "default_src",
@@ -586,7 +589,6 @@ CONFIGURATION = ConfigBlock(
                         "rotate_max_files": _whole(),
                         "mode": _text(),
                     },
-                    strict=True,
                     labelled=True,
                     shown_as="-",
                 ),
@@ -597,7 +599,6 @@ CONFIGURATION = ConfigBlock(
                         "stages": _texts(),
                         "operations": _texts(),
                     },
-                    strict=True,
                     labelled=True,
                     shown_as="-",
                 ),

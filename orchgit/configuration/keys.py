@@ -23,6 +23,7 @@ class Kind(Enum):
     DURATION = "duration"
     DURATION_TEXT = "duration, kept as text"
     TEXTS = "texts"
+    REPLACED_TEXTS = "texts, replaced as a whole"
     MAP = "map"
     ANY = "any"
 

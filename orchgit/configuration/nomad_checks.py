@@ -230,6 +230,11 @@ class _Checks:
         elif expected % 2 == 0:
             yield "WARNING: Number of bootstrap servers should ideally be set to an odd number."
         issuer = str(server.get("oidc_issuer", ""))
+        if issuer.startswith(":"):
+            raise _WrongError(
+                f'Error using server.oidc_issuer = "{issuer}" as a base URL: '
+                f'parse "{issuer}": missing protocol scheme'
+            )
         if issuer and urlsplit(issuer).scheme != "https":
             yield (
                 f'server.oidc_issuer = "{issuer}" is not using https. '

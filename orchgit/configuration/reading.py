@@ -70,13 +70,15 @@ class FileReader:
         name = path[-1]
         if isinstance(item.value, Literal):
             if item.value.value is not None:
-                self._wrong(item.value, path, "not an object type for struct (*ast.LiteralType)")
+                message = "not an object type for struct (*ast.LiteralType)"
+                self._wrong(_WrongKindError(item.value, message), path)
             return
         if shape.labelled:
             named = found.labelled.setdefault(name, {})
             for one in body.labelled(item.name):
                 if one.label is None:
-                    self._problem(item.position, path, "needs one label, its name", rank=0)
+                    text = f"{'.'.join(path)}: needs one label, its name"
+                    self.problems.append(ConfigProblem(item.position, text, text, 0))
                     continue
                 values = self.block(shape, one.body, (*path, one.label.text))
                 earlier = named.get(one.label.text)
@@ -105,7 +107,7 @@ class FileReader:
         try:
             read = _READERS[key.kind](value)
         except _WrongKindError as error:
-            self._wrong(error.value, path, error.message)
+            self._wrong(error, path)
             return
         except DurationError:
             assert isinstance(value, Literal)
@@ -119,13 +121,14 @@ class FileReader:
             return
         found.values[path[-1]] = read
 
-    def _wrong(self, value: Value, path: tuple[str, ...], message: str) -> None:
-        self._problem(value.position, path, message, rank=0)
-
-    def _problem(self, position: Position, path: tuple[str, ...], message: str, rank: int) -> None:
-        place = f"At {position.line}:{position.column}"
-        nomad = f"{place}: {'.'.join(('root', *path))}: {message}"
-        self.problems.append(ConfigProblem(position, f"{'.'.join(path)}: {message}", nomad, rank))
+    def _wrong(self, error: _WrongKindError, path: tuple[str, ...]) -> None:
+        position = error.value.position
+        place = f"At {position.line}:{position.column}: " if error.placed else ""
+        name = f"{'.'.join(('root', *path))}: " if error.named else ""
+        nomad = f"{place}{name}{error.message}"
+        self.problems.append(
+            ConfigProblem(position, f"{'.'.join(path)}: {error.message}", nomad, 0)
+        )
 
     def _unexpected(
         self, shape: ConfigBlock, unexpected: list[Hcl1Item], path: tuple[str, ...]
@@ -160,12 +163,17 @@ class FileReader:
 
 
 class _WrongKindError(Exception):
-    """A value is not of the key's kind; the message is that of HashiCorp's decoder."""
+    """A value is not of the key's kind; the message is that of HashiCorp's decoder, which tells the
+    place and the name of the key with some messages only."""
 
-    def __init__(self, value: Value, message: str) -> None:
+    def __init__(
+        self, value: Value, message: str, *, placed: bool = True, named: bool = True
+    ) -> None:
         super().__init__(message)
         self.value = value
         self.message = message
+        self.placed = placed
+        self.named = named
 
 
 def _joined(one: BlockValues, other: BlockValues) -> BlockValues:
@@ -180,12 +188,13 @@ def _literal(value: Value, kind: str) -> Literal:
     if isinstance(value, Literal):
         return value
     shape = "*ast.ListType" if isinstance(value, ListValue) else "*ast.ObjectType"
-    raise _WrongKindError(value, f"unknown type for {kind} {shape}")
+    of_kind = "for string " if kind == "string" else ""
+    raise _WrongKindError(value, f"unknown type {of_kind}{shape}")
 
 
 def _text(value: Value) -> str:
     literal = _literal(value, "string")
-    if isinstance(literal.value, bool):
+    if isinstance(literal.value, bool | float):
         raise _WrongKindError(value, "unknown type for string *ast.LiteralType")
     return literal.text
 
@@ -193,13 +202,12 @@ def _text(value: Value) -> str:
 def _integer(value: Value) -> int:
     literal = _literal(value, "number")
     if isinstance(literal.value, bool | float):
-        raise _WrongKindError(value, "unknown type for number *ast.LiteralType")
+        raise _WrongKindError(value, "unknown type *ast.LiteralType")
     try:
         return int(literal.text, 0)
     except ValueError:
-        raise _WrongKindError(
-            value, f'strconv.ParseInt: parsing "{literal.text}": invalid syntax'
-        ) from None
+        message = f'strconv.ParseInt: parsing "{literal.text}": invalid syntax'
+        raise _WrongKindError(value, message, placed=False, named=False) from None
 
 
 def _number(value: Value) -> float:
@@ -207,18 +215,20 @@ def _number(value: Value) -> float:
     try:
         return float(literal.text)
     except ValueError:
-        raise _WrongKindError(
-            value, f'strconv.ParseFloat: parsing "{literal.text}": invalid syntax'
-        ) from None
+        message = f'strconv.ParseFloat: parsing "{literal.text}": invalid syntax'
+        raise _WrongKindError(value, message, placed=False, named=False) from None
 
 
 def _switch(value: Value) -> bool:
-    text = _literal(value, "bool").text.lower()
+    literal = _literal(value, "bool")
+    text = literal.text.lower()
     if text in ("1", "true"):
         return True
     if text in ("0", "false"):
         return False
-    raise _WrongKindError(value, f"decodeBool: Unknown value for boolean: {text}")
+    shown = f'"{literal.text}"' if isinstance(literal.value, str) else literal.text
+    message = f"decodeBool: Unknown value for boolean: {shown}"
+    raise _WrongKindError(value, message, placed=False, named=False)
 
 
 def _duration(value: Value) -> str:
@@ -230,7 +240,7 @@ def _duration(value: Value) -> str:
 def _texts(value: Value) -> list[str]:
     if not isinstance(value, ListValue):
         shape = "*ast.LiteralType" if isinstance(value, Literal) else "*ast.ObjectType"
-        raise _WrongKindError(value, f"unknown slice type: {shape}")
+        raise _WrongKindError(value, f"unknown slice type: {shape}", named=False)
     return [_text(item) for item in value.items]
 
 
@@ -280,6 +290,7 @@ _READERS: dict[Kind, Callable[[Value], Any]] = {
     Kind.DURATION: _duration,
     Kind.DURATION_TEXT: _duration,
     Kind.TEXTS: _texts,
+    Kind.REPLACED_TEXTS: _texts,
     Kind.MAP: _map,
     Kind.ANY: _one_object,
 }

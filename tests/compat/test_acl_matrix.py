@@ -19,8 +19,8 @@ from orchgit.api.access.caller import (
     BadTokenReason,
     Caller,
 )
-from orchgit.api.access.control import AccessControl, AccessRefusedError, RequestNames
-from orchgit.api.access.requirements import ObjectKind, Rule, RuleBody
+from orchgit.api.access.control import AccessControl, AccessRefusedError
+from orchgit.api.access.requirements import ObjectKind, RequestNames, Rule, RuleBody
 from orchgit.api.access.table import TABLE
 from orchgit.model.acl import TokenType
 from orchgit.services.acl.resolve import Identity, IdentityKind

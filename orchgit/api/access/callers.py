@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import structlog
 
@@ -32,37 +33,57 @@ _NO_PARTS = (
 _NO_KEY = "missing key ID header"
 
 
+@dataclass(slots=True)
+class _Known:
+    """What was found for a secret. It holds while nothing was committed after `position`, or while
+    its tables have not changed after `since`; both are (index, replacements of the state)."""
+
+    found: Caller | BadTokenReason
+    position: tuple[int, int]
+    since: tuple[int, int]
+    ends_ns: int | None
+
+
+def _end_of(found: Caller | BadTokenReason) -> int | None:
+    """Returns when it ends by itself, in Unix nanoseconds; None: it does not."""
+    if isinstance(found, BadTokenReason):
+        return None if found.is_lasting else 0
+    return (found.identity.expiration_time_ns or None) if found.identity is not None else None
+
+
 class TokenCallers:
     """The callers of one server."""
 
     def __init__(self, store: Callable[[], Store], now_ns: Callable[[], int]) -> None:
         self._store = store
         self._now_ns = now_ns
-        self._found: dict[bytes, tuple[int, Caller | BadTokenReason]] = {}
+        self._found: dict[bytes, _Known] = {}
         self._rules: dict[tuple[str, int], PolicyRules] = {}
         self._rights: dict[tuple[tuple[str, int], ...], Rights] = {}
 
     def caller(self, secret: str) -> Caller | BadTokenReason:
         """Returns the caller with this secret, "" is the anonymous one; or why it is nobody's."""
         store = self._store()
-        is_workload = looks_like_token(secret)
-        index = store.watch.index(_WORKLOAD_TABLES if is_workload else _TABLES)
+        watch = store.watch
+        position = watch.applied_index, watch.replacements
         key = hashlib.sha256(secret.encode()).digest()
         known = self._found.get(key)
-        if known is not None and known[0] == index and self._is_in_time(known[1]):
-            return known[1]
+        if known is not None and known.position == position and self._is_in_time(known):
+            return known.found
+        tables = _WORKLOAD_TABLES if looks_like_token(secret) else _TABLES
+        since = watch.index(tables), watch.replacements
+        if known is not None and known.since == since and self._is_in_time(known):
+            known.position = position
+            return known.found
         with store.snapshot() as snapshot:
             found = self._read(snapshot, secret)
         if len(self._found) >= _MOST_KEPT:
             self._found.clear()
-        self._found[key] = index, found
+        self._found[key] = _Known(found, position, since, _end_of(found))
         return found
 
-    def _is_in_time(self, found: Caller | BadTokenReason) -> bool:
-        if isinstance(found, BadTokenReason):
-            return found.is_lasting
-        ends_ns = found.identity.expiration_time_ns if found.identity is not None else 0
-        return not ends_ns or self._now_ns() < ends_ns
+    def _is_in_time(self, known: _Known) -> bool:
+        return known.ends_ns is None or self._now_ns() < known.ends_ns
 
     def _read(self, snapshot: Snapshot, secret: str) -> Caller | BadTokenReason:
         identity = resolve(snapshot, secret, self._now_ns())

@@ -8,10 +8,16 @@ from typing import Protocol
 
 from orchgit.acl.rights import Rights
 from orchgit.api.access.caller import OPEN, BadTokenReason, Caller
-from orchgit.api.access.requirements import BadTokenForm, Objects, Question, RefusalForm, Rule
+from orchgit.api.access.requirements import (
+    BadTokenForm,
+    Objects,
+    Question,
+    RefusalForm,
+    RequestNames,
+    Rule,
+)
 from orchgit.api.access.table import TABLE, AccessTable
 from orchgit.errors import InvariantError, OrchgitError
-from orchgit.model.job import Job
 
 DENIED = "Permission denied"
 _NO_IDENTITY = "ACL token not found or invalid workload identity"
@@ -34,19 +40,11 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class RequestNames:
-    """What a request names, in its path, query and (where the rule asks for it) body."""
-
-    namespace: str
-    path: Mapping[str, str]
-    query: Mapping[str, str]
-    job: Job | None = None
-    context: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Access:
-    """What was decided about one request: the caller, and what of the answer it may see."""
+    """What was decided about one request: the caller, and what of the answer it may see.
+
+    Never changed; not frozen, since every request makes one and a frozen one costs twice.
+    """
 
     caller: Caller
     rule: Rule | None = None
@@ -107,15 +105,7 @@ class AccessControl:
         """Returns the access of a request. Raises AccessRefusedError."""
         caller = self.caller(rule, secret)
         question = Question(
-            rights=caller.rights,
-            namespace=request.namespace,
-            path=request.path,
-            query=request.query,
-            objects=self._objects,
-            policies=caller.policies,
-            accessor_id=caller.accessor_id,
-            job=request.job,
-            context=request.context,
+            caller.rights, request, self._objects, caller.policies, caller.accessor_id
         )
         if not rule.requirement.allows(question):
             raise AccessRefusedError(refused_answer(rule.refused, request.path))

@@ -11,9 +11,8 @@ from orchgit.api.access.control import (
     AccessControl,
     AccessRefusedError,
     Refusal,
-    RequestNames,
 )
-from orchgit.api.access.requirements import Rule, RuleBody
+from orchgit.api.access.requirements import RequestNames, Rule, RuleBody
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.shapes import nomad_json

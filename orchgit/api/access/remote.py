@@ -12,8 +12,8 @@ from orchgit.api.access.control import (
     AccessControl,
     AccessRefusedError,
     Refusal,
-    RequestNames,
 )
+from orchgit.api.access.requirements import RequestNames
 from orchgit.errors import InvariantError
 
 

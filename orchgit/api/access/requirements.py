@@ -38,23 +38,40 @@ class Objects(Protocol):
 
 
 @dataclass(slots=True)
-class Question:
-    """One request, as far as a decision depends on it."""
+class RequestNames:
+    """What a request names, in its path, query and (where the rule asks for it) body."""
 
-    rights: Rights
     namespace: str
-    """Of the query, or of the body where a requirement says so."""
+    """Of the query, or of the body where a rule says so."""
     path: Mapping[str, str]
     query: Mapping[str, str]
-    objects: Objects
-    policies: Collection[str] = ()
-    """Names of the caller's policies."""
-    accessor_id: str = ""
-    """Of the caller's token."""
     job: Job | None = None
-    """Of the body, where the rule asks for it."""
     context: str = ""
     """What a search looks for."""
+
+
+@dataclass(slots=True)
+class Question:
+    """One request, as far as a decision depends on it. `policies` are the names of the caller's
+    policies, `accessor_id` is that of the caller's token."""
+
+    rights: Rights
+    names: RequestNames
+    objects: Objects
+    policies: Collection[str] = ()
+    accessor_id: str = ""
+
+    @property
+    def namespace(self) -> str:
+        return self.names.namespace
+
+    @property
+    def path(self) -> Mapping[str, str]:
+        return self.names.path
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        return self.names.query
 
 
 class Requirement(Protocol):
@@ -144,10 +161,13 @@ class InNamespace:
     capabilities: tuple[str, ...]
 
     def allows(self, question: Question) -> bool:
-        return self.sees(question.rights, question.namespace)
+        return self.sees(question.rights, question.names.namespace)
 
     def sees(self, rights: Rights, namespace: str) -> bool:
-        return any(rights.allows_namespace(namespace, each) for each in self.capabilities)
+        for each in self.capabilities:  # noqa: SIM110 - a generator costs twice; every read is here
+            if rights.allows_namespace(namespace, each):
+                return True
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +246,7 @@ class RegistersJob:
 
     def allows(self, question: Question) -> bool:
         return not missing_to_register(
-            question.rights, question.namespace, question.job, self.capabilities
+            question.rights, question.namespace, question.names.job, self.capabilities
         )
 
     def sees(self, rights: Rights, namespace: str) -> bool:
@@ -361,7 +381,7 @@ class SearchContext:
     all kinds, and finds what it may."""
 
     def allows(self, question: Question) -> bool:
-        kind = question.context
+        kind = question.names.context
         return kind in ("", "all") or may_search(question.rights, question.namespace, kind)
 
     def sees(self, rights: Rights, namespace: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from orchgit.api.shapes.nomad_json import ZERO_TIME
 from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import ns_of_rfc3339
@@ -122,11 +123,13 @@ def duration(value: Any, place: str) -> int:
 
 
 def time_ns(value: Any, place: str) -> int:
+    """Reads an RFC 3339 time; Go's zero time is 0."""
+    given = text(value, place)
     try:
-        return ns_of_rfc3339(text(value, place))
+        return 0 if given == ZERO_TIME else ns_of_rfc3339(given)
     except ValueError as error:
         raise InvalidInputError(
-            f'parsing time "{value}" as "2006-01-02T15:04:05Z07:00": cannot parse "{value}"'
+            f'parsing time "{given}" as "2006-01-02T15:04:05Z07:00": cannot parse "{given}"'
         ) from error
 
 

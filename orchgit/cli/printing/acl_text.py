@@ -85,7 +85,7 @@ def print_policy(policy: Mapping[str, Any]) -> None:
     if job := policy.get("JobACL"):
         heading("Associated Workload")
         _pairs((name, job[name] or NONE) for name in ("Namespace", "JobID", "Group", "Task"))
-    heading("Rules")
+    heading("Rules\n")
     print_text(policy["Rules"])
 
 
@@ -110,7 +110,7 @@ def print_auth_method(method: Mapping[str, Any]) -> None:
         ]
     )
     config = method["Config"]
-    heading("Auth Method Config")
+    heading("Auth Method Config\n")
     _pairs((title, _shown(config.get(key))) for title, key in _CONFIG_KEYS)
     if config.get("OIDCClientAssertion"):
         _pairs([("OIDC Client Assertion", json.dumps(config["OIDCClientAssertion"]))])
@@ -141,10 +141,10 @@ def _shown(value: object) -> str:
     if isinstance(value, bool):
         return _bool(value)
     if isinstance(value, list):
-        return ",".join(str(each) for each in value) or NONE
+        return ",".join(str(each).strip() for each in value) or NONE
     if isinstance(value, dict):
         return "; ".join(f"{{{key}: {each}}}" for key, each in sorted(value.items())) or NONE
-    return str(value or NONE)
+    return str(value or NONE).strip()
 
 
 def _bool(value: object) -> str:

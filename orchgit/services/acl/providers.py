@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 10.0
 MAX_ANSWER_BYTES = 1 << 20
+MAX_AT_ONCE = 32
+"""Requests to all providers; logins need no token, so anybody may ask for them."""
 CACHED_S = 300.0
 """How long keys and endpoints of a provider count before they are read again."""
 _READ_AGAIN_S = 5.0
@@ -54,9 +57,12 @@ class _Cached:
 class IdentityProviders:
     """The providers that auth methods name. Belongs to one event loop."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, timeout_s: float = TIMEOUT_S) -> None:
+        """`timeout_s` is for one request, from its turn to the end of its answer."""
         self._clock = clock
+        self._timeout_s = timeout_s
         self._documents: Cache[tuple[str, ...], _Cached] = Cache()
+        self._slots = asyncio.Semaphore(MAX_AT_ONCE)
 
     async def endpoints(self, discovery_url: str, ca_pems: Sequence[str]) -> Endpoints:
         """Returns the endpoints of a provider. Raises ProviderError."""
@@ -133,9 +139,11 @@ class IdentityProviders:
             follow_redirects=False,
         )
         try:
-            async with client:
+            async with self._slots, client, asyncio.timeout(self._timeout_s):
                 answer = await client.send(request, stream=True)
                 body = await _bounded(answer)
+        except TimeoutError as error:
+            raise ProviderError(f"{what}: no whole answer in {self._timeout_s:g} s") from error
         except httpx.ConnectError as error:
             raise ProviderError(f"{what}: {_connect_text(request, error)}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:

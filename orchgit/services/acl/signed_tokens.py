@@ -110,6 +110,12 @@ def verified_claims(
     """Returns the claims of a token that meets the rules. Raises SignedTokenError."""
     header = _header(token)
     claims = _claims(token, header, keys)
+    unknown = [each for each in rules.algorithms if each not in ALGORITHMS]
+    if unknown:
+        raise _unverified(
+            "invalid algorithm (alg) header parameter: unsupported signing algorithm "
+            f'"{unknown[0][:MAX_SHOWN]}"'
+        )
     if header["alg"] not in rules.algorithms:
         raise _unverified(
             "invalid algorithm (alg) header parameter: token signed with unexpected algorithm"

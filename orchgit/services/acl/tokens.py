@@ -16,6 +16,7 @@ from orchgit.services.acl.settings import AclSettings
 from orchgit.services.identifiers import is_uuid
 from orchgit.services.jobs.admission import multiple_errors
 from orchgit.state.snapshot import Snapshot
+from orchgit.whole_number import MOST
 
 MAX_NAME_LENGTH = 256
 MAX_LINKS = 1024
@@ -185,7 +186,8 @@ def _expiration_problems(
     left_ns = expires_ns - now_ns
     if left_ns < 0:
         problems.append("expiration time cannot be before create time")
-    shortest, longest = limits.token_min_expiration_ttl_ns, limits.token_max_expiration_ttl_ns
+    shortest = limits.token_min_expiration_ttl_ns
+    longest = min(limits.token_max_expiration_ttl_ns, MOST - now_ns)
     if left_ns > longest:
         problems.append(
             f"expiration time cannot be more than {to_text(longest)} in the future "

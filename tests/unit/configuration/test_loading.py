@@ -70,7 +70,7 @@ def test_wrong_values_are_told_at_once_with_their_places(tmp_path: Path) -> None
     with pytest.raises(InvalidInputError) as caught:
         read_config(*paths)
     assert [line.partition(".hcl:")[2] for line in str(caught.value).splitlines()[1:]] == [
-        "1:16: enable_debug: decodeBool: Unknown value for boolean: maybe",
+        '1:16: enable_debug: decodeBool: Unknown value for boolean: "maybe"',
         '2:16: ports.http: strconv.ParseInt: parsing "x": invalid syntax',
         "3:23: server.retry_join: unknown slice type: *ast.LiteralType",
         "4:19: acl.token_ttl: can't parse time duration soon",
@@ -273,3 +273,35 @@ def test_header_that_cannot_be_sent_is_refused(tmp_path: Path, header: str, why:
     [path] = written(tmp_path, a=f"http_api_response_headers {{ {header} }}\n")
     with pytest.raises(InvalidInputError, match=f"http_api_response_headers.*{why}"):
         read_config(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('enable_debug = "maybe"', 'decodeBool: Unknown value for boolean: "maybe"'),
+        ('ports { http = "x" }', 'strconv.ParseInt: parsing "x": invalid syntax'),
+        ("client { servers = 1 }", "At 1:20: unknown slice type: *ast.LiteralType"),
+        ("server = 1", "At 1:10: root.server: not an object type for struct (*ast.LiteralType)"),
+        ("region = [1]", "At 1:10: root.region: unknown type for string *ast.ListType"),
+    ],
+)
+def test_value_of_a_wrong_kind_is_told_in_nomads_words(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    [path] = written(tmp_path, a=text)
+    [failed] = load([path]).failed
+    assert failed.nomad == f"Error loading {path}: failed to decode HCL file {path}: {sentence}"
+
+
+def test_lists_are_appended_but_those_of_joining_and_telemetry_replaced(tmp_path: Path) -> None:
+    paths = written(
+        tmp_path,
+        a='client { servers = ["a:1"] }\nserver { server_join { retry_join = ["a"] } }\n'
+        'telemetry { prefix_filter = ["+a"] }\n',
+        b='client { servers = ["b:1"] }\nserver { server_join { retry_join = ["b"] } }\n'
+        'telemetry { prefix_filter = ["-b"] }\n',
+    )
+    found = read_config(*paths)
+    assert found.file.client.servers == ["a:1", "b:1"]
+    assert found.server["join"].retry_join == ("b",)
+    assert found.server["telemetry"].filter.rules == ("-b",)

@@ -63,7 +63,7 @@ def test_public_key_is_no_shared_secret() -> None:
     digest = hmac.digest(PEMS[0].encode(), f"{head}.{body}".encode(), "sha256")
     token = f"{head}.{body}.{base64.urlsafe_b64encode(digest).decode().rstrip('=')}"
     for rules in (ALL, TokenRules(("HS256", "RS256"))):
-        with pytest.raises(SignedTokenError, match="no known key"):
+        with pytest.raises(SignedTokenError, match=r"no known key|unsupported"):
             check(token, rules)
 
 
