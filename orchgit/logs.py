@@ -12,13 +12,13 @@ import contextlib
 import logging
 import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TextIO
+from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
 from orchgit.errors import InvalidInputError
+from orchgit.log_file import LogFile, LogRotation
 from orchgit.log_tap import LogTap
 from orchgit.printable import printable
 
@@ -41,6 +41,7 @@ class LogSettings:
     level: str = "INFO"
     json: bool = False
     file: str = ""
+    rotation: LogRotation = field(default_factory=LogRotation)
 
     def __post_init__(self) -> None:
         if self.level.upper() not in _LEVELS:
@@ -54,12 +55,13 @@ class _Lines:
 
     def __init__(self) -> None:
         self.settings = LogSettings()
-        self._file: TextIO | None = None
+        self._file: LogFile | None = None
 
-    def open(self, path: str) -> None:
+    def open(self, settings: LogSettings) -> None:
         """Opens the file again, as it may have been moved away. Raises InvalidInputError."""
+        path = settings.file
         try:
-            opened = Path(path).open("a", encoding="utf-8") if path else None  # noqa: SIM115
+            opened = LogFile(path, settings.rotation) if path else None
         except OSError as error:
             raise InvalidInputError(f"cannot use log_file {path}: {error.strerror}") from None
         if self._file is not None:
@@ -68,11 +70,12 @@ class _Lines:
 
     def write(self, line: str) -> None:
         """Writes a line. A failure is ignored: logging must never end what is logged."""
-        for out in (sys.stderr, self._file):
-            if out is not None:
-                with contextlib.suppress(OSError, ValueError):
-                    out.write(line + "\n")
-                    out.flush()
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(line + "\n")
+            sys.stderr.flush()
+        if self._file is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._file.write(line + "\n")
 
 
 _LINES = _Lines()
@@ -93,7 +96,7 @@ class _Logger:
 
 def configure(settings: LogSettings) -> None:
     """Configures the logging of this process; may be called again."""
-    _LINES.open(settings.file)
+    _LINES.open(settings)
     _LINES.settings = settings
     _configure_chain()
     # Libraries speak through logging: what they warn of is ours to show. Below that some of them

@@ -147,7 +147,7 @@ class AllocRunner:
         """Restart one task, those that run, or all (those that have ended too)."""
         self.tasks.check_known(task_name)
         if self.local.finished or self._stop is not None:
-            raise DriverError("cannot restart: the allocation has ended or is ending")
+            raise DriverError("restart of an alloc that should not run")
         self.tasks.restart(task_name, all_tasks)
 
     async def signal(self, signal: str, task_name: str = "") -> None:

@@ -34,7 +34,7 @@ def routes(agent: Agent) -> list[BaseRoute]:
             raise InvalidInputError(f'unknown task name "{task}"')
         origin = query.get("origin", "start")
         if origin not in ("start", "end"):
-            raise InvalidInputError('invalid origin: must be "start" or "end"')
+            raise InvalidInputError("origin must be start or end")
         task_runner, follow = runner.tasks[task], flag(request, "follow")
         log = LogFiles(runner.context.paths, f"{task}.{stream}")
         if not log.indexes() and task_runner.state.state == PENDING and not follow:

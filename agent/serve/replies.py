@@ -68,7 +68,9 @@ def number(request: Request, name: str, default: int | None = None, least: int =
     found = whole_number(text)
     if found is None or found < least:
         raise InvalidInputError(
-            f'error parsing {name}: "{text}" is not a whole number from {least} on'
+            f'error parsing {name}: strconv.ParseInt: parsing "{text}": invalid syntax'
+            if found is None
+            else f"error parsing {name}: {text} is less than {least}"
         )
     return found
 

@@ -115,7 +115,7 @@ class TaskRunner:
     async def signal(self, signal: str, reason: str = "User requested Task to be signaled") -> None:
         handle = self.handle
         if handle is None:
-            raise DriverError(f'cannot signal task "{self.name}": it does not run')
+            raise DriverError("Task not running")
         self._progress.happened(
             TaskEventType.SIGNALING, reason, task_signal=signal, task_signal_reason=reason
         )

@@ -17,21 +17,21 @@ _SERVER_FIELDS = (
 )  # fmt: skip
 
 
+_STORED_POLICY = {"ID": "", "Namespace": "", "Target": None, "CreateIndex": 0, "ModifyIndex": 0}
 _ADDED_IDENTITY = {"Name": "default", "Audience": ["nomadproject.io"]}
 
 
 def without_additions(spec: dict[str, Any]) -> dict[str, Any]:
     """A complete API tree without what Nomad's servers add to every job that they store.
 
-    These are each task's default identity, the ids of scaling policies, and a job's `Update` that
-    has only the old fields, the groups' own being complete.
+    These are each task's default identity, the ids and targets of scaling policies, and a job's
+    `Update` that has only the old fields, the groups' own being complete.
     """
-    no_id = {"ID": "", "CreateIndex": 0, "ModifyIndex": 0}
     groups = [
         {
             **group,
-            "Scaling": None if group["Scaling"] is None else {**group["Scaling"], **no_id},
-            "Tasks": [_without_added_identity(task) for task in group["Tasks"] or []] or None,
+            "Scaling": group["Scaling"] and {**group["Scaling"], **_STORED_POLICY},
+            "Tasks": [_without_added(task) for task in group["Tasks"] or []] or None,
         }
         for group in spec["TaskGroups"] or []
     ]
@@ -40,9 +40,10 @@ def without_additions(spec: dict[str, Any]) -> dict[str, Any]:
     return {**spec, "TaskGroups": groups or None, "Update": None if is_remnant else update}
 
 
-def _without_added_identity(task: dict[str, Any]) -> dict[str, Any]:
-    identity = task["Identity"] or {}
-    said = {key: value for key, value in identity.items() if value}
+def _without_added(task: dict[str, Any]) -> dict[str, Any]:
+    policies = [{**policy, **_STORED_POLICY} for policy in task["ScalingPolicies"] or ()]
+    task = {**task, "ScalingPolicies": policies or None}
+    said = {key: value for key, value in (task["Identity"] or {}).items() if value}
     return {**task, "Identity": None} if said == _ADDED_IDENTITY else task
 
 

@@ -39,6 +39,7 @@ from orchgit.api.routes import (
     namespaces,
     node_pools,
     nodes,
+    openapi,
     operator,
     operator_autopilot,
     operator_raft,
@@ -111,6 +112,7 @@ def create_app(api: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> App:
     """
     requests = RequestMetrics()
     endpoints = [each for table in (*TABLES, metrics.endpoints(requests)) for each in table]
+    endpoints += openapi.endpoints(tuple(endpoints))
     check_entries(endpoints, extra_routes)
     client = ClientRoutes(api)
     rest = Starlette(

@@ -14,6 +14,7 @@ _HERE = (
     "/v1/metrics",
     "/v1/status/",
     "/v1/regions",
+    "/v1/openapi.json",
     "/v1/jobs/parse",
     "/ui/",
 )

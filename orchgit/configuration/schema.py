@@ -301,6 +301,9 @@ class FileConfig(Section):
     log_level: str = "INFO"
     log_json: bool = False
     log_file: str = ""
+    log_rotate_bytes: int = 0
+    log_rotate_duration: str = ""
+    log_rotate_max_files: int = 0
     leave_on_interrupt: bool = False
     leave_on_terminate: bool = False
     ports: Ports = msgspec.field(default_factory=Ports)

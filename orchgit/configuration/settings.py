@@ -40,6 +40,7 @@ from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
+from orchgit.log_file import LogRotation
 from orchgit.metrics.settings import MetricFilter, TelemetrySettings
 from orchgit.model.gates import GatePolicy
 from orchgit.model.operator import AutopilotConfig
@@ -55,6 +56,7 @@ from orchgit.wire.limits import Limits
 
 
 def server_settings(file: FileConfig) -> dict[str, Any]:
+    log_rotation(file)
     sources = tuple(_source(name, section) for name, section in sorted(file.gitops.source.items()))
     git_limits, parse_limits = gitops_limits(file.gitops.limits)
     settings: dict[str, Any] = {
@@ -123,6 +125,17 @@ def _autopilot(section: AutopilotSection | None) -> AutopilotConfig | None:
             "autopilot.server_stabilization_time", section.server_stabilization_time
         ),
     )
+
+
+def log_rotation(file: FileConfig) -> LogRotation:
+    """Returns when the log file is put away. Raises InvalidInputError."""
+    age_ns = parse_setting_ns("log_rotate_duration", file.log_rotate_duration or "0s")
+    if file.log_rotate_bytes < 0 or file.log_rotate_max_files < 0 or age_ns < 0:
+        raise InvalidInputError(
+            "cannot use log_rotate_bytes, log_rotate_duration and log_rotate_max_files: they must "
+            "not be negative"
+        )
+    return LogRotation(file.log_rotate_bytes, age_ns / 1e9, file.log_rotate_max_files)
 
 
 def http_settings(file: FileConfig) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import field
+from msgspec.structs import replace
 
 from orchgit.model.base import Model
 
@@ -243,6 +244,11 @@ class OneTimeToken(Model):
     expires_at_ns: int = 0
     create_index: int = 0
     modify_index: int = 0
+
+
+def without_secret(token: AclToken) -> AclToken:
+    """Returns the token as others than its finder may look at it."""
+    return replace(token, secret_hash="", secret=SealedSecret())
 
 
 def secret_hash(secret: str) -> str:

@@ -21,7 +21,7 @@ from orchgit.model.acl import (
     AclPolicy,
     AclRole,
     AclToken,
-    SealedSecret,
+    without_secret,
 )
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
@@ -184,7 +184,7 @@ def event_of(type_: str, index: int, subject: Topical) -> Event:
     if isinstance(subject, Node):
         subject = msgspec.structs.replace(subject, secret_id="")
     elif isinstance(subject, AclToken):
-        subject = msgspec.structs.replace(subject, secret_hash="", secret=SealedSecret())
+        subject = without_secret(subject)
     elif isinstance(subject, AclAuthMethod):
         subject = msgspec.structs.replace(subject, secrets=None)
     names = _ACL_FILTER_KEYS.get(type(subject), _FILTER_KEYS)

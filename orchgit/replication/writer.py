@@ -27,6 +27,7 @@ from orchgit.replication.versions import (
 )
 from orchgit.replication.write_failure import WriteFailure
 from orchgit.state.store import Store
+from orchgit.state.tables_cache import TablesCache
 
 MAX_COMMAND_BYTES = 64 << 20
 """Measured: twice as much keeps the threads busy for longer than followers wait for a leader."""
@@ -52,6 +53,7 @@ class Writer:
         self._pending = pending
         self._failure = failure
         self._space = space
+        self._servers = TablesCache(("servers",), lambda snapshot: snapshot.servers.all())
 
     async def propose(
         self,
@@ -111,15 +113,14 @@ class Writer:
         return proposal
 
     def _is_understood(self, kind: type[Entry]) -> bool:
-        with self._store.snapshot() as snapshot:
-            return understands(kind, self._cluster.other_addresses, snapshot.servers.all())
+        servers = self._servers.get(self._store)
+        return understands(kind, self._cluster.other_addresses, servers)
 
     def _check_understood(self, command: Command) -> None:
         """A member of an older version would stop at an entry that it does not know."""
         if VERSION_OF[type(command)] == FIRST_VERSION:
             return
-        with self._store.snapshot() as snapshot:
-            check_understood(command, self._cluster.other_addresses, snapshot.servers.all())
+        check_understood(command, self._cluster.other_addresses, self._servers.get(self._store))
 
     async def barrier(self) -> int:
         """Returns when everything proposed before has been applied; the index reached."""

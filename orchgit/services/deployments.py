@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.deployment import (
     Deployment,
     DeploymentStatus,
@@ -147,7 +147,7 @@ def _again(context: UseCaseContext, revert: AutoRevert) -> Job | None:
 def _active(snapshot: Snapshot, deployment_id: str, verb: str) -> Deployment:
     deployment = snapshot.deployments.get(deployment_id)
     if deployment is None:
-        raise NotFoundError("deployment not found")
+        raise RefusedError("deployment not found")
     if not deployment.is_active:
         raise RefusedError(f"can't {verb} terminal deployment")
     return deployment

@@ -46,7 +46,6 @@ async def put_host_volume(context: UseCaseContext, volume: HostVolume) -> HostVo
         node_pool=node.node_pool,
         plugin_id=volume.plugin_id or "mkdir",
         requested_capabilities=volume.requested_capabilities or [_WRITER],
-        capacity_bytes=volume.capacity_bytes or volume.requested_capacity_min_bytes,
         state=known.state if known else "pending",
         create_time_ns=known.create_time_ns if known else now_ns,
         modify_time_ns=now_ns,
@@ -94,9 +93,8 @@ async def delete_host_volume(context: UseCaseContext, namespace: str, volume_id:
         held = snapshot.allocations.occupying_node(volume.node_id)
         users = [each for each in held if _uses(snapshot, each, volume.name)]
     if users:
-        raise RefusedError(
-            f"could not delete volume {volume_id} in use by alloc {users[0].id}; stop its job first"
-        )
+        names = " ".join(sorted(each.id for each in users))
+        raise RefusedError(f"volume {volume_id} in use by allocations: [{names}]")
     if claims:
         jobs = sorted({claim.job_id for claim in claims})
         raise RefusedError(

@@ -17,9 +17,7 @@ _NAME = re.compile(r"^[a-zA-Z0-9-]{1,128}$")
 async def put_namespace(context: UseCaseContext, namespace: Namespace) -> int:
     if not _NAME.match(namespace.name):
         problem = f'invalid name "{namespace.name}". Must match regex {_NAME.pattern}'
-        raise RefusedError(
-            f'Invalid namespace "{namespace.name}": {multiple_errors([problem]).rstrip()}'
-        )
+        raise RefusedError(f'Invalid namespace "{namespace.name}": {multiple_errors([problem])}')
     if len(namespace.description) > 256:
         raise RefusedError(
             f'Invalid namespace "{namespace.name}": description longer than 256 characters'
@@ -37,23 +35,29 @@ async def put_namespace(context: UseCaseContext, namespace: Namespace) -> int:
     return applied.index
 
 
-async def delete_namespace(context: UseCaseContext, name: str) -> int:
-    """Raises RefusedError while the namespace holds volumes, or jobs that are not dead."""
+async def delete_namespace(context: UseCaseContext, name: str, region: str = "global") -> int:
+    """Raises RefusedError while the namespace holds volumes, variables, or jobs or allocations
+    that are not dead."""
     if name == DEFAULT_NAMESPACE:
         raise RefusedError("can not delete default namespace")
     with context.snapshot() as snapshot:
         if snapshot.namespaces.get(name) is None:
             raise RefusedError("namespace not found")
-        live = [job.id for job in snapshot.jobs.all(name) if job.status != "dead"]
-        volumes = snapshot.host_volumes.all(name)
-        variables = snapshot.variables.all(name)
-    if live:
-        raise RefusedError(
-            f'namespace "{name}" has non-terminal jobs: stop {", ".join(live[:5])} first'
+        found = (
+            (any(job.status != "dead" for job in snapshot.jobs.all(name)), "non-terminal jobs"),
+            (
+                any(not each.is_terminal for each in snapshot.allocations.all(name)),
+                "non-terminal allocations",
+            ),
+            (bool(snapshot.host_volumes.all(name)), "volumes"),
+            (bool(snapshot.variables.all(name)), "variables"),
         )
-    if volumes:
-        raise RefusedError(f'namespace "{name}" has {len(volumes)} volumes: delete them first')
-    if variables:
-        raise RefusedError(f'namespace "{name}" has {len(variables)} variables: delete them first')
+    problems = [
+        f'namespace "{name}" has {what} in regions: [{region}]'
+        for is_there, what in found
+        if is_there
+    ]
+    if problems:
+        raise RefusedError(multiple_errors(problems))
     applied = await context.propose(DeleteNamespaces(now_ns=context.now_ns(), names=[name]))
     return applied.index

@@ -43,6 +43,12 @@ class MatrixRequest:
         return any("with the text" in each for each in (self.default, *self.others.values()))
 
     @property
+    def is_own(self) -> bool:
+        """Returns whether Nomad keeps for its Enterprise edition what orchgit has: then who may ask
+        is orchgit's own matter."""
+        return self.default == "501" and self.path.startswith("/v1/quota")
+
+    @property
     def is_unfiltered(self) -> bool:
         """Returns whether Nomad tells here of namespaces that the token may not read, which orchgit
         does not (docs/security.md): then fewer objects agree too."""

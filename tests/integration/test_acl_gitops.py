@@ -254,6 +254,28 @@ def test_token_is_named_by_what_it_changed(team: Team, tmp_path: Path) -> None:
     assert [(each["Key"], each["Author"]) for each in versions] == [("a/named@0", author)]
 
 
+def test_approval_counts_for_the_tokens_name_not_for_a_claimed_one(
+    team: Team, tmp_path: Path
+) -> None:
+    body = {"Name": "both-token", "Type": "client", "Policies": ["team-a", "approver-a"]}
+    team.tokens["both"] = team.rig.http.post("/v1/acl/token", json=body).json()["SecretID"]
+    gates = {"Approvals": 1}
+    assert team.source("gated", Policies=["team-a"], Gates=gates).status_code == 200
+    committed(tmp_path / "work", "First", gated=job("gated"))
+    assert push(tmp_path / "work", team.url("gated", "both"), "-o", "detach").code == 0
+    [waits] = team.ask("both", "GET", "/v1/gitops/rollouts?source=gated&namespace=a").json()
+    approve = f"/v1/gitops/rollout/{waits['ID']}/approve"
+    claim = {"By": "somebody else", "PlanHash": waits["PlanHash"]}
+    assert team.ask("team-a", "PUT", approve, claim).status_code == 403
+    own = team.ask("both", "PUT", approve, claim)
+    assert own.status_code != 200
+    assert "both-token" in own.text
+    assert team.show("gated")["Status"]["AppliedCommit"] == ""
+    done = team.ask("approver-a", "PUT", approve, claim)
+    assert done.status_code == 200, done.text
+    assert [each["By"] for each in done.json()["Gates"]["Approvals"]] == ["approver-a-token"]
+
+
 def test_audit_log_names_tokens_and_holds_no_secret(team: Team) -> None:
     team.ask("reader-a", "GET", "/v1/gitops/sources?namespace=a")
     text = (team.rig.server.config.data_dir / "audit" / "audit.log").read_text()

@@ -57,3 +57,21 @@ def test_secret_finds_its_identity_and_is_nowhere_on_disk(rig: ServerRig) -> Non
     assert rig.http.get(f"/v1/acl/token/{made['AccessorID']}").json() == made
     files = [file for file in Path(rig.data_dir).rglob("*") if file.is_file()]
     assert not [file for file in files if made["SecretID"].encode() in file.read_bytes()]
+
+
+def test_restored_snapshot_brings_its_tokens_and_counts_as_bootstrapped(
+    rig: ServerRig, tmp_path: Path
+) -> None:
+    saved = rig.http.get("/v1/operator/snapshot").content
+    old = rig.http.headers["X-Nomad-Token"]
+    accessor = rig.http.get("/v1/acl/token/self").json()["AccessorID"]
+    with server_rig(tmp_path, with_agent=False, acl=AclSettings(enabled=True)) as other:
+        mine = {"X-Nomad-Token": bootstrap(other)["SecretID"]}
+        restored = other.http.put("/v1/operator/snapshot?force", content=saved, headers=mine)
+        assert restored.status_code == 200, restored.text
+        assert other.http.get("/v1/acl/tokens", headers=mine).status_code == 403
+        other.http.headers["X-Nomad-Token"] = old
+        assert other.http.get("/v1/acl/token/self").json()["SecretID"] == old
+        assert "already done" in other.http.post("/v1/acl/bootstrap").text
+        shown = other.http.get(f"/v1/acl/token/{accessor}")  # under another cluster key
+        assert (shown.status_code, old in shown.text) == (503, False)

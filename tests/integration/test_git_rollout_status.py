@@ -8,9 +8,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from orchgit.model.rollout import Rollout
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.model.evaluation import EvalStatus
+from orchgit.model.rollout import Rollout, RolloutJob
+from orchgit.replication.commands import JobUpsert, RegisterJob, UpsertEvaluations
 from orchgit.services.gitops.rollouts import record_rollout
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 from tests.support.earlier_members import with_member_of
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
@@ -82,5 +84,35 @@ def test_superseded_is_recorded_as_degraded_while_a_member_would_not_end_it(tmp_
         assert rig.rollouts()[0].status == "degraded"
         await record_rollout(rig.context, ended)
         assert rig.rollouts()[0].status == "superseded"
+
+    without_schedulers(tmp_path, body)
+
+
+def test_jobs_of_a_large_commit_that_wait_for_the_scheduler_are_judged_as_those_of_a_small_one(
+    tmp_path: Path,
+) -> None:
+    """From so many jobs on, those whose evaluations are pending are not looked at one by one."""
+
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        names = [f"job-{number:03}" for number in range(205)]
+        work.commit({f"{name}.nomad": batch_job(name) for name in names})
+        assert (await work.push(rig.url("demo"), "detach")).returncode == 0
+
+        def jobs() -> dict[str, RolloutJob]:
+            return {job.job_id: job for job in rig.rollouts()[0].jobs}
+
+        await rig.until(lambda: jobs()["job-000"].description == "scheduling...")
+        assert {(job.status, job.description) for job in jobs().values()} == {
+            ("progressing", "scheduling...")
+        }
+        await deregister_job(rig.context, "default", "job-001", DeregisterOptions())
+        await rig.until(lambda: jobs()["job-001"].status == "overridden")
+        with rig.context.snapshot() as snapshot:
+            pending = snapshot.evaluations.of_status(EvalStatus.PENDING)
+        done = [replace(each, status=EvalStatus.COMPLETE) for each in pending]
+        await rig.state.propose(UpsertEvaluations(now_ns=1, evaluations=done))
+        await rig.until(lambda: rig.rollouts()[0].is_terminal)
+        assert jobs()["job-204"].status == "healthy"
+        assert jobs()["job-001"].status == "overridden"
 
     without_schedulers(tmp_path, body)

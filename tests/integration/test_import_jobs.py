@@ -102,7 +102,7 @@ def test_import_leaves_out_child_and_stopped_jobs(server: DevServer, tmp_path: P
     assert server.cli("job", "stop", "-yes", "-detach", "ended").code == 0
     assert any(stub["ParentID"] == "paper" for stub in server.get("/v1/jobs"))
     done = server.cli("import", "-out", str(tmp_path))
-    assert "ended: left out, it is stopped" in done.out
+    assert "job ended: it is stopped" in done.out
     assert "dispatch-" not in done.out
     done = server.cli("import", "-out", str(tmp_path / "all"), "-prefix", "ended", "-stopped")
     assert (tmp_path / "all" / "ended.nomad.hcl").exists(), done.text
@@ -128,3 +128,50 @@ def test_push_of_imported_jobs_changes_no_job(server: DevServer, tmp_path: Path)
     seen = server.cli("diff", cwd=clone)
     assert "update shop-web (jobs/shop-web.nomad.hcl:1)" in seen.out
     assert [line for line in seen.out.splitlines() if line.strip()[:1] in ("+", "-", "~")] == []
+
+
+SUBMITTED = """# The team's own words
+variable "image" {
+  type = string
+}
+variable "count" {
+  type = number
+}
+
+job "spoken" {
+  type = "batch"
+  group "g" {
+    count = var.count
+    task "t" {
+      driver = "docker"
+      config {
+        image = var.image
+      }
+    }
+  }
+}
+"""
+
+
+def test_import_takes_the_teams_own_text_and_its_variables(
+    server: DevServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "spoken.nomad.hcl"
+    file.write_text(SUBMITTED)
+    (tmp_path / "some.vars").write_text("count = 2\n")
+    variables = ("-var", "image=print:2", "-var-file", str(tmp_path / "some.vars"))
+    done = server.cli("job", "run", "-detach", *variables, str(file))
+    assert done.code == 0, done.text
+    out = tmp_path / "out"
+    done = server.cli("import", "-out", str(out), "-prefix", "spoken")
+    assert done.code == 0, done.text
+    assert (out / "spoken.nomad.hcl").read_text() == SUBMITTED
+    given = (out / "spoken.vars.hcl").read_bytes()
+    spec = parse_job(
+        SUBMITTED.encode(), filename="spoken", var_files=[("spoken.vars.hcl", given)]
+    ).spec
+    assert difference(server.get("/v1/job/spoken"), spec) == ""
+    assert "-var-file spoken.vars.hcl" in done.out
+    done = server.cli("import", "-out", str(tmp_path / "dump"), "-prefix", "spoken", "-dump")
+    assert "print:2" in (tmp_path / "dump" / "spoken.nomad.hcl").read_text()
+    assert server.cli("job", "stop", "-yes", "-purge", "-detach", "spoken").code == 0

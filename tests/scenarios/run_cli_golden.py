@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
+
 from tests.support.cli_golden import (
     Check,
     exit_checks,
@@ -34,7 +36,7 @@ def checks(directory: Path, address: str) -> Iterator[Check]:
     outputs = directory / "outputs.json"
     if outputs.exists():
         user = ApiUser()
-        user.address = address
+        user.address, user.token = address, os.environ.get("ORCHGIT_TOKEN", "")
         yield from output_checks(golden_file(directory, "outputs.json"), play(user), address)
     yield from exit_checks(commands["commands"], address)
 
@@ -55,14 +57,19 @@ def report(directory: Path, address: str, kinds: str) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--addr", help="A server to use; it has to be empty.")
+    parser.add_argument("--addr", help="An empty server; ORCHGIT_TOKEN: a management token.")
     parser.add_argument("--kinds", default="group,flag,exit,output")
     given = parser.parse_args()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # no command reads standard input
     if given.addr:
         return report(given.directory, given.addr, given.kinds)
-    with tempfile.TemporaryDirectory() as data, dev_server(Path(data), "-no-demo") as server:
-        return report(given.directory, server.address, given.kinds)
+    with tempfile.TemporaryDirectory() as data:
+        config = Path(data) / "acl.hcl"
+        config.write_text("acl { enabled = true }\n")
+        with dev_server(Path(data), "-no-demo", "-config", str(config)) as server:
+            made = httpx.post(f"{server.address}/v1/acl/bootstrap", trust_env=False).json()
+            os.environ["ORCHGIT_TOKEN"] = made["SecretID"]
+            return report(given.directory, server.address, given.kinds)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,8 @@ from tests.support.server_rig import server_rig
 
 FIRST = ("jobs-write", "jobs-read", "evals-allocs-deployments", "nodes")
 """The files that make the state, and those that read it before others change it."""
+FAILING_S = 90.0
+"""A failing deployment fails after its progress deadline of a minute."""
 NEEDS_REST = re.compile(r"/scale$|/revert$|/stable$|/stop$|/v1/jobs$")
 """Writes to what earlier ones registered, which runs by then."""
 MACHINE = (
@@ -53,7 +55,7 @@ def run(directory: Path, http: httpx.Client, data_dir: str) -> dict[str, list[st
     for file, step in steps_of(directory):
         request = step["request"]
         if file != last or (request["method"] != "GET" and NEEDS_REST.search(request["path"])):
-            scenario.settle()
+            scenario.settle(timeout_s=FAILING_S if last == FIRST[0] != file else 15.0)
         if scenario.missing_labels(step):
             scenario.settle()
         last = file

@@ -3,6 +3,7 @@ that a command shows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -103,7 +104,8 @@ JOBS = (
 
 def play(user: ApiUser) -> dict[str, str]:
     """Makes the cluster; returns the ids that the recorded commands name in braces."""
-    http = httpx.Client(base_url=user.address, trust_env=False, timeout=30)
+    headers = {"X-Nomad-Token": user.token} if user.token else {}
+    http = httpx.Client(base_url=user.address, headers=headers, trust_env=False, timeout=30)
 
     def put(path: str, body: Any) -> Any:
         answer = http.put(path, json=body)
@@ -158,9 +160,29 @@ def play(user: ApiUser) -> dict[str, str]:
         "node": node,
         "volume": volume,
         "scaling": user.get("/v1/scaling/policies")[0]["ID"],
-        "role": "role",
-        "accessor": "accessor",
-        "rule": "rule",
+        **_access_objects(put),
+    }
+
+
+def _access_objects(put: Callable[[str, Any], Any]) -> dict[str, str]:
+    """Makes one access control object of each kind; returns their ids."""
+    links = [{"Name": "pol"}]
+    rules = 'namespace "default" { policy = "read" }'
+    put("/v1/acl/policy/pol", {"Name": "pol", "Description": "d", "Rules": rules})
+    token = {"Name": "c", "Type": "client", "Policies": ["pol"], "ExpirationTTL": "1h"}
+    method = {
+        "Name": "jm",
+        "Type": "JWT",
+        "TokenLocality": "local",
+        "MaxTokenTTL": "1h",
+        "Config": {"JWKSURL": "http://127.0.0.1:1/keys"},
+    }
+    put("/v1/acl/auth-method", method)
+    rule = {"AuthMethod": "jm", "BindType": "policy", "BindName": "pol"}
+    return {
+        "role": put("/v1/acl/role", {"Name": "role", "Policies": links})["ID"],
+        "accessor": put("/v1/acl/token", token)["AccessorID"],
+        "rule": put("/v1/acl/binding-rule", rule)["ID"],
     }
 
 

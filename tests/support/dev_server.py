@@ -98,6 +98,8 @@ class ApiUser:
     """What a person does with a cluster at an address."""
 
     address = ""
+    token = ""
+    """What commands and requests carry, where access control is on."""
 
     def cli(self, *arguments: str, cwd: Path | None = None) -> Done:
         done = subprocess.run(
@@ -106,7 +108,7 @@ class ApiUser:
             text=True,
             cwd=cwd,
             timeout=COMMAND_TIMEOUT_S,
-            env={**os.environ, "ORCHGIT_ADDR": self.address},
+            env={**os.environ, "ORCHGIT_ADDR": self.address, "ORCHGIT_TOKEN": self.token},
         )
         return Done(done.returncode, done.stdout, done.stderr)
 
@@ -116,9 +118,15 @@ class ApiUser:
         return json.loads(done.out)
 
     def get(self, path: str, **params: Any) -> Any:
-        response = httpx.get(self.address + path, params=params, timeout=60, trust_env=False)
+        response = self._asked(path, params)
         assert response.status_code == 200, response.text
         return response.json()
+
+    def _asked(self, path: str, params: dict[str, Any]) -> httpx.Response:
+        headers = {"X-Nomad-Token": self.token} if self.token else {}
+        return httpx.get(
+            self.address + path, params=params, headers=headers, timeout=60, trust_env=False
+        )
 
     def wait_for(
         self, path: str, accept: Callable[[Any], bool], timeout_s: float = 40.0, **params: Any
@@ -130,12 +138,7 @@ class ApiUser:
         timer.start()
         try:
             while not deadline.is_set():
-                response = httpx.get(
-                    self.address + path,
-                    params={**params, "index": index, "wait": "2s"},
-                    timeout=60,
-                    trust_env=False,
-                )
+                response = self._asked(path, {**params, "index": index, "wait": "2s"})
                 if response.status_code == 404:
                     index = 0
                     continue

@@ -11,7 +11,7 @@ from typing import Any
 
 import httpx
 
-_MASK = re.compile(r"<[a-z0-9]+(?::[^<>]*)?>")
+_MASK = re.compile(r"<[a-z0-9]+(?::[^<>]*(?:<n>)?)?>")
 _WHOLE_NUMBERS = ("<ns>", "<seconds>", "<index>", "<int>")
 _OF_TYPE: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(_WHOLE_NUMBERS, int),
@@ -33,8 +33,10 @@ _IN_TEXTS = {
 }
 _ADDRESS = re.compile(r"(127\.0\.0\.1):155\d\d")
 """An address of the recorded agent; other agents have other ports."""
-_FREE_HEADERS = frozenset(("date", "content-length", "connection", "transfer-encoding"))
-"""How a server frames its answer is no part of the API."""
+_FREE_HEADERS = frozenset(
+    ("date", "content-length", "connection", "transfer-encoding", "allow", "vary")
+)
+"""How a server frames its answer, and what HTTP wants of it besides, is no part of the API."""
 _ONLY_IN_ONE = ": only in one recording"
 
 

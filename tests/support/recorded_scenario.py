@@ -18,8 +18,6 @@ _LISTS = {
     "deployment": "/v1/deployments?namespace=*",
 }
 _VOLUMES = "/v1/volumes?type=host&namespace=*"
-_SETTLE_S = 90.0
-"""A failing deployment fails after its progress deadline of a minute."""
 MISSING_ID = "00000000-1111-2222-3333-444444444444"
 _STREAM = re.compile(r"/event/stream|/agent/monitor")
 """Answers without an end: their first line is looked at."""
@@ -53,9 +51,10 @@ class RecordedScenario:
             **content,
         ) as answer:
             if _STREAM.search(request["path"]) and answer.status_code == 200:
-                lines = (line for line in answer.iter_lines() if line)
-                first = next(lines, "").encode()
-                answer = httpx.Response(200, headers=answer.headers, content=first)
+                first = next(answer.iter_raw(), b"").splitlines()
+                answer = httpx.Response(
+                    200, headers=answer.headers, content=first[0] if first else b""
+                )
             else:
                 answer.read()
         self._learn_answer(step["response"].get("json"), answer)
@@ -80,7 +79,7 @@ class RecordedScenario:
             if label and label[1] in ("lock", "onetime", "scaling"):
                 self.labels[label[1]] = found
 
-    def settle(self, deployments: bool = True) -> None:
+    def settle(self, deployments: bool = True, timeout_s: float = 15.0) -> None:
         """Waits until everything that was registered runs, or waits for what never comes.
 
         A server of another behaviour may never come to rest; its answers are compared all the same.
@@ -88,7 +87,7 @@ class RecordedScenario:
         with contextlib.suppress(AssertionError):
             until_blocking(
                 lambda: self._is_settled(deployments),
-                _SETTLE_S,
+                timeout_s,
                 "the scenario settles",
                 every_s=0.1,
             )
@@ -148,6 +147,8 @@ class RecordedScenario:
 
     def _filled(self, value: Any) -> Any:
         if isinstance(value, str):
+            if value == "<index>" and "index" in self.labels:
+                return int(self.labels["index"])
             if many := MANY_TIMES.fullmatch(value):
                 return many[2] * int(many[1])
             return _LABEL.sub(lambda found: self.labels.get(found[1], found[0]), value)

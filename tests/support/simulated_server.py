@@ -16,6 +16,8 @@ from pathlib import Path
 from jobspec.files import CurrentDirectory
 from orchgit.clock import FakeClock
 from orchgit.control.leader import Control
+from orchgit.control.leader_term import ControlConfig
+from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
 from orchgit.control.workers.loop import WorkerLoop
 from orchgit.control.workers.process import StoreViews
 from orchgit.gitops.config import GitopsConfig
@@ -47,6 +49,10 @@ TYPES = ("service", "batch", "system", "sysbatch")
 BRANCH = "refs/heads/main"
 
 _CONFIG = GitopsConfig(tracker=TrackerConfig(busy_wait_s=0.05))
+
+_FOREVER_S = 1e9
+_CONTROL = ControlConfig(heartbeats=HeartbeatLimits(min_ttl_s=_FOREVER_S, failover_s=_FOREVER_S))
+"""The node never misses a heartbeat, however long a test lasts."""
 
 RUNS, FAILS, HANGS = "runs", "fails", "hangs"
 """What a task does: it runs and is healthy, it fails its health check, or its health is never
@@ -202,7 +208,7 @@ class SimulatedServer:
         return self._servers[0]
 
     async def _lead(self) -> None:
-        self.control = Control(self.state, self.clock, self.ids)
+        self.control = Control(self.state, self.clock, self.ids, _CONTROL)
         await self.control.start()
         await self.control.ready()
         worker = WorkerLoop(

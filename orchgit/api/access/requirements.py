@@ -207,10 +207,7 @@ class OfWorkload:
         return question.rights.workload is not None or self.inner.allows(question)
 
     def sees(self, rights: Rights, namespace: str) -> bool:
-        workload = rights.workload
-        return (workload is not None and workload.namespace == namespace) or self.inner.sees(
-            rights, namespace
-        )
+        return rights.workload is not None or self.inner.sees(rights, namespace)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Any
@@ -85,9 +86,13 @@ def _filter_keys(subject: object) -> list[str] | None:
 async def stream(call: ApiCall) -> Response:
     """Sends events from `index` on; without one, or with one that is too old, from the oldest
     kept."""
-    index = whole_number(call.query.get("index") or "0")
+    asked = call.query.get("index") or "0"
+    index = whole_number(asked)
     if index is None or index < 0:
-        raise InvalidInputError("Unable to parse index: it is not a number")
+        shown = json.dumps(asked)
+        raise InvalidInputError(
+            f"Unable to parse index: strconv.Atoi: parsing {shown}: invalid syntax"
+        )
     topics = call.request.query_params.getlist("topic")
     if not _may_follow(call, topics):
         return Response(b"", headers=VARY, media_type="application/json")

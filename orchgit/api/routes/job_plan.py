@@ -18,7 +18,11 @@ from orchgit.model.base import datetime_of_ns
 from orchgit.model.job import Job
 from orchgit.services.jobs.admission import Admitted, admit
 from orchgit.services.jobs.dry_run import JobPlan
-from orchgit.services.jobs.register import check_enforced_index, with_counts_of
+from orchgit.services.jobs.register import (
+    check_enforced_index,
+    with_counts_of,
+    with_resources_of,
+)
 
 
 async def plan(call: ApiCall) -> Response:
@@ -33,6 +37,8 @@ async def plan(call: ApiCall) -> Response:
         check_enforced_index(nomad_json.get(body, "JobModifyIndex", 0), registered)
     if nomad_json.get(body, "PreserveCounts", False) and registered is not None:
         job = with_counts_of(job, registered)
+    if nomad_json.get(body, "PreserveResources", False) and registered is not None:
+        job = with_resources_of(job, registered)
     (planned,) = (await call.api.dry_run.plan_jobs([job])).jobs
     with_diff = nomad_json.get(body, "Diff", False)
     return _answer(call, planned, warnings_text(admitted.warnings), with_diff)
@@ -57,9 +63,9 @@ def _answer(call: ApiCall, planned: JobPlan, warnings: str, with_diff: bool) -> 
         "Diff": planned.diff if with_diff else None,
         "NextPeriodicLaunch": _next_launch(planned.job, call.context.now_ns()),
         "Warnings": warnings,
-        "Index": planned.index,
+        "Index": planned.index if planned.job_modify_index else 0,
     }
-    return call.answer(value, index=planned.index)
+    return call.answer(value, headers={"X-Nomad-Index": str(value["Index"])})
 
 
 def _next_launch(job: Job, now_ns: int) -> datetime | None:

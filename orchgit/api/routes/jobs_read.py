@@ -116,10 +116,11 @@ async def actions(call: ApiCall) -> Response:
         return None if job is None else _actions(job)
 
     with call.context.snapshot() as snapshot:
-        found, index = read(snapshot), snapshot.table_indexes.newest("jobs")
+        found = read(snapshot)
     if found is None:
         return text_response("job not found", 404)
-    return call.answer(found, index=index, read=True)
+    unset = {"X-Nomad-Index": "0", "X-Nomad-KnownLeader": "false", "X-Nomad-LastContact": "0"}
+    return call.answer(found, headers=unset)
 
 
 def _actions(job: Job) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ def _token(job: Job) -> str:
 
 
 async def chosen_statuses(call: ApiCall) -> Response:
-    """Returns the jobs named in the body, in its order."""
+    """Returns the jobs named in the body, newest change first."""
     body = await call.json()
     keys = [
         (nomad_json.get(each, "namespace") or "default", nomad_json.get(each, "id", ""))
@@ -52,8 +52,10 @@ async def chosen_statuses(call: ApiCall) -> Response:
     ]
 
     def read(snapshot: Snapshot) -> list[Any]:
-        jobs = [snapshot.jobs.get(*key) for key in keys if call.sees(key[0])]
-        return [_status(snapshot, job) for job in jobs if job is not None]
+        named = [snapshot.jobs.get(*key) for key in keys if call.sees(key[0])]
+        jobs = [job for job in named if job is not None]
+        jobs.sort(key=lambda job: (job.modify_index, job.namespace, job.id), reverse=True)
+        return [_status(snapshot, job) for job in jobs]
 
     return await answer_list(call, ("jobs", "allocations", "deployments"), read)
 

@@ -38,6 +38,7 @@ async def _register(call: ApiCall, given: JobBody) -> Response:
     options = RegisterOptions(
         enforce_index=nomad_json.get(body, "JobModifyIndex", 0) if enforce else None,
         preserve_counts=nomad_json.get(body, "PreserveCounts", False),
+        preserve_resources=nomad_json.get(body, "PreserveResources", False),
         eval_priority=nomad_json.get(body, "EvalPriority", 0),
         submission=submission_of_body(body, job),
         in_thread=given.is_large,
@@ -65,7 +66,9 @@ def registered_answer(
         "KnownLeader": known_leader,
         "NextToken": "",
     }
-    return call.answer(value, index=done.index, read=read)
+    # The meta of the write itself, which no follower answers.
+    contact = {"X-Nomad-KnownLeader": "false", "X-Nomad-LastContact": "0"} if read else {}
+    return call.answer(value, index=done.index, headers=contact)
 
 
 def warnings_text(warnings: Any) -> str:

@@ -10,6 +10,7 @@ from orchgit.api.blocking import answer_list
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.routing import endpoint
+from orchgit.errors import NotFoundError, RefusedError
 from orchgit.model.base import Model
 from orchgit.model.variable import RootKey
 from orchgit.state.snapshot import Snapshot
@@ -29,7 +30,9 @@ class RootKeyMeta(Model):
 
 
 def _meta(key: RootKey) -> RootKeyMeta:
-    return RootKeyMeta(**{name: getattr(key, name) for name in RootKeyMeta.__struct_fields__})
+    fields = {name: getattr(key, name) for name in RootKeyMeta.__struct_fields__}
+    # Only a key that waits to become active has a time of its publication.
+    return RootKeyMeta(**{**fields, "publish_time_ns": 0})
 
 
 async def list_keys(call: ApiCall) -> Response:
@@ -45,7 +48,10 @@ async def rotate(call: ApiCall) -> Response:
 
 async def delete_key(call: ApiCall) -> Response:
     keyring = call.services.keyring
-    return call.empty(index=await keyring.delete(call.context, call.path["key_id"]))
+    try:
+        return call.empty(index=await keyring.delete(call.context, call.path["key_id"]))
+    except NotFoundError as error:
+        raise RefusedError("root key not found") from error
 
 
 async def web_keys(call: ApiCall) -> Response:

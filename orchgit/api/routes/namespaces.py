@@ -11,8 +11,9 @@ from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
-from orchgit.errors import InvalidInputError
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.node import Namespace
+from orchgit.services.jobs.admission import multiple_errors
 from orchgit.services.namespaces import delete_namespace, put_namespace
 from orchgit.state.snapshot import Snapshot
 
@@ -69,11 +70,22 @@ async def put(call: ApiCall) -> Response:
     if named and namespace.name and named != namespace.name:
         raise InvalidInputError("Namespace name does not match the path")
     namespace.name = namespace.name or named or ""
+    if data.strip():
+        _refuse_governance(namespace.name, nomad_json.decode_tree(data))
     return call.empty(index=await put_namespace(call.context, namespace))
 
 
+def _refuse_governance(name: str, body: dict[str, Any]) -> None:
+    """Raises RefusedError for what Nomad keeps for Enterprise."""
+    if nomad_json.get(body, "NodePoolConfiguration") is not None:
+        problem = "invalid node pool configuration: Node Pools Governance is unlicensed."
+        raise RefusedError(f'Invalid namespace "{name}": {multiple_errors([problem])}')
+
+
 async def delete(call: ApiCall) -> Response:
-    return call.empty(index=await delete_namespace(call.context, call.path["name"]))
+    return call.empty(
+        index=await delete_namespace(call.context, call.path["name"], call.api.server.region)
+    )
 
 
 ENDPOINTS = [

@@ -15,7 +15,7 @@ from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.stubs import job_stub
 from orchgit.clock import SECOND_NS
-from orchgit.errors import InvalidInputError
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.node import NodePool
 from orchgit.services.nodes.pools import BUILT_IN_POOLS, delete_node_pool, put_node_pool
 from orchgit.state.snapshot import Snapshot
@@ -42,6 +42,8 @@ async def list_pools(call: ApiCall) -> Response:
 def shown(pool: NodePool) -> Any:
     """Returns the pool with Nomad's content hash, which its Terraform provider compares."""
     value = nomad_json.tree(pool)
+    if pool.name in BUILT_IN_POOLS and value["Description"]:
+        value["Description"] = value["Description"].rstrip(".") + "."
     value["NodeIdentityTTL"] = pool.node_identity_ttl_ns or _IDENTITY_TTL_NS
     if pool.name in BUILT_IN_POOLS:
         value["Hash"], value["Meta"] = None, None
@@ -62,7 +64,10 @@ async def read_pool(call: ApiCall) -> Response:
 
 
 async def put_pool(call: ApiCall) -> Response:
-    pool = nomad_json.decode(await call.body(), NodePool)
+    data = await call.body()
+    pool = nomad_json.decode(data, NodePool)
+    if nomad_json.get(nomad_json.decode_tree(data), "SchedulerConfiguration") is not None:
+        raise RefusedError('Feature "Node Pools Governance" is unlicensed')
     named = call.path.get("name")
     if named and pool.name and named != pool.name:
         raise InvalidInputError("Node pool name does not match the path")
@@ -71,7 +76,9 @@ async def put_pool(call: ApiCall) -> Response:
 
 
 async def delete_pool(call: ApiCall) -> Response:
-    return call.empty(index=await delete_node_pool(call.context, call.path["name"]))
+    return call.empty(
+        index=await delete_node_pool(call.context, call.path["name"], call.api.server.region)
+    )
 
 
 async def jobs(call: ApiCall) -> Response:

@@ -85,47 +85,53 @@ async def drain(call: ApiCall) -> Response:
 async def eligibility(call: ApiCall) -> Response:
     body = await call.json()
     wanted = nomad_json.get(body, "Eligibility", "")
-    return _changed(call, await set_node_eligibility(call.context, call.path["node_id"], wanted))
+    done = await set_node_eligibility(call.context, call.path["node_id"], wanted)
+    return _changed(call, done, node_index=0)
 
 
 async def evaluate(call: ApiCall) -> Response:
     done = await evaluate_node(call.context, call.path["node_id"])
-    return _changed(call, done, full=True)
+    return _changed(call, done, full=True, node_index=0)
 
 
 async def purge(call: ApiCall) -> Response:
     return _changed(call, await purge_node(call.context, call.path["node_id"]), full=True)
 
 
-def _changed(call: ApiCall, done: NodeUpdateResult, full: bool = False) -> Response:
+def _changed(
+    call: ApiCall, done: NodeUpdateResult, full: bool = False, node_index: int | None = None
+) -> Response:
     value: dict[str, Any] = {
-        "NodeModifyIndex": done.index,
+        "NodeModifyIndex": done.index if node_index is None else node_index,
         "EvalIDs": list(done.eval_ids) or None,
         "EvalCreateIndex": done.index if done.eval_ids else 0,
         "Index": done.index,
     }
     if full:
+        with call.context.snapshot() as snapshot:
+            nodes = snapshot.nodes.all()
+        node = next((each for each in nodes if each.id == call.path["node_id"]), None)
         value.update(
             HeartbeatTTL=0,
             Features=0,
             LeaderRPCAddr=call.api.server.leader_address(),
-            NumNodes=0,
+            NumNodes=len(nodes),
             Servers=[
                 {
                     "RPCAdvertiseAddr": address,
-                    "RPCMajorVersion": 1,
-                    "RPCMinorVersion": 1,
+                    "RPCMajorVersion": 0,
+                    "RPCMinorVersion": 0,
                     "Datacenter": call.api.server.datacenter,
                 }
                 for address in call.api.server.peer_addresses()
             ],
-            SchedulingEligibility="",
+            SchedulingEligibility=node.scheduling_eligibility if node else "",
             SignedIdentity=None,
             LastContact=0,
-            KnownLeader=True,
+            KnownLeader=False,
             NextToken="",
         )
-    return call.answer(value, index=done.index)
+    return call.answer(value, headers={"X-Nomad-Index": str(done.index)})
 
 
 ENDPOINTS = [

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import blocking_read
 from orchgit.api.call import ApiCall
-from orchgit.api.errors import text_response
+from orchgit.api.errors import MethodNotAllowedError, text_response
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.model.job import Job
@@ -94,7 +94,8 @@ def _lacks_vault_identity(job: Job) -> bool:
 
 
 async def utilization(call: ApiCall) -> Response:
-    return text_response("Nomad Enterprise only endpoint", 501)
+    """Refuses as Nomad's community edition does."""
+    raise MethodNotAllowedError("")
 
 
 ENDPOINTS = [
@@ -105,7 +106,7 @@ ENDPOINTS = [
         "/v1/operator/scheduler/configuration", get=scheduler_configuration, put=set_scheduler
     ),
     endpoint("/v1/operator/license", get=license_, put=set_license),
-    endpoint("/v1/operator/utilization", put=utilization),
+    endpoint("/v1/operator/utilization", get=utilization, put=utilization),
     endpoint("/v1/operator/upgrade-check/{check}", get=upgrade_check),
     endpoint("/v1/system/gc", put=collect_garbage),
     endpoint("/v1/system/reconcile/summaries", put=reconcile_summaries),

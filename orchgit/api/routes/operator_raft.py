@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
-from orchgit.errors import InvalidInputError
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.server import ServerRecord
 from orchgit.services.cluster.membership import find_member, remove_server, transfer_leadership
 
@@ -16,14 +16,13 @@ from orchgit.services.cluster.membership import find_member, remove_server, tran
 async def configuration(call: ApiCall) -> Response:
     state = call.context.state
     with call.context.snapshot() as snapshot:
-        index = snapshot.index
         records = {one.address: one for one in snapshot.servers.all()}
     servers = []
     for member in state.cluster.members:
         record = records.get(member.address, ServerRecord(member.address))
         leads = member.address == state.cluster.leader_address
         servers.append({**_identity(record), "Leader": leads, "Voter": member.voter})
-    return call.answer({"Index": index, "Servers": servers})
+    return call.answer({"Index": 0, "Servers": servers})
 
 
 def _identity(record: ServerRecord) -> dict[str, Any]:
@@ -47,12 +46,17 @@ def _named(call: ApiCall) -> str:
 
 
 async def remove_peer(call: ApiCall) -> Response:
+    if not call.query.get("id") and not call.query.get("address"):
+        raise InvalidInputError("Must specify the peer's ID to remove")
     await remove_server(call.context, _named(call))
     return call.empty()
 
 
 async def transfer(call: ApiCall) -> Response:
-    address = _named(call)
+    try:
+        address = _named(call)
+    except RefusedError as error:
+        raise InvalidInputError(str(error)) from error
     with call.context.snapshot() as snapshot:
         records = {one.address: one for one in snapshot.servers.all()}
     before = call.context.state.cluster.address

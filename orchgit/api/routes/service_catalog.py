@@ -86,7 +86,9 @@ def _choice(text: str) -> tuple[int, str]:
     number, _, key = text.partition("|")
     count = whole_number(number)
     if count is None or count < 0 or not key:
-        raise InvalidInputError("cannot choose: the form is choose=<number>|<key>")
+        raise InvalidInputError(
+            "failed to choose services: Parameter for choose must be in form '<number>|<key>'"
+        )
     return count, key
 
 

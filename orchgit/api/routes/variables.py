@@ -47,9 +47,8 @@ class LockBody(Model):
 
 
 class VariableBody(Model):
-    """The body that clients send. Path and namespace of the request win over the body's."""
+    """The body that clients send. Path and namespace are those of the request, whatever it says."""
 
-    namespace: str = ""
     items: dict[str, str] | None = None
     lock: LockBody | None = None
 
@@ -121,8 +120,9 @@ async def read_variable(call: ApiCall) -> Response:
 async def write_variable(call: ApiCall) -> Response:
     operation = _lock_operation(call)
     body = nomad_json.decode(await call.body(MAX_BODY_BYTES), VariableBody)
-    namespace = call.query.get("namespace") or body.namespace or "default"
-    path = call.path["path"]
+    namespace, path = call.namespace, call.path["path"]
+    if not path:
+        raise InvalidInputError("missing variable path")
     if (refusal := _refused_path(call, path)) is not None:
         return refusal
     if operation is None:
@@ -152,6 +152,8 @@ async def _put(call: ApiCall, namespace: str, path: str, body: VariableBody) -> 
         variable = await variables.put(new, expected, lock_id)
     except VariableConflictError as conflict:
         return _conflict(call, conflict, namespace)
+    except InvalidInputError as error:
+        return _refusal(call, error)
     shown = _with_items(_stub(variable, with_lock_id=True), body.items)
     return call.answer(shown, index=variable.modify_index)
 
@@ -181,7 +183,7 @@ def _expected_index(call: ApiCall) -> int | None:
 def _lock_operation(call: ApiCall) -> str | None:
     asked = [name for name in _LOCK_OPERATIONS if name in call.query]
     if len(asked) > 1:
-        raise InvalidInputError("cannot do several lock operations in one request")
+        raise InvalidInputError("multiple lock operations")
     if asked and "cas" in call.query:
         raise InvalidInputError("cannot check-and-set in a lock operation: leave cas out")
     return asked[0] if asked else None
@@ -192,8 +194,12 @@ def _refused_path(call: ApiCall, path: str) -> Response | None:
     try:
         check_path(path)
     except InvalidInputError as error:
-        return text_response(f"RPC Error:: 400,{error}", 400, _table_index(call))
+        return _refusal(call, error)
     return None
+
+
+def _refusal(call: ApiCall, error: InvalidInputError) -> Response:
+    return text_response(f"RPC Error:: 400,{error}", 400, _table_index(call))
 
 
 def _duration_ns(text: str) -> int:
@@ -218,7 +224,11 @@ async def _written(
     try:
         variable = await write()
     except VariableConflictError as conflict:
+        if bare:
+            return text_response("attempting to modify locked variable", 409)
         return _conflict(call, conflict, namespace)
+    except InvalidInputError as error:
+        return _refusal(call, error)
     if bare:
         return call.answer(_stub(variable, with_lock_id=True), index=variable.modify_index)
     shown = _shown(call, variable, with_lock_id=True)
@@ -226,10 +236,14 @@ async def _written(
 
 
 def _conflict(call: ApiCall, conflict: VariableConflictError, namespace: str) -> Response:
-    """Answers 409 with the current variable; an unknown one has no index, and no items."""
+    """Answers 409 with the current variable; an unknown or a locked one has no index."""
     current, path = conflict.current, call.path["path"]
+    shown: VariableStub
     if current is None:
         shown = ShownVariable(namespace, path, 0, 0, 0, 0, items={})
+    elif current.lock is not None:
+        # Only its holder learns more of a locked variable.
+        shown = VariableStub(namespace, path, 0, 0, 0, 0, _lock(current.lock, with_id=False))
     else:
         shown = _shown(call, current, with_lock_id=False)
         if not call.rights.allows_variable(namespace, path, "read"):

@@ -13,7 +13,7 @@ from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.stubs import alloc_stub
-from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
 from orchgit.model.volume import HostVolume
 from orchgit.services.host_volumes import (
     delete_host_volume,
@@ -21,6 +21,7 @@ from orchgit.services.host_volumes import (
     put_host_volume,
     wait_for_volume,
 )
+from orchgit.services.jobs.admission import multiple_errors
 from orchgit.state.snapshot import Snapshot
 
 _STUB = (
@@ -102,7 +103,11 @@ async def put(call: ApiCall) -> Response:
 
 
 async def delete(call: ApiCall) -> Response:
-    index = await delete_host_volume(call.context, call.namespace, call.path["volume_id"])
+    volume_id = call.path["volume_id"]
+    try:
+        index = await delete_host_volume(call.context, call.namespace, volume_id)
+    except NotFoundError as error:
+        raise RefusedError(f"no such volume: {volume_id}") from error
     return call.answer({}, index=index)
 
 
@@ -124,7 +129,10 @@ async def claims(call: ApiCall) -> Response:
 
 
 async def delete_claim(call: ApiCall) -> Response:
-    index = await delete_volume_claim(call.context, call.path["claim_id"])
+    try:
+        index = await delete_volume_claim(call.context, call.path["claim_id"])
+    except NotFoundError as error:
+        raise RefusedError("task group volume claim does not exist") from error
     return call.answer({}, index=index)
 
 
@@ -138,6 +146,14 @@ async def register_csi(call: ApiCall) -> Response:
     first = volumes[0] if volumes else {}
     plugin_id = nomad_json.get(first, "PluginID", "")
     raise RefusedError(f"no CSI plugin named: {plugin_id} could be found")
+
+
+async def no_csi_plugin(call: ApiCall) -> Response:
+    raise RefusedError("no such plugin")
+
+
+async def no_csi_snapshot(call: ApiCall) -> Response:
+    raise RefusedError(multiple_errors(["no such plugin"]))
 
 
 async def no_csi_volume(call: ApiCall) -> Response:
@@ -168,6 +184,12 @@ ENDPOINTS = [
     endpoint("/v1/volume/host/{volume_id}/delete", delete=delete),
     endpoint("/v1/volume/csi/{volume_id}", get=csi_volume, put=register_csi, delete=no_csi_volume),
     endpoint("/v1/volume/csi/{volume_id}/detach", delete=no_csi_volume),
+    endpoint("/v1/volume/csi/{volume_id}/create", put=register_csi),
+    endpoint("/v1/volume/csi/{volume_id}/delete", delete=no_csi_volume),
+    endpoint("/v1/volumes/external", get=no_csi_plugin),
+    endpoint(
+        "/v1/volumes/snapshot", get=no_csi_plugin, put=no_csi_snapshot, delete=no_csi_snapshot
+    ),
     endpoint("/v1/plugins", get=plugins),
     endpoint("/v1/plugin/csi/{plugin_id}", get=plugin),
 ]

@@ -51,6 +51,8 @@ def decode_tree(data: bytes) -> dict[str, Any]:
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if "truncated" in str(error):
+            raise InvalidInputError("unexpected EOF") from error
         raise InvalidInputError(f"cannot read the request body as JSON: {error}") from error
     if _LONG_NUMBER.search(data) and (large := too_large_at(value)) is not None:
         raise InvalidInputError(
@@ -71,7 +73,27 @@ def convert(value: Any, kind: type[T]) -> T:
     try:
         return msgspec.convert(fold_keys(value, kind), kind, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidInputError(f"cannot read the request body: {error}") from error
+        raise InvalidInputError(_type_problem(str(error), kind)) from error
+
+
+_TYPE_PROBLEM = re.compile(r"Expected `(\w+)(?: \| null)?`, got `(\w+)` - at `\$\.?([^`]*)`")
+_GO_TYPES = {"str": "string", "int": "int", "bool": "bool", "float": "float64", "array": "[]string"}
+_GO_KINDS = {"str": "string", "int": "number", "float": "number"}
+_GO_STRUCTS = {"VariableBody": "VariableDecrypted"}
+
+
+def _type_problem(text: str, kind: type) -> str:
+    """Returns what Go says of a value of the wrong type; clients and people know it."""
+    problem = _TYPE_PROBLEM.search(text)
+    if problem is None or problem[1] not in _GO_TYPES:
+        return f"cannot read the request body: {text}"
+    struct = _GO_STRUCTS.get(kind.__name__, kind.__name__)
+    place = re.sub(r"\[[^\]]*\]", "", problem[3])
+    found = _GO_KINDS.get(problem[2], problem[2])
+    return (
+        f"json: cannot unmarshal {found} into Go struct field {struct}.{place} "
+        f"of type {_GO_TYPES[problem[1]]}"
+    )
 
 
 def get(value: Any, name: str, default: Any = None, kind: type | None = None) -> Any:

@@ -116,9 +116,25 @@ def _policy(job: Job, group: TaskGroup, policy: ScalingPolicy) -> ScalingPolicy:
     )
 
 
+DEFAULT_IDENTITY: dict[str, object] = {
+    "Name": "default",
+    "Audience": ["nomadproject.io"],
+    "ChangeMode": "",
+    "ChangeSignal": "",
+    "Env": False,
+    "ExtraClaims": None,
+    "File": False,
+    "Filepath": "",
+    "ServiceName": "",
+    "TTL": 0,
+}
+"""What every task has that asks for no other; it is not stored, and left out of jobs that come
+in (`jobspec.writing.same_job.without_additions`)."""
+
+
 def _task(task: Task) -> Task:
     services = task.services and [replace(each, task_name=task.name) for each in task.services]
-    return replace(task, services=services)
+    return replace(task, services=services, identity=task.identity or DEFAULT_IDENTITY)
 
 
 def _port(port: Port) -> Port:

@@ -12,13 +12,17 @@ import structlog
 from orchgit import logs
 from orchgit.configuration.file import read_config
 from orchgit.configuration.schema import FileConfig
+from orchgit.configuration.settings import log_rotation
 from orchgit.errors import InvalidInputError
 from orchgit.wire.https import reload_files
 from orchgit.wire.tls import TlsFiles
 
 _log = structlog.get_logger(component="agent")
 
-_TAKEN_AT_ONCE = ("log_level", "log_json", "log_file")
+_TAKEN_AT_ONCE = (
+    *("log_level", "log_json", "log_file"),
+    *("log_rotate_bytes", "log_rotate_duration", "log_rotate_max_files"),
+)
 
 
 class Reloader:
@@ -76,7 +80,8 @@ def log_warnings(warnings: Iterable[str]) -> None:
 
 
 def log_settings(file: FileConfig, level: str | None, json: bool = False) -> logs.LogSettings:
-    return logs.LogSettings(level or file.log_level, json or file.log_json, file.log_file)
+    rotation = log_rotation(file)
+    return logs.LogSettings(level or file.log_level, json or file.log_json, file.log_file, rotation)
 
 
 def _distinct(files: Iterable[TlsFiles]) -> list[TlsFiles]:

@@ -11,7 +11,7 @@ import click
 from orchgit.cli.client.http_client import ApiClient, quoted
 from orchgit.cli.command import cli_group
 from orchgit.cli.input_text import text_or_file
-from orchgit.cli.options import connected, formatted, option, option_field, options_of
+from orchgit.cli.options import connected, formatted, length, option, option_field, options_of
 from orchgit.cli.printing.acl_text import print_auth_method
 from orchgit.cli.printing.output import plain, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -26,7 +26,9 @@ def auth_method() -> None:
 class MethodOptions:
     type: str | None = option_field("type", help="OIDC or JWT.")
     max_token_ttl: str | None = option_field(
-        "max-token-ttl", help="How long the tokens of its logins are valid, such as 8h."
+        "max-token-ttl",
+        type=length,
+        help="How long the tokens of its logins are valid, such as 8h.",
     )
     token_locality: str | None = option_field("token-locality", help="local or global.")
     token_name_format: str | None = option_field(

@@ -1,7 +1,8 @@
-"""`orchgit import` and `orchgit job export`: from a running cluster to job files."""
+"""`orchgit import` and `orchgit job export`: from a running cluster to files and a new cluster."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,18 +13,13 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_command
-from orchgit.cli.options import connected, option
+from orchgit.cli.importing.cluster_objects import ClusterObjects
+from orchgit.cli.importing.job_texts import JobText, VariableNames, dumped, submitted
+from orchgit.cli.importing.report import ImportReport
+from orchgit.cli.options import connected, option, option_field, options_of
 from orchgit.errors import OrchgitError
 
 _UNSAFE = re.compile(r"[^\w.-]+")
-
-
-@dataclass(frozen=True)
-class Written:
-    """The text of a job; `differs` names what it could not say."""
-
-    text: str
-    differs: str = ""
 
 
 @cli_command("export")
@@ -33,91 +29,125 @@ class Written:
 def export(client: ApiClient, identifier: str, full: bool) -> None:
     """Print a job as a job file: reading it again gives the same job."""
     found = client.find("job", "/v1/jobs", identifier, per_page=20)
-    written = job_text(_job(client, found), full)
+    written = dumped(_job(client, found), full)
     click.echo(written.text, nl=False)
     if written.differs:
         raise ApiError(f"cannot write all of job {found['ID']!r}: {written.differs} differs")
 
 
+@dataclass(frozen=True)
+class ImportOptions:
+    out: str = option_field("out", default=".", help="Directory of job files; made if need be.")
+    prefix: str | None = option_field("prefix", help="Only jobs whose id begins so.")
+    stopped: bool = option_field(
+        "stopped", is_flag=True, help="Stopped jobs too; pushing their files starts them."
+    )
+    full: bool = option_field("full", is_flag=True, help="Write defaults of dumped jobs out too.")
+    dump: bool = option_field(
+        "dump", is_flag=True, help="Write jobs as they are registered, not as they were submitted."
+    )
+    force: bool = option_field("force", is_flag=True, help="Overwrite files and objects.")
+    into: str | None = option_field(
+        "into", help="Address of the new cluster: it gets namespaces, policies and the like."
+    )
+    into_token: str | None = option_field(
+        "into-token", help="Token of the new cluster [ORCHGIT_INTO_TOKEN]."
+    )
+    variables: bool = option_field("variables", is_flag=True, help="Copy variables -into, too.")
+
+
 @cli_command("import")
-@option("out", default=".", help="Directory to write to; one is made if there is none.")
-@option("prefix", help="Only jobs whose id begins so.")
-@option("stopped", is_flag=True, help="Stopped jobs too; pushing their files starts them.")
-@option("full", is_flag=True, help="Write defaults out too.")
-@option("force", is_flag=True, help="Overwrite files.")
+@options_of(ImportOptions)
 @connected
-def import_jobs(
-    client: ApiClient, out: str, prefix: str | None, stopped: bool, full: bool, force: bool
-) -> None:
-    """Write the jobs of a running Nomad or orchgit cluster, a file each.
+def import_jobs(client: ApiClient, options: ImportOptions) -> None:
+    """Take over a running Nomad or orchgit cluster.
+
+    Writes a file for each job: the text it was submitted with, if the cluster stored that, and
+    else as it is registered. With -into, the new cluster gets what is beside the jobs: quotas,
+    namespaces, node pools, the scheduler's configuration, policies, roles, host volumes, and with
+    -variables the variables. Nothing is overwritten without -force. What is left is listed at the
+    end, with the reason.
 
     All namespaces unless one is named. Jobs that a schedule or a dispatch made are left out: their
-    parents make them again. No file is overwritten without -force.
+    parents make them again.
     """
-    root = Path(out)
-    written = 0
-    failed: list[str] = []
+    report, root = ImportReport(), Path(options.out)
+    written = _import_jobs(client, root, options, report)
+    if options.prefix is None:
+        token = options.into_token or os.environ.get("ORCHGIT_INTO_TOKEN")
+        new = ApiClient(options.into, token=token, tls=client.tls) if options.into else None
+        ClusterObjects(client, new, report, options.variables, options.force).take_all()
+    _say_what_next(root, written, report)
+    raise SystemExit(1 if report.failures else 0)
+
+
+def _import_jobs(
+    client: ApiClient, root: Path, options: ImportOptions, report: ImportReport
+) -> list[Path]:
+    """Writes the jobs' files; returns them, and the files of variables."""
+    written: list[Path] = []
     taken: dict[Path, str] = {}
-    for found in _wanted(client, prefix, stopped):
+    names = VariableNames()
+    for found in _wanted(client, options, report):
         target = _free_name(root, found, taken)
         try:
-            problem = _import_one(client, found, target, full, force)
+            if target.exists() and not options.force:
+                raise ApiError(f"{target} exists already; -force overwrites it")
+            job = _job(client, found)
+            text = _text_of(client, job, options, names)
+            if text.differs:
+                raise ApiError(f"not written: no job file says its {text.differs}")
+            written += _write(target, text, options.force)
         except OrchgitError as error:
-            problem = str(error)
-        if problem:
-            failed.append(problem)
-            click.echo(f"! {found['ID']}: {problem}", err=True)
-        else:
-            written += 1
-            click.echo(f"+ {target}")
-    _say_what_next(root, written, len(failed))
-    raise SystemExit(1 if failed else 0)
+            report.fail(f"job {found['ID']}", str(error))
+            continue
+        report.taken(str(target))
+        if text.note:
+            report.leave(f"part of job {found['ID']}", text.note)
+    return written
 
 
-def _wanted(client: ApiClient, prefix: str | None, stopped: bool) -> Iterator[dict[str, Any]]:
+def _text_of(
+    client: ApiClient, job: dict[str, Any], options: ImportOptions, names: VariableNames
+) -> JobText:
+    found = "" if options.dump else submitted(client, job, names)
+    if isinstance(found, JobText):
+        return found
+    note = f"written as it is registered, as {found}" if found else ""
+    text = dumped(job, options.full)
+    return JobText(text.text, text.differs, note=note)
+
+
+def _write(target: Path, text: JobText, force: bool) -> list[Path]:
+    files = {target: text.text}
+    if text.variables:
+        files[target.with_name(target.name.replace(".nomad.hcl", ".vars.hcl"))] = text.variables
+    for path, content in files.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("w" if force else "x", encoding="utf-8", newline="") as file:
+                file.write(content)
+        except OSError as error:
+            raise ApiError(f"cannot write {path}: {error.strerror}") from error
+    return list(files)
+
+
+def _wanted(
+    client: ApiClient, options: ImportOptions, report: ImportReport
+) -> Iterator[dict[str, Any]]:
     namespace = client.namespace or "*"
-    for found in client.get("/v1/jobs", prefix=prefix, namespace=namespace) or []:
+    for found in client.get("/v1/jobs", prefix=options.prefix, namespace=namespace) or []:
         if found.get("ParentID"):
             continue
-        if found.get("Stop") and not stopped:
-            click.echo(f"- {found['ID']}: left out, it is stopped (-stopped includes it)")
+        if found.get("Stop") and not options.stopped:
+            report.leave(f"job {found['ID']}", "it is stopped (-stopped includes it)")
             continue
         yield found
-
-
-def _import_one(
-    client: ApiClient, found: dict[str, Any], target: Path, full: bool, force: bool
-) -> str:
-    """Writes one job's file; returns what went wrong, or ""."""
-    if target.exists() and not force:
-        return f"{target} exists already; -force overwrites it"
-    written = job_text(_job(client, found), full)
-    if written.differs:
-        return f"not written: no job file says its {written.differs}"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("w" if force else "x", encoding="utf-8", newline="") as file:
-            file.write(written.text)
-    except OSError as error:
-        return f"cannot write {target}: {error.strerror}"
-    return ""
 
 
 def _job(client: ApiClient, found: dict[str, Any]) -> dict[str, Any]:
     path = f"/v1/job/{quoted(found['ID'])}"
     return dict(client.get(path, namespace=found.get("Namespace")))
-
-
-def job_text(job: dict[str, Any], full: bool = False) -> Written:
-    """Returns the job as HCL, which was read again and compared."""
-    # The reader of job files is not for the commands that need none.
-    from jobspec.parse import parse_job
-    from jobspec.writing.same_job import difference
-    from jobspec.writing.write_job import write_job
-
-    text = write_job(job, short=not full, exact=False)
-    parsed = parse_job(text.encode(), filename=f"{job['ID']}.nomad.hcl")
-    return Written(text, difference(job, parsed.spec))
 
 
 def _free_name(root: Path, found: dict[str, Any], taken: dict[Path, str]) -> Path:
@@ -138,12 +168,18 @@ def _safe(name: str) -> str:
     return _UNSAFE.sub("-", name).strip(".-") or "job"
 
 
-def _say_what_next(root: Path, written: int, failed: int) -> None:
-    click.echo(f"\n{written} jobs written to {root}" + (f", {failed} not" if failed else ""))
-    if written:
-        click.echo(
-            "Next, in that repository:\n"
-            f"  orchgit lint {root}\n"
-            "  orchgit diff   # where they run already, pushing only makes the source their owner\n"
-            '  git add . && git commit -m "Import the jobs" && git push'
-        )
+def _say_what_next(root: Path, written: list[Path], report: ImportReport) -> None:
+    report.show_left()
+    variables = [path for path in written if path.name.endswith(".vars.hcl")]
+    jobs = len(written) - len(variables)
+    click.echo(f"\n{jobs} jobs written to {root}")
+    if not jobs:
+        return
+    given = "".join(f" -var-file {path.relative_to(root)}" for path in variables)
+    click.echo(
+        "Next, in that repository:\n"
+        f"  orchgit lint {root}\n"
+        f"  orchgit source add NAME{given}\n"
+        "  orchgit diff   # where they run already, pushing only makes the source their owner\n"
+        '  git add . && git commit -m "Import the jobs" && git push'
+    )

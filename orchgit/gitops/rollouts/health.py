@@ -52,6 +52,10 @@ ENDED = frozenset(
 )
 
 
+SCHEDULING = "scheduling..."
+"""The description of a job whose evaluation is not done."""
+
+
 @dataclass(frozen=True, slots=True)
 class JobView:
     """What the state says of one job of a rollout. `job` is its current version; `deployment` is
@@ -223,12 +227,12 @@ def _judge_without_deployment(
 ) -> JobVerdict:
     if change.action == JobAction.UNCHANGED:
         if any(each.status == EvalStatus.PENDING for each in view.evaluations):
-            return JobVerdict(JobProgress.PROGRESSING, "scheduling...")
+            return JobVerdict(JobProgress.PROGRESSING, SCHEDULING)
     else:
         evaluation = next((e for e in view.evaluations if e.id == change.eval_id), None)
         if evaluation is None or not evaluation.is_terminal:
             status = JobProgress.FAILED if late else JobProgress.PROGRESSING
-            return JobVerdict(status, "scheduling...")
+            return JobVerdict(status, SCHEDULING)
         if evaluation.status == EvalStatus.FAILED and not _followed_up(view.evaluations):
             why = evaluation.status_description or "evaluation failed"
             return JobVerdict(JobProgress.FAILED, why)

@@ -7,7 +7,7 @@ its status changed. All input is in the state, so a new leader goes on where the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 
@@ -18,6 +18,7 @@ from orchgit.errors import ConflictError, OrchgitError, UnavailableError
 from orchgit.gitops.rollouts.failed_versions import failed_versions
 from orchgit.gitops.rollouts.health import (
     ENDED,
+    SCHEDULING,
     Deadline,
     JobProgress,
     JobVerdict,
@@ -29,6 +30,7 @@ from orchgit.gitops.rollouts.health import (
 from orchgit.gitops.rollouts.timings import RolloutTimings
 from orchgit.gitops.rollouts.waiting import judge_waiting
 from orchgit.model.allocation import ClientStatus
+from orchgit.model.evaluation import EvalStatus
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job
 from orchgit.model.repository_policy import WaitCondition
@@ -42,6 +44,7 @@ _log = structlog.get_logger(component="gitops")
 
 _MAX_LATEST = 1_000
 """How many judged rollouts are kept in memory for those who follow one."""
+_MANY_JOBS = 200
 _TABLES = ("allocations", "deployments", "evaluations", "jobs", "rollouts", "sources")
 
 
@@ -245,8 +248,12 @@ def judge_with_stage(
         for job in later.jobs
         if job.action != JobAction.UNCHANGED
     }
+    unscheduled = _unscheduled(snapshot, rollout, deadline, now_ns)
     judged = [
-        _judged_job(snapshot, rollout, job, now_ns, deadline, replaced_by) for job in rollout.jobs
+        replace(job, status=JobProgress.PROGRESSING, description=SCHEDULING)
+        if job.eval_id in unscheduled
+        else _judged_job(snapshot, rollout, job, now_ns, deadline, replaced_by)
+        for job in rollout.jobs
     ]
     judged = [judge_late(rollout, job, now_ns) for job in judged]
     since_ns = max((rollout.applied_time_ns, *(job.applied_time_ns for job in rollout.jobs)))
@@ -262,6 +269,25 @@ def judge_with_stage(
     if after.is_terminal:
         after = replace(after, finished_time_ns=now_ns)
     return after, stages.open_stage
+
+
+def _unscheduled(
+    snapshot: Snapshot, rollout: Rollout, deadline: Deadline, now_ns: int
+) -> Collection[str]:
+    """Returns the evaluations of jobs that only wait for the scheduler, where a rollout has so many
+    jobs that a look at each takes long."""
+    if len(rollout.jobs) < _MANY_JOBS or deadline.is_past(rollout.applied_time_ns, now_ns):
+        return ()
+    pending = snapshot.evaluations.ids_of_status(EvalStatus.PENDING)
+    versions = snapshot.jobs.versions_of_source(rollout.source) if pending else {}
+    return {
+        job.eval_id
+        for job in rollout.jobs
+        if job.eval_id in pending
+        and job.action != JobAction.DELETE
+        and job.status in (JobProgress.APPLIED, JobProgress.PROGRESSING)
+        and versions.get((job.namespace, job.job_id)) == job.job_version
+    }
 
 
 def judge_registered(

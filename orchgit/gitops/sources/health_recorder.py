@@ -21,7 +21,7 @@ _TABLES = (
     *("held_versions", "drifted_jobs"),
 )
 _PAUSE_S = 1.0
-"""The least time between two looks: what lasts no longer is not recorded."""
+"""How long after a change the next look is: what lasts no longer is not recorded."""
 _SHARE = 9
 """A look is followed by a pause that is this many times as long."""
 _IDLE_S = 300.0
@@ -57,8 +57,8 @@ class HealthRecorder:
                 await clock.sleep(_UPGRADE_RETRY_S if not_yet else _RETRY_S)
                 continue
             spent_s = clock.monotonic_s() - began_s
-            await clock.sleep(max(_PAUSE_S, _SHARE * spent_s))
             await watch.wait(_TABLES, index, _IDLE_S)
+            await clock.sleep(max(_PAUSE_S, _SHARE * spent_s))
 
     def _changes(self) -> tuple[int, list[SourceHealthChange]]:
         """Returns the index of a snapshot, and the sources whose health is not the recorded one."""

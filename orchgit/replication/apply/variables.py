@@ -115,7 +115,9 @@ def _held(
     known = txn.variables.get(namespace, path)
     if known is None:
         raise NotFoundError("variable not found")
-    if known.lock is None or known.lock.id != lock_id:
+    if known.lock is None:
+        raise RefusedError("variable doesn't hold a lock")
+    if known.lock.id != lock_id:
         raise VariableConflictError(
             f"cannot use the lock of variable {path!r}: it is not held under this id", known
         )

@@ -228,7 +228,5 @@ def find_member(context: UseCaseContext, *, address: str = "", server_id: str = 
             return member.address
         if server_id and record.id == server_id:
             return member.address
-    raise RefusedError(
-        f"cannot find server {address or server_id}: it is not a member of the cluster; "
-        "`orchgit operator raft list-peers` shows them"
-    )
+    named = f'id "{server_id}"' if server_id else f'address "{address}"'
+    raise RefusedError(f"{named} was not found in the Raft configuration")

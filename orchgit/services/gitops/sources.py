@@ -66,8 +66,9 @@ async def put_source(context: UseCaseContext, source: Source) -> int:
     try:
         return (await context.propose(DefineSource(now_ns=now_ns, source=source))).index
     except NotUnderstoodError:
+        known_to_all = replace(source, policies=[])
         applied = await context.propose_newest(
-            PutSource(now_ns=now_ns, source=source),
+            PutSource(now_ns=now_ns, source=known_to_all),
             lambda: UpsertSource(now_ns=now_ns, source=without_new_fields(source)),
         )
     return applied.index

@@ -43,6 +43,7 @@ class RegisterOptions:
 
     enforce_index: int | None = None
     preserve_counts: bool = False
+    preserve_resources: bool = False
     eval_priority: int = 0
     submission: JobSubmission | None = None
     in_thread: bool = False
@@ -61,6 +62,9 @@ async def register_job(
     """
     job = completed(job)
     registered = await context.registered_job(job.namespace, job.id)
+    check_enforced_index(options.enforce_index, registered)
+    if options.preserve_resources and registered is not None:
+        job = with_resources_of(job, registered)
     if options.preserve_counts and registered is not None:
         job = with_counts_of(job, registered)
     rules = context.cluster_rules()
@@ -68,7 +72,6 @@ async def register_job(
         admitted = await asyncio.to_thread(judged, job, registered, rules)
     else:
         admitted = judged(job, registered, rules)
-    check_enforced_index(options.enforce_index, registered)
     job = replace(with_owner_of(job, registered), submit_time_ns=context.now_ns())
     evaluation = evaluation_to_run(
         context, job, EvalTrigger.JOB_REGISTER, priority=options.eval_priority
@@ -103,6 +106,26 @@ def check_enforced_index(expected: int | None, registered: Job | None) -> None:
     if registered is not None and expected != registered.job_modify_index:
         found = registered.job_modify_index
         raise RefusedError(f"{prefix} exists with conflicting job modify index: {found}")
+
+
+def with_resources_of(job: Job, registered: Job) -> Job:
+    """Returns `job` with the resources of the registered job's tasks (an autoscaler's)."""
+    known = {
+        (group.name, task.name): task.resources
+        for group in registered.task_groups
+        for task in group.tasks
+    }
+    groups = [
+        replace(
+            group,
+            tasks=[
+                replace(task, resources=known.get((group.name, task.name), task.resources))
+                for task in group.tasks
+            ],
+        )
+        for group in job.task_groups
+    ]
+    return replace(job, task_groups=groups)
 
 
 def with_counts_of(job: Job, registered: Job) -> Job:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchgit.errors import NotFoundError, RefusedError
+from orchgit.errors import RefusedError
 from orchgit.model.job import ChangedBy
 from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.register import JobRegistration, RegisterOptions, register_job
@@ -25,7 +25,7 @@ async def revert_job(
         earlier = snapshot.job_versions.get(namespace, job_id, version)
         submission = snapshot.job_submissions.get(namespace, job_id, version)
     if current is None:
-        raise NotFoundError(f'job "{job_id}" not found')
+        raise RefusedError(f'job "{job_id}" not found')
     if enforce_version is not None and current.version != enforce_version:
         raise RefusedError(
             f"Current job has version {current.version}; enforcing version {enforce_version}"

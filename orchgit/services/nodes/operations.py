@@ -59,9 +59,8 @@ async def set_node_eligibility(
         raise RefusedError(f'invalid scheduling eligibility "{eligibility}"')
     with context.snapshot() as snapshot:
         node = _node(snapshot, node_id)
-        index = snapshot.index
         if node.scheduling_eligibility == eligibility:
-            return NodeUpdateResult(index, node.status)
+            return NodeUpdateResult(0, node.status)
         if node.drain_strategy is not None and eligibility == Eligibility.ELIGIBLE:
             raise RefusedError(
                 "can not set node's scheduling eligibility to eligible while it is draining"

@@ -21,6 +21,7 @@ from orchgit.replication.commands import (
     UpsertVariable,
 )
 from orchgit.services.context import UseCaseContext
+from orchgit.services.jobs.admission import multiple_errors
 from orchgit.services.secrets.keyring import Keyring
 
 MAX_ITEMS_BYTES = 64 << 10
@@ -140,10 +141,8 @@ class VariableUseCases:
         check_path(new.path)
         size = sum(len(name.encode()) + len(value.encode()) for name, value in new.items.items())
         if size > MAX_ITEMS_BYTES:
-            raise InvalidInputError(
-                f"variables are limited to {MAX_ITEMS_BYTES} bytes in total size, this one has "
-                f"{size}"
-            )
+            limit = f"{MAX_ITEMS_BYTES >> 10}KiB"
+            raise InvalidInputError(f"variables are limited to {limit} in total size")
         key = await self.keyring.active_key(self.context)
         plain = msgspec.msgpack.encode(new.items)
         return StoredVariable(
@@ -157,9 +156,7 @@ class VariableUseCases:
 def check_path(path: str) -> None:
     """Raises InvalidInputError for a path that no variable may have."""
     if not _PATH.fullmatch(path):
-        raise InvalidInputError(
-            f'invalid path "{path}": 1 to 128 letters, digits and any of - _ ~ / are allowed'
-        )
+        raise InvalidInputError(f'invalid path "{path}"')
     if path in _RESERVED:
         raise InvalidInputError(_RESERVED[path])
     allowed = path in _OPEN_DIRECTORIES or path.startswith(
@@ -174,7 +171,8 @@ def check_path(path: str) -> None:
 
 def _check_lock(lock: WantedLock) -> None:
     if not MIN_LOCK_TTL_NS <= lock.ttl_ns <= MAX_LOCK_TTL_NS:
-        raise InvalidInputError("cannot lock: TTL must be between 10 seconds and 24 hours")
+        problem = "TTL must be between 10 seconds and 24 hours"
+        raise InvalidInputError(multiple_errors([problem]))
     if not 0 <= lock.lock_delay_ns <= MAX_LOCK_TTL_NS:
         raise InvalidInputError("cannot lock: lock delay must be between 0 and 24 hours")
 

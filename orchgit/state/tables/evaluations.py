@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import cast
 
+import msgspec
+
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
 from orchgit.state.changes import job_key
@@ -42,6 +44,13 @@ class EvaluationReads(TableReads):
         where = f"status IN ({', '.join('?' * len(statuses))})"
         return EVALUATIONS.find(self._connection, where, statuses, "create_index, id")
 
+    def ids_of_status(self, status: str) -> set[str]:
+        """Returns the ids of the evaluations of this status, without reading them."""
+        sql = "SELECT json_group_array(id) FROM evaluations WHERE status = ?"
+        return _decode_ids(str(self._rows(sql, (status,))[0][0]))
+
+
+_decode_ids = msgspec.json.Decoder(set[str]).decode
 
 _CREATE_INDEXES = "SELECT id, create_index FROM evaluations WHERE id IN "
 _CHUNK = 500

@@ -196,3 +196,16 @@ def test_fields_that_servers_add_are_not_written(type_: str) -> None:
 def test_servers_answer_written_and_parsed_is_the_same_job(path: Path) -> None:
     answer = msgspec.to_builtins(to_job(json.loads(path.read_text())))
     assert difference(answer, read(write_job(answer, exact=False))) == ""
+
+
+def test_what_servers_add_to_stored_scaling_policies_is_no_difference() -> None:
+    parsed = json.loads((GOLDEN / "scaling.json").read_text())["Job"]
+    stored = json.loads(json.dumps(parsed))
+    added = {"ID": "0f", "CreateIndex": 7, "ModifyIndex": 9, "Target": {"Job": "scaling"}}
+    for group in stored["TaskGroups"]:
+        policies = [each for task in group["Tasks"] for each in task["ScalingPolicies"] or ()]
+        for policy in filter(None, [group["Scaling"], *policies]):
+            policy.update(added)
+    assert difference(stored, parsed) == ""
+    stored["TaskGroups"][0]["Scaling"]["Max"] += 1
+    assert difference(stored, parsed) == "TaskGroups[0].Scaling.Max"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError
+from orchgit.errors import ConflictError, InvalidInputError, RefusedError
 from orchgit.model.base import NS_PER_S, datetime_of_ns, ns_of_datetime
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatusUpdate
 from orchgit.model.plan import PlanResult
@@ -182,7 +182,7 @@ def test_health_is_set_only_for_allocations_of_the_deployment() -> None:
             await set_deployment_health(context, deployment.id, ["stranger"], [])
         with pytest.raises(InvalidInputError, match="at least one"):
             await set_deployment_health(context, deployment.id, [], [])
-        with pytest.raises(NotFoundError, match="deployment not found"):
+        with pytest.raises(RefusedError, match="deployment not found"):
             await set_deployment_health(context, "none", ["x"], [])
 
     with_context(work)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError
+from orchgit.errors import (
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    NotUnderstoodError,
+    RefusedError,
+)
 from orchgit.model.node import Namespace, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source, SourceKind
@@ -30,6 +36,7 @@ from orchgit.services.jobs.register import register_job
 from orchgit.services.namespaces import delete_namespace, put_namespace
 from orchgit.services.nodes.pools import delete_node_pool, put_node_pool
 from orchgit.services.search import LIMIT, search_fuzzy, search_prefix
+from tests.support.earlier_members import with_member_of
 from tests.support.factories import make_group, make_job, make_task
 from tests.support.use_cases import ready_node, with_context
 
@@ -38,7 +45,7 @@ def test_deletion_of_a_namespace_with_live_jobs_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         await put_namespace(context, Namespace(name="apps"))
         await register_job(context, make_job(id="web", namespace="apps"))
-        with pytest.raises(RefusedError, match="non-terminal jobs: stop web first"):
+        with pytest.raises(RefusedError, match="non-terminal jobs in regions"):
             await delete_namespace(context, "apps")
         with pytest.raises(RefusedError, match="can not delete default namespace"):
             await delete_namespace(context, "default")
@@ -196,3 +203,36 @@ def test_implied_constraints_are_added_once() -> None:
         ("${attr.os.signals}", "SIGHUP", "set_contains")
     ]
     assert with_implied_constraints(once) == once
+
+
+def test_policies_of_a_source_wait_for_the_upgrade_of_every_server() -> None:
+    async def work(context: UseCaseContext) -> None:
+        for version in (3, 4):
+            upgrading, name = with_member_of(version, context), f"demo{version}"
+            await create_source(upgrading, Source(name=name))
+            await change_source(upgrading, name, lambda source: replace(source, adopt=True))
+            with pytest.raises(NotUnderstoodError):
+                await change_source(
+                    upgrading, name, lambda source: replace(source, policies=["team-a"])
+                )
+            await put_source(upgrading, Source(name=name, policies=["team-a"]))
+            with context.snapshot() as snapshot:
+                stored = snapshot.sources.get(name)
+            assert stored is not None
+            assert stored.policies == []
+        await change_source(context, "demo4", lambda source: replace(source, policies=["team-a"]))
+        with context.snapshot() as snapshot:
+            stored = snapshot.sources.get("demo4")
+        assert stored is not None
+        assert stored.policies == ["team-a"]
+
+    with_context(work)
+
+
+@pytest.mark.parametrize("policies", [["a b"], [""], ["**"], ["x" * 129], ["a"] * 33])
+def test_what_is_no_policy_is_refused_of_a_source(policies: list[str]) -> None:
+    async def work(context: UseCaseContext) -> None:
+        with pytest.raises(InvalidInputError, match="polic"):
+            await create_source(context, Source(name="demo", policies=policies))
+
+    with_context(work)

@@ -87,7 +87,7 @@ def test_invalid_variable_path_is_refused(path: str) -> None:
 def test_variable_above_the_size_limit_is_refused_naming_the_limit() -> None:
     async def work(variables: VariableUseCases) -> None:
         await variables.put(new(k="v" * (MAX_ITEMS_BYTES - 1)))
-        with pytest.raises(InvalidInputError, match="limited to 65536 bytes"):
+        with pytest.raises(InvalidInputError, match="limited to 64KiB"):
             await variables.put(new(k="v" * MAX_ITEMS_BYTES))
 
     with_variables(work)

@@ -16,7 +16,7 @@ from orchgit.api.routing import endpoint
 from orchgit.api.shapes import go_json
 from orchgit.api.shapes.acl import ANONYMOUS_TOKEN, NO_ACCESS_CONTROL, shown_token, token_stub
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, RefusedError
-from orchgit.model.acl import AclToken, RoleLink
+from orchgit.model.acl import AclToken, RoleLink, without_secret
 from orchgit.services.acl.bootstrap import bootstrap
 from orchgit.services.acl.resolve import token_of
 from orchgit.services.acl.tokens import (
@@ -130,7 +130,7 @@ async def read_own_token(call: ApiCall) -> Response:
         raise NotAllowedError("Permission denied")
     if token.is_expired(call.context.now_ns()):
         raise RefusedError("ACL token expired")
-    return call.answer(_shown_with_secret(call, token), index=token.modify_index, read=True)
+    return call.answer(shown_token(token, token.roles, secret), index=token.modify_index, read=True)
 
 
 def _with_roles(snapshot: Snapshot, token: AclToken | None) -> AclToken | None:
@@ -148,7 +148,7 @@ async def list_tokens(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = snapshot.acl_tokens.all(prefix)
         found.sort(key=lambda token: (token.create_index, token.accessor_id))
-        chosen, headers = page.apply(found, _token_of_page)
+        chosen, headers = page.apply(found, _token_of_page, without_secret)
         return [token_stub(token, shown_roles(snapshot, token)) for token in chosen], headers
 
     return await answer_list(call, _TABLES, read, in_thread=True)
