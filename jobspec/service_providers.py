@@ -6,7 +6,6 @@ its services are registered with the servers themselves, as `provider = "nomad"`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 Spec = dict[str, Any]
@@ -20,16 +19,11 @@ def choose_providers(spec: Spec) -> None:
     has a Connect block, or checks of a kind that only Consul has.
     """
     for group in spec["TaskGroups"] or ():
-        services = list(_services(group))
+        owners = (group, *(group["Tasks"] or ()))
+        services = [each for owner in owners for each in owner["Services"] or ()]
         if not any(map(_needs_consul, services)):
             for service in services:
                 service["Provider"] = service["Provider"] or "nomad"
-
-
-def _services(group: Spec) -> Iterator[Spec]:
-    yield from group["Services"] or ()
-    for task in group["Tasks"] or ():
-        yield from task["Services"] or ()
 
 
 def _needs_consul(service: Spec) -> bool:
