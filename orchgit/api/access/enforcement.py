@@ -55,7 +55,8 @@ async def admit(call: ApiCall, path: str, control: AccessControl) -> None:
 
 
 async def _read_body(call: ApiCall, rule: Rule, names: RequestNames) -> None:
-    """Adds to `names` what the body names. The query's namespace wins over the body's."""
+    """Adds to `names` what the body names. As for the handlers, the query's namespace wins over the
+    body's, but where a request releases a job."""
     if rule.body is RuleBody.JOB:
         names.job = (await read_job_body(call)).job
         names.namespace = names.job.namespace
@@ -64,7 +65,11 @@ async def _read_body(call: ApiCall, rule: Rule, names: RequestNames) -> None:
     if rule.body is RuleBody.VOLUME:
         tree = nomad_json.get(nomad_json.decode_tree(data), "Volume", {})
         named = nomad_json.convert(tree, _Named)
-    elif rule.body in (RuleBody.NAMESPACE, RuleBody.SEARCH):
+    elif rule.body is RuleBody.NAMESPACE:
+        tree = nomad_json.decode_tree(data)
+        names.namespace = nomad_json.get(tree, "Namespace", "") or names.namespace
+        return
+    elif rule.body is RuleBody.SEARCH:
         tree = nomad_json.decode_tree(data)
         named = _Named(namespace=nomad_json.get(tree, "Namespace", ""))
         names.context = nomad_json.get(tree, "Context", "")

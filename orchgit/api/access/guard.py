@@ -12,11 +12,14 @@ from starlette.requests import Request
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from orchgit.api.access.control import AccessControl, AccessRefusedError, Refusal
+from orchgit.api.access.control import DENIED, AccessControl, AccessRefusedError, Refusal
 from orchgit.api.access.enforcement import admit, refusal_response
+from orchgit.api.access.socket_token import accept_with_token, asks_for_handshake
 from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
 
+_OF_AGENTS = "/v1/client/"
+"""A node's agent has more paths than the table, should one be forgotten here: they are refused."""
 WEBSOCKET = "WEBSOCKET"
 _REFUSED = 1011
 _BAD_TOKEN = 1008
@@ -37,9 +40,15 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         control = self._api.access
         found = self._find(scope, control) if control is not None else None
+        if control is not None and found is None and scope["path"].startswith(_OF_AGENTS):
+            await _refuse(scope, receive, send, Refusal(403, DENIED))
+            return
         if control is None or found is None:
             await self._app(scope, receive, send)
             return
+        if asks_for_handshake(scope):
+            socket = await accept_with_token(scope, receive, send)
+            scope, receive, send = socket.scope, socket.receive, socket.send
         path, method, parameters = found
         request = Request(
             {**scope, "type": "http", "method": method, "path_params": parameters}, receive

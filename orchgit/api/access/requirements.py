@@ -250,7 +250,8 @@ class RegistersJob:
         return any(rights.allows_namespace(namespace, each) for each in self.capabilities)
 
 
-_NO_ISOLATION = "raw_exec"
+_NO_ISOLATION = ("raw_exec", "")
+"""Drivers whose tasks are not isolated from their node; "" is an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +269,7 @@ class ExecInAllocation(_SeesEverything):
         if not question.rights.allows_namespace(namespace, "alloc-exec"):
             return False
         driver = question.objects.driver_of(alloc_id, question.query.get("task", ""))
-        return driver != _NO_ISOLATION or question.rights.allows_namespace(
+        return driver not in _NO_ISOLATION or question.rights.allows_namespace(
             namespace, "alloc-node-exec"
         )
 
@@ -429,7 +430,6 @@ class RuleBody(Enum):
 
     NOTHING = "nothing"
     JOB = "the job's namespace and volumes"
-    VARIABLE = "the variable's namespace"
     VOLUME = "the volume's namespace"
     NODE_POOL = "the pool's name"
     SOURCE = "the source's namespace"

@@ -226,7 +226,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "/v1/var/{path:path}",
         get=OfVariable("read"),
-        put=Rule(OfVariable("write"), body=RuleBody.VARIABLE),
+        put=OfVariable("write"),
         delete=OfVariable("destroy"),
     ),
     Row("/v1/volumes", get=ByQuery("type", (("csi", _LIST_CSI),), AnyToken("host volumes"))),
@@ -353,7 +353,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/acl/identity/client-introduction-token", put=NODE_WRITE),
     Row("/v1/acl/{rest:path}", get=_PUBLIC, put=_PUBLIC, delete=_PUBLIC),
     # -- gitops --------------------------------------------------------------------------------
-    Row("/v1/gitops/sources", get=NamespacesOrNone(_in(*_READ_GITOPS))),
+    Row("/v1/gitops/sources", get=SeenWith(_ANY, _READ_GITOPS)),
     Row(
         "/v1/gitops/source/{name}",
         get=_source(*_READ_GITOPS),
@@ -373,7 +373,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/gitops/source/{name}/retry", put=_source("gitops-sync")),
     Row("/v1/gitops/source/{name}/rollback", put=_source("gitops-revert")),
     Row("/v1/gitops/release", put=Rule(_in("gitops-source"), body=RuleBody.NAMESPACE)),
-    Row("/v1/gitops/drift", get=_in(*_READ_GITOPS)),
+    Row("/v1/gitops/drift", get=SeenWith(_ANY, _READ_GITOPS)),
     Row("/v1/gitops/drift/patch", get=OfObject(ObjectKind.SOURCE, "source", _READ_GITOPS)),
     Row("/v1/gitops/rollouts", get=SeenWith(_ANY, _READ_GITOPS)),
     Row(
@@ -387,7 +387,7 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/gitops/rollout/{rollout_id}/reject", put=_rollout("gitops-approve")),
     Row("/v1/gitops/authors", get=MANAGEMENT),
     Row("/v1/gitops/authors/{job_id:path}", get=_in(*_READ_GITOPS)),
-    Row("/v1/gitops/blame/{id:path}", get=_in(*_READ_GITOPS)),
+    Row("/v1/gitops/blame/{id:path}", get=SeenWith(_ANY, _READ_GITOPS)),
     Row("/v1/gitops/webhooks/{host}", put=OwnCheck("the webhook's signature")),
     Row("/git/{name}.git/info/refs", get=_REMOTE),
     Row("/git/{name}.git/git-upload-pack", put=_REMOTE),

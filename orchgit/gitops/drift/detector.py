@@ -31,6 +31,7 @@ from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.trees import CommitTree
 from orchgit.gitops.rollouts.waiting import unapplied_jobs
 from orchgit.model.drift import JobDrift
+from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job
 from orchgit.model.ownership import owner_of
 from orchgit.model.source import DriftPolicy, PrunePolicy, Source
@@ -329,11 +330,16 @@ class DriftDetector:
         registered_by = _RolloutVersions(snapshot)
         now_ns = self._context.now_ns()
         ordered = sorted(keys)
+        # Few jobs have drifted: of many jobs, all that have are read at once.
+        known = None
+        if len(ordered) >= _IN_THREAD_FROM:
+            known = {_key_of(each): each for each in snapshot.drifted_jobs.all()}
         for first in range(0, len(ordered), _READ_AT_ONCE):
             some = ordered[first : first + _READ_AT_ONCE]
             registered = snapshot.jobs.get_many(some)
             for key in some:
-                job, recorded = registered.get(key), snapshot.drifted_jobs.get(*key)
+                job = registered.get(key)
+                recorded = snapshot.drifted_jobs.get(*key) if known is None else known.get(key)
                 found.seen[key] = marks.get(key)
                 drift: JobDrift | None = None
                 try:
@@ -364,7 +370,8 @@ class DriftDetector:
             return None
         rollout = snapshot.rollouts.get(source.status.applied_rollout)
         unapplied = unapplied_jobs(rollout) if rollout is not None else frozenset()
-        return _Judge(source, wanted.commit.jobs, unapplied)
+        held = {each.key: each for each in snapshot.held_versions.known_of_source(name)}
+        return _Judge(source, wanted.commit.jobs, unapplied, held)
 
     # -- the applied commit, after a restart -----------------------------------------------------
 
@@ -406,18 +413,19 @@ class DriftDetector:
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """A source whose verdict counts: the jobs of its applied commit, and those of them whose stage
-    is not applied yet."""
+    """A source whose verdict counts: the jobs of its applied commit, those of them whose stage is
+    not applied yet, and its held versions."""
 
     source: Source
     jobs: Mapping[JobKey, DesiredJob]
     unapplied: Collection[JobKey]
+    held: Mapping[JobKey, HeldVersion]
 
     def facts(
         self, snapshot: Snapshot, key: JobKey, job: Job | None, recorded: JobDrift | None
     ) -> JobFacts:
-        wanted, held = self.jobs.get(key), snapshot.held_versions.get(*key)
-        is_own = held is not None and held.source == self.source.name and is_held(wanted, held)
+        wanted, held = self.jobs.get(key), self.held.get(key)
+        is_own = held is not None and is_held(wanted, held)
         deployments = snapshot.deployments.of_job(*key) if job is not None and job.version else ()
         return JobFacts(
             wanted=wanted,

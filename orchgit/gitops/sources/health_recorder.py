@@ -20,6 +20,8 @@ _TABLES = (
     *("sources", "rollouts", "jobs", "allocations", "deployments", "evaluations"),
     *("held_versions", "drifted_jobs"),
 )
+_FIRST_S = 5.0
+"""How long after a server became the leader the first look is."""
 _PAUSE_S = 1.0
 """How long after a change the next look is: what lasts no longer is not recorded."""
 _SHARE = 9
@@ -42,6 +44,8 @@ class HealthRecorder:
     async def run(self) -> None:
         """Runs until cancelled."""
         clock, watch = self._context.clock, self._context.state.store.watch
+        # At first the sources have to be checked, and what was missed can wait.
+        await clock.sleep(_FIRST_S)
         while True:
             began_s = clock.monotonic_s()
             try:

@@ -108,7 +108,7 @@ async def read_token(call: ApiCall) -> Response:
         _TABLES,
         read,
         "ACL token not found",
-        lambda token: _shown_with_secret(call, token),
+        lambda token: shown_token(token, token.roles, secret_of(call.services.acl, token)),
         key=accessor_id,
     )
 
@@ -136,10 +136,6 @@ async def read_own_token(call: ApiCall) -> Response:
 def _with_roles(snapshot: Snapshot, token: AclToken | None) -> AclToken | None:
     """Returns the token with those of its roles that still exist, under their names of now."""
     return replace(token, roles=shown_roles(snapshot, token)) if token is not None else None
-
-
-def _shown_with_secret(call: ApiCall, token: AclToken) -> dict[str, Any]:
-    return shown_token(token, token.roles, secret_of(call.services.acl, token))
 
 
 async def list_tokens(call: ApiCall) -> Response:
