@@ -36,7 +36,7 @@ def members(client: ApiClient, verbose: bool, detailed: bool, output: OutputForm
     columns += ["Datacenter", "Region"]
     rows = [_row(each, leader, is_long) for each in found]
     if is_long:
-        columns += ["Tags", "Voter", "Healthy", "ID"]
+        columns += ["Tags", "Voter", "Healthy", "Log Version", "ID"]
         told = _told_by_leader(client)
         for each, row in zip(found, rows, strict=True):
             tags = each["Tags"]
@@ -44,7 +44,7 @@ def members(client: ApiClient, verbose: bool, detailed: bool, output: OutputForm
             row.append(plain(",".join(f"{name}={value}" for name, value in sorted(tags.items()))))
             for name in ("Voter", "Healthy"):
                 row.append(str(seen[name]).lower() if name in seen else "-")
-            row.append(tags.get("id", "-"))
+            row += [tags.get("command_version", "-"), tags.get("id", "-")]
     table(columns, rows)
     if not leader:
         click.echo("\nNo leader: the cluster cannot write. It needs a majority of its servers.")
