@@ -130,7 +130,9 @@ def _pointer(path: Sequence[str]) -> str:
 
 def _seen_through(value: Any, shape: GoKind) -> Found:
     if shape.kind == "pointer":
-        return (None, INVALID) if value is None else (value, shape.element or ANY)
+        # A time of 0 is none.
+        is_null = value is None or (shape.element is ANY and value == 0)
+        return (None, INVALID) if is_null else (value, shape.element or ANY)
     if shape.kind != "any":
         return value, shape
     if value is None:

@@ -17,3 +17,15 @@ class Event(Model):
     index: int = 0
     payload: dict[str, object] = {}
     """The object by its topic; the API writes it as it writes that object elsewhere."""
+
+
+class VariableChange(Model):
+    """What an event tells of a variable: never its items."""
+
+    namespace: str
+    path: str
+    create_index: int
+    modify_index: int
+    create_time_ns: int
+    modify_time_ns: int
+    is_deleted: bool = False

@@ -27,12 +27,13 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
-from orchgit.model.event import Event
+from orchgit.model.event import Event, VariableChange
 from orchgit.model.job import Job
-from orchgit.model.node import Node
+from orchgit.model.node import Node, NodePool
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.model.source_health import SourceHealthChange
+from orchgit.model.volume import HostVolume
 from orchgit.state.changes import Changes
 from orchgit.state.snapshot import Snapshot
 
@@ -41,12 +42,15 @@ _FILTER_KEYS = ("job_id", "deployment_id", "eval_id", "node_id", "source", "pare
 _KEYS = {
     Source: "name",
     SourceHealthChange: "source",
+    NodePool: "name",
+    VariableChange: "path",
     AclPolicy: "name",
     AclAuthMethod: "name",
     AclToken: "accessor_id",
 }
 """What names an object that has no `id`."""
-_ACL_FILTER_KEYS: dict[type, tuple[str, ...]] = {
+_OTHER_FILTER_KEYS: dict[type, tuple[str, ...]] = {
+    HostVolume: ("id", "name", "plugin_id"),
     AclRole: ("name",),
     AclBindingRule: ("auth_method",),
 }
@@ -58,6 +62,9 @@ Topical = (
     | Allocation
     | Deployment
     | Node
+    | NodePool
+    | HostVolume
+    | VariableChange
     | Source
     | Rollout
     | JobDrift
@@ -179,6 +186,8 @@ def _events(note: Note, snapshot: Snapshot) -> list[Event]:
 def event_of(type_: str, index: int, subject: Topical) -> Event:
     """An event about one object, with the object as its payload (and no secret in it)."""
     topic = type(subject).__name__
+    if isinstance(subject, VariableChange):
+        topic = "Variable"
     if isinstance(subject, AclObject):
         topic = f"ACL{topic.removeprefix('Acl')}"
     if isinstance(subject, Node):
@@ -187,7 +196,7 @@ def event_of(type_: str, index: int, subject: Topical) -> Event:
         subject = without_secret(subject)
     elif isinstance(subject, AclAuthMethod):
         subject = msgspec.structs.replace(subject, secrets=None)
-    names = _ACL_FILTER_KEYS.get(type(subject), _FILTER_KEYS)
+    names = _OTHER_FILTER_KEYS.get(type(subject), _FILTER_KEYS)
     return Event(
         topic=topic,
         type=type_,

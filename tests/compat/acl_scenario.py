@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +38,10 @@ _TOKEN_LINE = "token="
 
 
 @contextlib.contextmanager
-def acl_rig(data_dir: Path) -> Iterator[ServerRig]:
+def acl_rig(data_dir: Path, agent_config: Mapping[str, Any] | None = None) -> Iterator[ServerRig]:
     """A server and a node with access control on; its client sends the first management token."""
     settings = AclSettings(enabled=True, token_min_expiration_ttl_ns=SECOND_NS)
-    rig = ServerRig(data_dir, acl=settings)
+    rig = ServerRig(data_dir, agent_config=agent_config, acl=settings)
     rig.start()
     try:
         answer = rig.http.put("/v1/acl/bootstrap")

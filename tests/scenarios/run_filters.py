@@ -19,9 +19,9 @@ from typing import Any
 import httpx
 
 from agent.config import HostVolumeConfig
+from tests.compat.acl_scenario import acl_rig
 from tests.support.golden_steps import differences
 from tests.support.recorded_scenario import RecordedScenario
-from tests.support.server_rig import server_rig
 
 MAX_PAGES = 12
 NAME_KEYS: tuple[tuple[str, ...], ...] = (
@@ -233,7 +233,7 @@ def main() -> int:
                     FilterScenario(http, directory)
                 found = run(given.directory, http)
         else:
-            with server_rig(Path(directory), agent_config=agent_config(Path(directory))) as rig:
+            with acl_rig(Path(directory), agent_config(Path(directory))) as rig:
                 FilterScenario(rig.http, directory)
                 found = run(given.directory, rig.http)
     failed = {name: lines for name, lines in found.items() if lines}

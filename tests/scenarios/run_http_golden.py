@@ -20,9 +20,9 @@ from typing import Any
 import httpx
 
 from agent.config import HostVolumeConfig
+from tests.compat.acl_scenario import acl_rig
 from tests.support.golden_steps import step_differences
 from tests.support.recorded_scenario import RecordedScenario
-from tests.support.server_rig import server_rig
 
 FIRST = ("jobs-write", "jobs-read", "evals-allocs-deployments", "nodes")
 """The files that make the state, and those that read it before others change it."""
@@ -90,7 +90,7 @@ def main() -> int:
             ) as http:
                 found = run(given.directory, http, directory)
         else:
-            with server_rig(Path(directory), agent_config=agent_config(Path(directory))) as rig:
+            with acl_rig(Path(directory), agent_config(Path(directory))) as rig:
                 found = run(given.directory, rig.http, directory)
     failed = {name: lines for name, lines in found.items() if lines}
     for name, lines in failed.items():

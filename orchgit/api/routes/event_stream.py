@@ -16,6 +16,7 @@ from orchgit.api.access.topics import may_follow, sees_event
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import VARY
 from orchgit.api.event_buffer import EventBuffer
+from orchgit.api.routes.node_pools import shown as shown_pool
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.acl import AclObject, told_object
@@ -25,13 +26,14 @@ from orchgit.model.acl import AclBindingRule, AclRole
 from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.evaluation import Evaluation
-from orchgit.model.event import Event
-from orchgit.model.node import Node
+from orchgit.model.event import Event, VariableChange
+from orchgit.model.node import Node, NodePool
+from orchgit.model.volume import HostVolume
 from orchgit.whole_number import whole_number
 
 HEARTBEAT_S = 30.0
 ALL = "*"
-_PAYLOAD_KEYS = {"ACLAuthMethod": "AuthMethod"}
+_PAYLOAD_KEYS = {"ACLAuthMethod": "AuthMethod", "HostVolume": "Volume"}
 """Topics whose payload has another key."""
 
 
@@ -61,6 +63,8 @@ def told_event(event: Event) -> dict[str, Any]:
         subject = shown_node(subject)
     elif isinstance(subject, AclObject):
         subject = told_object(subject)
+    elif isinstance(subject, NodePool):
+        subject = shown_pool(subject)
     return {
         "Topic": event.topic,
         "Type": event.type,
@@ -68,14 +72,25 @@ def told_event(event: Event) -> dict[str, Any]:
         "Namespace": event.namespace,
         "FilterKeys": _filter_keys(event.payload.get(event.topic)),
         "Index": event.index,
-        "Payload": {_PAYLOAD_KEYS.get(event.topic, event.topic): subject},
+        "Payload": (
+            _of_variable(subject)
+            if isinstance(subject, VariableChange)
+            else {_PAYLOAD_KEYS.get(event.topic, event.topic): subject}
+        ),
     }
+
+
+def _of_variable(change: VariableChange) -> dict[str, Any]:
+    metadata = nomad_json.tree(change)
+    return {"Deleted": metadata.pop("IsDeleted"), "Metadata": metadata}
 
 
 def _filter_keys(subject: object) -> list[str] | None:
     """Returns the keys that Nomad's clients may name in a topic, and a few more."""
     if isinstance(subject, Allocation | Evaluation):
         return [subject.job_id, subject.deployment_id]
+    if isinstance(subject, HostVolume):
+        return [subject.id, subject.name, subject.plugin_id]
     if isinstance(subject, AclRole):
         return [subject.name]
     if isinstance(subject, AclBindingRule):

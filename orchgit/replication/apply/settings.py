@@ -61,6 +61,7 @@ def upsert_node_pools(txn: WriteTxn, command: UpsertNodePools, effects: Effects)
         if pool.name in (ALL_NODES, DEFAULT):
             raise RefusedError(f"cannot change node pool {pool.name!r}: it is built in")
         _stamp(txn, pool, txn.node_pools.get(pool.name))
+        effects.note(txn.index, "NodePoolUpserted", pool)
     txn.node_pools.put_all(command.pools)
 
 
@@ -71,19 +72,21 @@ def _stamp(txn: WriteTxn, new: NodePool | Namespace, known: NodePool | Namespace
 
 def delete_node_pools(txn: WriteTxn, command: DeleteNodePools, effects: Effects) -> None:
     for name in command.names:
-        _check_unused_pool(txn, name)
+        effects.note(txn.index, "NodePoolDeleted", _unused_pool(txn, name))
     txn.node_pools.delete_all(command.names)
 
 
-def _check_unused_pool(txn: WriteTxn, name: str) -> None:
+def _unused_pool(txn: WriteTxn, name: str) -> NodePool:
     if name in (ALL_NODES, DEFAULT):
         raise RefusedError(f"cannot delete node pool {name!r}: it is built in")
-    if txn.node_pools.get(name) is None:
+    pool = txn.node_pools.get(name)
+    if pool is None:
         raise NotFoundError(f"cannot delete node pool {name!r}: there is no such pool")
     if txn.nodes.of_pool(name):
         raise RefusedError(f"cannot delete node pool {name!r}: it still has nodes")
     if txn.jobs.count_live_of_pool(name):
         raise RefusedError(f"cannot delete node pool {name!r}: jobs that are not dead name it")
+    return pool
 
 
 def upsert_namespaces(txn: WriteTxn, command: UpsertNamespaces, effects: Effects) -> None:

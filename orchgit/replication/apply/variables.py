@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from orchgit.errors import NotFoundError, RefusedError, UnavailableError
+from orchgit.model.event import VariableChange
 from orchgit.model.variable import StoredVariable, VariableConflictError, VariableLock
 from orchgit.replication.commands import (
     AcquireVariableLock,
@@ -30,7 +31,21 @@ def upsert_variable(txn: WriteTxn, command: UpsertVariable, effects: Effects) ->
             else "the lock is not held any more"
         )
         raise VariableConflictError(f"cannot write variable {new.path!r}: {reason}", known)
-    return _store(txn, known, new, known.lock if known else None)
+    stored = _store(txn, known, new, known.lock if known else None)
+    effects.note(txn.index, "VariableUpdated", _change(stored))
+    return stored
+
+
+def _change(variable: StoredVariable, is_deleted: bool = False) -> VariableChange:
+    return VariableChange(
+        variable.namespace,
+        variable.path,
+        variable.create_index,
+        variable.modify_index,
+        variable.create_time_ns,
+        variable.modify_time_ns,
+        is_deleted,
+    )
 
 
 def delete_variable(txn: WriteTxn, command: DeleteVariable, effects: Effects) -> None:
@@ -44,6 +59,7 @@ def delete_variable(txn: WriteTxn, command: DeleteVariable, effects: Effects) ->
             f"cannot delete variable {known.path!r}: it is locked; release the lock first", known
         )
     txn.variables.delete(known)
+    effects.note(txn.index, "VariableDeleted", _change(known, is_deleted=True))
 
 
 def acquire_variable_lock(

@@ -25,6 +25,7 @@ def upsert_host_volume(txn: WriteTxn, command: UpsertHostVolume, effects: Effect
     volume.create_time_ns = known.create_time_ns if known else txn.now_ns
     volume.modify_index, volume.modify_time_ns = txn.index, txn.now_ns
     txn.host_volumes.put(volume)
+    effects.note(txn.index, "HostVolumeRegistered", volume)
     return volume
 
 
@@ -35,6 +36,7 @@ def set_host_volume_states(txn: WriteTxn, command: SetHostVolumeStates, effects:
             volume.state = state
             volume.modify_index, volume.modify_time_ns = txn.index, txn.now_ns
             txn.host_volumes.put(volume)
+            effects.note(txn.index, "NodeRegistration", volume)
 
 
 def delete_host_volume(txn: WriteTxn, command: DeleteHostVolume, effects: Effects) -> None:
@@ -51,6 +53,7 @@ def delete_host_volume(txn: WriteTxn, command: DeleteHostVolume, effects: Effect
             "job or delete the claim first"
         )
     txn.host_volumes.delete(volume.id)
+    effects.note(txn.index, "HostVolumeDeleted", volume)
 
 
 def delete_volume_claim(txn: WriteTxn, command: DeleteVolumeClaim, effects: Effects) -> None:
