@@ -109,7 +109,11 @@ def _matrix(tree: dict[str, Any]) -> Matrix:
         for name, each in tree["routes"].items()
     ]
     unstable = frozenset(_unstable(each) for each in tree.get("unstable", ()))
-    return Matrix(tree["file"], tree["policies"], tree["tokens"], requests, unstable)
+    policies = {
+        token: rules if isinstance(rules, str) else "\n".join(rules)
+        for token, rules in tree["policies"].items()
+    }
+    return Matrix(tree["file"], policies, tree["tokens"], requests, unstable)
 
 
 def _unstable(text: str) -> tuple[str, str]:

@@ -71,6 +71,8 @@ class MatrixRun:
         for request in ordinary:
             for token in chosen:
                 await self._cell(matrix, request, token)
+        if last and "expired" in chosen:
+            self._scenario.collect_expired()
         for token in chosen:
             for request in last:
                 await self._cell(matrix, request, token)

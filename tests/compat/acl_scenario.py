@@ -109,6 +109,7 @@ class AclScenario:
                 self.secrets[token] = self._with_role(token, [names[each] for each in granted])
         self.secrets["client:nothing"] = self._token("client:nothing", Policies=["absent"])
         self.secrets["expired"] = self._token("expired", ExpirationTTL=f"{_EXPIRES_S}s")
+        self._expired_accessor = self.labels["tok"]
         self._expired_at_s = time.monotonic() + _EXPIRES_S
         self._token("another")
 
@@ -166,6 +167,10 @@ class AclScenario:
             lambda answer: _TOKEN_LINE in answer.text,
         ).text
         return log.partition(_TOKEN_LINE)[2].split()[0]
+
+    def collect_expired(self) -> None:
+        """Deletes the expired token, as Nomad's garbage collection had when it was asked last."""
+        self.http.delete(f"/v1/acl/token/{self._expired_accessor}")
 
     # -- requests ----------------------------------------------------------------------------------
 

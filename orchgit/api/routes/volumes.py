@@ -73,14 +73,21 @@ async def list_volumes(call: ApiCall) -> Response:
 async def read_volume(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
         volume = snapshot.host_volumes.get(call.path["volume_id"])
-        return None if volume is None else _with_allocations(snapshot, volume)
+        return None if volume is None else _with_allocations(call, snapshot, volume)
 
     return await answer_object(call, ("host_volumes", "allocations"), read, "volume not found")
 
 
-def _with_allocations(snapshot: Snapshot, volume: HostVolume) -> dict[str, Any]:
+def _with_allocations(call: ApiCall, snapshot: Snapshot, volume: HostVolume) -> dict[str, Any]:
+    """Returns the volume with the allocations that use it; of other namespaces only those that the
+    caller may read."""
     users = []
     for allocation in snapshot.allocations.of_node(volume.node_id, terminal=False):
+        namespace = allocation.namespace
+        if namespace != volume.namespace and not call.rights.allows_namespace(
+            namespace, "read-job"
+        ):
+            continue
         job = snapshot.job_versions.of_allocation(allocation)
         group = job.group(allocation.task_group) if job else None
         requests = ((group.volumes if group else None) or {}).values()
