@@ -11,6 +11,9 @@ job "web" {
   group "web" {
     count = 1
 
+    # After the service is deregistered: time for those who still ask here.
+    shutdown_delay = "1s"
+
     network {
       port "http" {}
     }

@@ -272,7 +272,7 @@ enterprise_option = no_effect_option(
     "policy-override", "there are no Sentinel policies", is_flag=True
 )
 filter_option = option("filter", help="Only what this expression is true of.")
-ui_option = no_effect_option("ui", "servers have no web pages yet", is_flag=True)
+ui_option = no_effect_option("ui", "`orchgit ui` prints the address of a page", is_flag=True)
 verbose_option = option("verbose", is_flag=True, help="Show whole ids and more columns.")
 detach_option = option("detach", is_flag=True, help="Return at once instead of watching.")
 yes_option = option("yes", is_flag=True, help="Do not ask for confirmation.")

@@ -52,6 +52,7 @@ class ControlSection(Section):
     batch_eval_gc_threshold: str = "24h"
     deployment_gc_threshold: str = "1h"
     node_gc_threshold: str = "24h"
+    acl_token_gc_threshold: str = "1h"  # noqa: S105 - an age
     plan_rejection_tracker: PlanRejectionSection = msgspec.field(
         default_factory=PlanRejectionSection
     )
@@ -77,6 +78,7 @@ def control_config(section: ControlSection) -> ControlConfig:
             job_age_s=_seconds("job_gc_threshold", section.job_gc_threshold),
             deployment_age_s=_seconds("deployment_gc_threshold", section.deployment_gc_threshold),
             node_age_s=_seconds("node_gc_threshold", section.node_gc_threshold),
+            token_age_s=_seconds("acl_token_gc_threshold", section.acl_token_gc_threshold),
         ),
         rejections=RejectionLimits(
             enabled=rejections.enabled,

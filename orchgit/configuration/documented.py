@@ -97,7 +97,7 @@ _SERVER = ConfigBlock(
         "csi_volume_claim_gc_interval": _text(_NO_CSI),
         "csi_volume_claim_gc_threshold": _text(_NO_CSI),
         "csi_plugin_gc_threshold": _text(_NO_CSI),
-        "acl_token_gc_threshold": _text(_FIXED),
+        "acl_token_gc_threshold": _text(),
         "root_key_gc_interval": _text(_FIXED),
         "root_key_gc_threshold": _text(_FIXED),
         "root_key_rotation_threshold": _text(_FIXED),

@@ -109,7 +109,7 @@ class ControlTerm:
             PeriodicDispatcher(state, clock, ids),
             VolumeWatcher(state, clock),
             VariableLocks(state, clock),
-            ExpiredTokens(state, clock),
+            ExpiredTokens(state, clock, config.garbage.token_age_s),
         )
         self.autopilot = Autopilot(state, clock, config.autopilot)
 

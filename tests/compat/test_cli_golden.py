@@ -11,9 +11,6 @@ from tests.support.cli_golden import exit_checks, flag_checks, golden_file, grou
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "api" / "cli"
 DIFFERENT = (
-    "group quota",
-    "flag quota",
-    "exit quota",
     # Lengths of time that servers read and refuse.
     "flag acl auth-method create -max-token-ttl",
     "flag acl auth-method update -max-token-ttl",

@@ -430,7 +430,6 @@ class RuleBody(Enum):
 
     NOTHING = "nothing"
     JOB = "the job's namespace and volumes"
-    VARIABLE = "the variable's namespace"
     VOLUME = "the volume's namespace"
     NODE_POOL = "the pool's name"
     SOURCE = "the source's namespace"

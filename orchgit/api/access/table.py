@@ -226,7 +226,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "/v1/var/{path:path}",
         get=OfVariable("read"),
-        put=Rule(OfVariable("write"), body=RuleBody.VARIABLE),
+        put=OfVariable("write"),
         delete=OfVariable("destroy"),
     ),
     Row("/v1/volumes", get=ByQuery("type", (("csi", _LIST_CSI),), AnyToken("host volumes"))),

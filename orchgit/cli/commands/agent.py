@@ -11,7 +11,7 @@ import click
 
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.agent_flags import FLAGS, configuration_flags
-from orchgit.cli.options import option_field, options_of
+from orchgit.cli.options import no_effect_option, option_field, options_of
 
 if TYPE_CHECKING:
     from agent.config import AgentConfig
@@ -74,6 +74,7 @@ class AgentOptions:
 @cli_command("agent")
 @options_of(AgentOptions)
 @configuration_flags
+@no_effect_option("client-intro-token", "agents are known by their certificates")
 def agent(options: AgentOptions, flags: Mapping[str, Any]) -> None:
     """Run a server, a client, or both. Options override the configuration file.
 

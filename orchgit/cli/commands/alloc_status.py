@@ -353,7 +353,7 @@ def _show_scores(metrics: dict[str, Any]) -> None:
     if not scored:
         return
     heading("Placement Metrics")
-    names = list(dict.fromkeys(name for each in scored for name in each.get("Scores") or {}))
+    names = sorted({name for each in scored for name in each.get("Scores") or {}})
     table(
         ("Node", *names, "final score"),
         (

@@ -23,6 +23,9 @@ job "example" {{
     # How many instances of the group should run.
     count = 1
 
+    # After the service is deregistered: time for those who still ask here.
+    shutdown_delay = "1s"
+
     network {{
       # A free port of the node; the task finds it in NOMAD_PORT_http.
       port "http" {{}}

@@ -54,6 +54,7 @@ def read_job(path: str, options: JobFileOptions) -> dict[str, Any]:
     # Reading HCL is what few commands do; the others do not pay for its import.
     from jobspec.files import CurrentDirectory
     from jobspec.parse import parse_job
+    from jobspec.service_providers import choose_providers
 
     parsed = parse_job(
         read_input(path),
@@ -64,6 +65,7 @@ def read_job(path: str, options: JobFileOptions) -> dict[str, Any]:
         files=CurrentDirectory(),
         strict=options.strict,
     )
+    choose_providers(parsed.spec)
     return parsed.spec
 
 

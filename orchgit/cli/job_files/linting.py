@@ -13,6 +13,7 @@ from jobspec.canonicalize import parsed_job
 from jobspec.errors import JobFileErrors, Problem, SourceText
 from jobspec.files import CurrentDirectory
 from jobspec.parse import ParsedJob, parse_job
+from jobspec.service_providers import choose_providers
 from jobspec.validate import validate_job
 from orchgit.cli.job_files.many_files import for_each
 from orchgit.errors import InvalidInputError, JobFileError
@@ -27,7 +28,12 @@ RULES = {
     "rule": "A server takes the job",
     "duplicate-job": "A job has one file",
     "advice": "What a server warns of",
+    "driver": "The driver is one of orchgit's",
+    "driver-config": "The driver takes the task's config",
+    "unplaceable": "A node can take the work",
+    "no-effect": "What is set has an effect",
 }
+_REFUSED_BY_NODES = frozenset(("driver-config",))
 
 
 @dataclass(frozen=True)
@@ -143,9 +149,11 @@ def _lint_file(path: str, settings: LintSettings) -> tuple[list[Finding], _JobPl
     except JobFileError as error:  # JSON of the API's shape
         found = [each.removeprefix(f"{name}:1:1: ") for each in error.problems]
         return [Finding(name, "rule", ERROR, each) for each in found], None
+    choose_providers(parsed.spec)
     key = (parsed.spec["Namespace"] or "default", parsed.spec["ID"])
     place = _JobPlace(key, *parsed.positions.locate(()))
-    return list(_rules(name, parsed, SourceText(name, content.decode()))), place
+    text = SourceText(name, content.decode())
+    return [*_rules(name, parsed, text), *_effects(name, parsed, text)], place
 
 
 def _of_problem(path: str, problem: Problem) -> Finding:
@@ -173,6 +181,15 @@ def _rules(path: str, parsed: ParsedJob, source: SourceText) -> Iterator[Finding
         yield _at(path, "rule", ERROR, message, parsed, place, source)
     for warning in result.warnings:
         yield _at(path, "advice", WARNING, warning, parsed, (), source)
+
+
+def _effects(path: str, parsed: ParsedJob, source: SourceText) -> Iterator[Finding]:
+    # The drivers' configs are the agent's: `validate` on a machine without one needs them too.
+    from orchgit.cli.job_files.effects import effects
+
+    for rule, place, message in effects(parsed.spec):
+        level = ERROR if rule in _REFUSED_BY_NODES else WARNING
+        yield _at(path, rule, level, message, parsed, place, source)
 
 
 def _at(

@@ -1,4 +1,4 @@
-"""Deletes tokens an hour after they expired, and one-time tokens as soon as they have. An expired
+"""Deletes tokens some time after they expired, and one-time tokens as soon as they have. An expired
 token is refused from its first moment on, whether it is deleted or not."""
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from orchgit.state.snapshot import Snapshot
 
 _log = structlog.get_logger(component="control")
 
-KEPT_NS = 3600 * SECOND_NS
-"""How long operators can look at an expired token."""
 PER_ENTRY = 1000
 _RETRY_S = 5.0
 _LONGEST_WAIT_S = 600.0
@@ -27,7 +25,9 @@ _TABLES = ("acl_tokens", "acl_one_time_tokens")
 class ExpiredTokens:
     """Waits for the next token to delete; nothing is kept in memory."""
 
-    def __init__(self, state: ReplicatedState, clock: Clock) -> None:
+    def __init__(self, state: ReplicatedState, clock: Clock, kept_s: float) -> None:
+        """`kept_s` is how long operators can look at an expired token."""
+        self._kept_ns = round(kept_s * SECOND_NS)
         self._state = state
         self._clock = clock
         self._changed = Wakeup(clock)
@@ -52,7 +52,7 @@ class ExpiredTokens:
         """Deletes what is due. Returns the seconds until more may be; None: when tokens change."""
         now_ns = self._clock.now_ns()
         with self._state.store.snapshot() as snapshot:
-            tokens = snapshot.acl_tokens.expired(now_ns - KEPT_NS, PER_ENTRY)
+            tokens = snapshot.acl_tokens.expired(now_ns - self._kept_ns, PER_ENTRY)
             one_time = snapshot.acl_one_time_tokens.expired(now_ns, PER_ENTRY)
             moments = (
                 snapshot.acl_tokens.next_expiration_ns(),
@@ -68,7 +68,8 @@ class ExpiredTokens:
             await self._state.propose(DeleteOneTimeTokens(now_ns=now_ns, secret_hashes=hashes))
         if tokens or one_time:
             return 0.0
-        due = [moment + kept for moment, kept in zip(moments, (KEPT_NS, 0), strict=True) if moment]
+        kept_ns = (self._kept_ns, 0)
+        due = [moment + kept for moment, kept in zip(moments, kept_ns, strict=True) if moment]
         if not due:
             return None
         return min(max(min(due) - now_ns, 0) / SECOND_NS, _LONGEST_WAIT_S)

@@ -52,6 +52,7 @@ class GarbageLimits:
     job_age_s: float = 4 * 3600.0
     deployment_age_s: float = 3600.0
     node_age_s: float = 24 * 3600.0
+    token_age_s: float = 3600.0
     rollouts_kept: int = 200
 
 

@@ -13,6 +13,7 @@ import orchgit.model
 from jobspec.canonicalize import parsed_job
 from jobspec.errors import JobFileErrors
 from jobspec.parse import parse_job
+from jobspec.service_providers import choose_providers
 from jobspec.validate import validate_job
 from orchgit.errors import JobFileError, NoJobError, OrchgitError
 from orchgit.gitops.parsing.api_jobs import read_api_job
@@ -58,6 +59,7 @@ class JobspecParser:
         except JobFileErrors as error:
             kind = JobFileError if is_meant_as_job(content, path) else NoJobError
             raise _named(error, path, kind) from error
+        choose_providers(parsed.spec)
         job = parsed_job(parsed.spec)
         found = validate_job(job)  # here, where every part's line is known
         if found.problems:

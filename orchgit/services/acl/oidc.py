@@ -91,6 +91,7 @@ async def auth_url(acl: AclContext, request: AuthUrlRequest) -> str:
         verifier=verifier,
         expires_ns=acl.context.now_ns() + STATE_LIFETIME_NS,
     )
+    sealed = await acl.sealed(_STATE_OWNER, msgspec.msgpack.encode(state))
     scopes = dict.fromkeys((_SCOPE, *(config.oidc_scopes or ())))
     parameters = {
         "client_id": config.oidc_client_id,
@@ -98,10 +99,10 @@ async def auth_url(acl: AclContext, request: AuthUrlRequest) -> str:
         "redirect_uri": request.redirect_uri,
         "response_type": "code",
         "scope": " ".join(scopes),
-        "state": await _sealed_state(acl, state),
+        "state": _base64(msgspec.msgpack.encode(sealed)),
     }
     if verifier:
-        parameters["code_challenge"] = _challenge(verifier)
+        parameters["code_challenge"] = _base64(hashlib.sha256(verifier.encode()).digest())
         parameters["code_challenge_method"] = "S256"
     separator = "&" if "?" in endpoints.authorization else "?"
     return f"{endpoints.authorization}{separator}{urlencode(parameters)}"
@@ -237,17 +238,11 @@ def _without_port(uri: str) -> str:
     return f"{parts.scheme}://{host}{parts.path}?{parts.query}"
 
 
-def _challenge(verifier: str) -> str:
-    digest = hashlib.sha256(verifier.encode()).digest()
-    return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 # -- state -------------------------------------------------------------------------------------
-
-
-async def _sealed_state(acl: AclContext, state: _State) -> str:
-    sealed = await acl.sealed(_STATE_OWNER, msgspec.msgpack.encode(state))
-    return base64.urlsafe_b64encode(msgspec.msgpack.encode(sealed)).rstrip(b"=").decode()
 
 
 def _opened_state(acl: AclContext, request: CompleteAuthRequest, method: AclAuthMethod) -> _State:

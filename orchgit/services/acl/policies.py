@@ -22,9 +22,10 @@ async def put_policy(acl: AclContext, policy: AclPolicy) -> int:
     if policy.job_acl is not None:
         problems += _job_problems(policy.job_acl)
     check("policy 0", problems)
-    command = PutAclPolicies(
-        now_ns=acl.context.now_ns(), policies=[replace(policy, digest=_digest(policy))]
-    )
+    job = policy.job_acl
+    bound = (job.namespace, job.job_id, job.group, job.task) if job is not None else ()
+    digest = contents_digest((policy.name, policy.description, policy.rules, *bound))
+    command = PutAclPolicies(now_ns=acl.context.now_ns(), policies=[replace(policy, digest=digest)])
     return (await acl.context.propose(command)).index
 
 
@@ -43,9 +44,3 @@ def _job_problems(job: JobAcl) -> list[str]:
     if job.task and not job.group:
         problems.append("group must be set to set task")
     return problems
-
-
-def _digest(policy: AclPolicy) -> str:
-    job = policy.job_acl
-    bound = (job.namespace, job.job_id, job.group, job.task) if job is not None else ()
-    return contents_digest((policy.name, policy.description, policy.rules, *bound))

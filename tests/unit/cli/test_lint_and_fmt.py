@@ -188,3 +188,59 @@ def test_files_of_a_directory_that_hold_no_job_are_passed_over(folder: Path) -> 
     done = run("lint", ".")
     assert done.exit_code == 1
     assert "bad.nomad.json:1:1" in done.output
+
+
+SERVICE = """\
+job "s" {{
+  group "g" {{
+    shutdown_delay = "1s"
+    network {{
+      port "p" {{}}
+    }}
+    service {{
+      name = "s"
+      port = "p"
+      {service}
+    }}
+    task "t" {{
+      driver = "{driver}"
+      config {{
+        {config}
+      }}
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule", "words"),
+    [
+        ({"driver": "dokcer"}, "driver", "did you mean 'docker'?"),
+        ({"config": 'comand = "true"'}, "driver-config", 'did you mean "command"'),
+        ({"config": 'command = "true"\n args = 7'}, "driver-config", "$.args"),
+        ({"service": 'provider = "consul"'}, "unplaceable", "has no Consul"),
+    ],
+)
+def test_what_nodes_cannot_do_is_found(
+    changes: dict[str, str], rule: str, words: str, folder: Path
+) -> None:
+    text = {"driver": "raw_exec", "config": 'command = "true"', "service": "", **changes}
+    (folder / "s.hcl").write_text(SERVICE.format(**text))
+    (found,) = json.loads(run("lint", "-json", "s.hcl").stdout)["Findings"]
+    assert found["Rule"] == rule
+    assert words in found["Message"]
+
+
+def test_references_in_a_driver_config_are_left_to_the_node(folder: Path) -> None:
+    config = 'command = "${NOMAD_META_x}"\n args = ["${NOMAD_PORT_p}"]'
+    text = SERVICE.format(driver="raw_exec", service="", config=config)
+    (folder / "s.hcl").write_text(text)
+    assert run("lint", "s.hcl").output == "1 files, 0 problems\n"
+
+
+def test_own_examples_have_no_findings(folder: Path) -> None:
+    examples = Path(__file__).parents[3] / "examples" / "jobs"
+    assert "0 problems\n" in run("lint", str(examples)).output
+    assert run("job", "init", "new.hcl").exit_code == 0
+    assert run("lint", "new.hcl").output == "1 files, 0 problems\n"

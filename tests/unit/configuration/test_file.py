@@ -127,6 +127,7 @@ server {
   batch_eval_gc_threshold   = "2h"
   deployment_gc_threshold   = "3h"
   node_gc_threshold         = "48h"
+  acl_token_gc_threshold    = "2h"
 
   plan_rejection_tracker {
     enabled        = true
@@ -159,6 +160,7 @@ def test_limits_of_scheduling_heartbeats_and_garbage(tmp_path: Path) -> None:
         job_age_s=3600,
         deployment_age_s=3 * 3600,
         node_age_s=48 * 3600,
+        token_age_s=7200,
     )
     assert control.rejections == RejectionLimits(enabled=True, threshold=7, window_s=600)
     wanted = settings["scheduler_config"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from orchgit.clock import SECOND_NS, FakeClock
-from orchgit.control.watchers.expired_tokens import KEPT_NS, ExpiredTokens
+from orchgit.control.watchers.expired_tokens import ExpiredTokens
 from orchgit.model.acl import AclToken, OneTimeToken, SealedSecret
 from orchgit.model.variable import RootKey
 from orchgit.replication.commands import CreateAclToken, PutOneTimeToken, PutRootKey
@@ -43,7 +43,7 @@ def test_expired_tokens_are_deleted_an_hour_later_and_one_time_tokens_at_once() 
         await context.propose(PutRootKey(key=RootKey(key_id="k")))
         for accessor, expires_ns in (("never", 0), ("soon", now_ns + SECOND_NS)):
             await context.propose(CreateAclToken(token=token(accessor, expires_ns)))
-        watcher = ExpiredTokens(context.state, clock)
+        watcher = ExpiredTokens(context.state, clock, 3600)
         feed = context.state.subscribe()
 
         async def follow() -> None:
@@ -58,7 +58,7 @@ def test_expired_tokens_are_deleted_an_hour_later_and_one_time_tokens_at_once() 
             await left(context, {"never", "soon"}, 1)
             await clock.advance(2)
             await left(context, {"never", "soon"}, 0)
-            await clock.advance(KEPT_NS / SECOND_NS - 602)
+            await clock.advance(3600 - 602)
             await left(context, {"never", "soon"}, 0)
             await clock.advance(4)
             await left(context, {"never"}, 0)

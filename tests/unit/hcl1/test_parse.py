@@ -204,3 +204,10 @@ def test_any_text_gives_a_tree_or_mistakes_with_places_inside_it(text: str) -> N
     else:
         assert all(isinstance(item, Hcl1Item) for item in body.items)
     assert all(1 <= line <= text.count("\n") + 1 for line in lines)
+
+
+def test_what_follows_a_mistake_inside_a_list_is_still_read() -> None:
+    assert problems("a = [[1 2]]\n}\nb = ?\n") == [
+        "At 1:9: error parsing list, expected comma or list end, got: NUMBER",
+        "At 3:5: illegal char",
+    ]

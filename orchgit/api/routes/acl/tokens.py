@@ -27,7 +27,7 @@ from orchgit.services.acl.tokens import (
     secret_of,
     shown_roles,
 )
-from orchgit.services.identifiers import is_uuid, uuid_prefix
+from orchgit.services.identifiers import is_uuid
 from orchgit.state.snapshot import Snapshot
 
 _TABLES = ("acl_tokens",)
@@ -108,7 +108,7 @@ async def read_token(call: ApiCall) -> Response:
         _TABLES,
         read,
         "ACL token not found",
-        lambda token: _shown_with_secret(call, token),
+        lambda token: shown_token(token, token.roles, secret_of(call.services.acl, token)),
         key=accessor_id,
     )
 
@@ -138,12 +138,8 @@ def _with_roles(snapshot: Snapshot, token: AclToken | None) -> AclToken | None:
     return replace(token, roles=shown_roles(snapshot, token)) if token is not None else None
 
 
-def _shown_with_secret(call: ApiCall, token: AclToken) -> dict[str, Any]:
-    return shown_token(token, token.roles, secret_of(call.services.acl, token))
-
-
 async def list_tokens(call: ApiCall) -> Response:
-    page, prefix = PageRequest.of(call), uuid_prefix(call.query.get("prefix", ""))
+    page, prefix = PageRequest.of(call), call.id_prefix("acl token lookup failed: ")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = snapshot.acl_tokens.all(prefix)

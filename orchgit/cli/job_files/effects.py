@@ -1,0 +1,76 @@
+"""Finds in a parsed job what a server takes and a node of orchgit cannot do, or does not heed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from agent.drivers.config import decode_config
+from agent.drivers.docker.config import DockerConfig
+from agent.drivers.mock import MockConfig
+from agent.drivers.raw_exec import RawExecConfig
+from orchgit.errors import DriverError
+
+Place = tuple[str | int, ...]
+Effect = tuple[str, Place, str]
+"""A rule of `linting.RULES`, the place in the job, and the message."""
+
+DRIVERS: dict[str, type[msgspec.Struct]] = {
+    "docker": DockerConfig,
+    "exec": RawExecConfig,
+    "mock_driver": MockConfig,
+    "raw_exec": RawExecConfig,
+}
+_NO_CONSUL = "orchgit has no Consul, so no node can take it"
+
+
+def effects(spec: dict[str, Any]) -> Iterator[Effect]:
+    """Yields what is wrong with drivers and their config, and what has no effect."""
+    if spec.get("Multiregion"):
+        yield "no-effect", ("Multiregion",), "multiregion has no effect: a job runs in one region"
+    for at, group in enumerate(spec["TaskGroups"] or ()):
+        place: Place = ("TaskGroups", at)
+        yield from _services(group, place)
+        if group.get("Consul"):
+            yield "unplaceable", (*place, "Consul"), f"group {group['Name']!r}: {_NO_CONSUL}"
+        for number, task in enumerate(group["Tasks"] or ()):
+            inner = (*place, "Tasks", number)
+            yield from _services(task, inner)
+            yield from _task(task, inner)
+
+
+def _services(owner: Mapping[str, Any], place: Place) -> Iterator[Effect]:
+    for at, service in enumerate(owner["Services"] or ()):
+        if service["Provider"] in ("", "consul"):
+            way_out = 'write provider = "nomad"'
+            if service["Connect"] is not None:
+                way_out = "leave the connect block out"
+            message = f"service {service['Name']!r}: {_NO_CONSUL}; {way_out}"
+            yield "unplaceable", (*place, "Services", at), message
+
+
+def _task(task: Mapping[str, Any], place: Place) -> Iterator[Effect]:
+    if task.get("Vault"):
+        message = f"task {task['Name']!r}: orchgit has no Vault, so no node can take it"
+        yield "unplaceable", (*place, "Vault"), message
+    name, config = str(task["Driver"]), dict(task["Config"] or {})
+    shape = DRIVERS.get(name)
+    if shape is None:
+        near = difflib.get_close_matches(name, DRIVERS, 1)
+        hint = f"did you mean {near[0]!r}?" if near else "a package has to add it to the nodes"
+        yield "driver", (*place, "Driver"), f"driver {name!r} is not one of orchgit's: {hint}"
+        return
+    if not config:
+        return
+    if "${" in str(config):
+        # What stands for a number may be a reference, which only the node can follow.
+        config = {key: value for key, value in config.items() if "${" not in str(value)}
+        fields = msgspec.structs.fields(shape)
+        config |= {each.encode_name: "" for each in fields if each.required and each.type is str}
+    try:
+        decode_config(name, str(task["Name"]), config, shape)
+    except DriverError as error:
+        yield "driver-config", (*place, "Config"), str(error)
