@@ -22,6 +22,7 @@ from agent.context import AllocContext, NodeContext
 from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskHandle
 from agent.hooks import TASK_HOOKS
 from agent.hooks.base import TaskSetup
+from agent.hooks.identities import keep_current
 from agent.local_state.store import TaskRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices
@@ -225,7 +226,14 @@ class TaskRunner:
         """Wait for the running attempt's end, decide what follows, and forget the attempt."""
         handle = self.record.handle
         assert handle is not None, "a running task has a handle"
-        result = await self._until_answered("follow", lambda: self._result(handle, resumed))
+        renewing: asyncio.Task[None] | None = None
+        if self.task.identities:  # the default identity never expires
+            renewing = spawn(keep_current(self, resumed), f"identities {handle.key}")
+        try:
+            result = await self._until_answered("follow", lambda: self._result(handle, resumed))
+        finally:
+            if renewing is not None:
+                renewing.cancel()
         if isinstance(result, DriverError):
             result = ExitResult(exit_code=-1, error=str(result))
         if self._stopping is not None:

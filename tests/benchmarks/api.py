@@ -30,6 +30,7 @@ import psutil
 
 from tests.benchmarks.report import print_figure
 from tests.support.dev_server import dev_server
+from tests.support.pacing import pause, pause_blocking
 from tests.support.raw_http import RawConnection
 
 CONNECTIONS = 16
@@ -126,10 +127,10 @@ async def wake_up(server: Server, waiters: int, rounds: int) -> tuple[list[float
         index = (await changer.request("GET", "/v1/jobs")).header("X-Nomad-Index")
         path = f"/v1/jobs?index={index}&wait=60s&prefix=read-0000"
         asked = [asyncio.ensure_future(each.request("GET", path)) for each in connections]
-        await asyncio.sleep(2.0)
+        await pause(2.0, "every query waits")
         if number == 0:
             began_s, began_cpu_s = time.perf_counter(), cpu_s(server)
-            await asyncio.sleep(5.0)
+            await pause(5.0, "the span in which nothing happens")
             idle_share = (cpu_s(server) - began_cpu_s) / (time.perf_counter() - began_s)
         await changer.request("PUT", "/v1/jobs", job(0, priority=60 + number))
         changed_s = time.perf_counter()
@@ -142,6 +143,56 @@ async def wake_up(server: Server, waiters: int, rounds: int) -> tuple[list[float
     for connection in (*connections, changer):
         connection.close()
     return times_s, idle_share
+
+
+async def event_streams(server: Server, streams: int) -> list[float]:
+    """Returns the seconds from the answer to a change of a job until each stream has its event."""
+    host = ":".join(map(str, server.address))
+    opened = []
+    for number in range(streams):
+        sock = socket_of_client(number)
+        await asyncio.get_running_loop().sock_connect(sock, server.address)
+        reader, writer = await asyncio.open_connection(sock=sock)
+        writer.write(f"GET /v1/event/stream?topic=Job HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        await reader.readuntil(b"{}")
+        opened.append((reader, writer))
+    changer = await RawConnection.open(server.address)
+    await changer.request("PUT", "/v1/jobs", job(0, priority=90))
+    changed_s = time.perf_counter()
+    times_s: list[float] = []
+
+    async def heard(reader: asyncio.StreamReader) -> None:
+        await reader.readuntil(b'"Topic":"Job"')
+        times_s.append(time.perf_counter() - changed_s)
+
+    await asyncio.gather(*(heard(reader) for reader, _ in opened))
+    for _, writer in opened:
+        writer.close()
+    changer.close()
+    return times_s
+
+
+def run_allocations(server: Server, count: int) -> None:
+    """Registers a job of `count` tasks of the mock driver, and waits until all run."""
+    config = {"run_for": "1h"}
+    resources = {"CPU": 1, "MemoryMB": 10}
+    logs = {"MaxFiles": 1, "MaxFileSizeMB": 1}
+    task = {"Name": "main", "Driver": "mock_driver", "Config": config, "Resources": resources}
+    task["LogConfig"] = logs
+    group = {"Name": "main", "Count": count, "Tasks": [task], "EphemeralDisk": {"SizeMB": 10}}
+    body = {"ID": "many", "Name": "many", "Type": "batch", "Datacenters": ["*"]}
+    with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
+        answer = client.put("/v1/jobs", json={"Job": {**body, "TaskGroups": [group]}})
+        if answer.status_code != 200:
+            raise RuntimeError(answer.text)
+        running = 0
+        for _ in range(600):
+            summary = client.get("/v1/job/many/summary").json()["Summary"]
+            running = summary.get("main", {}).get("Running", 0)
+            if running == count:
+                return
+            pause_blocking(0.2, "tasks start")
+        raise RuntimeError(f"{running} of {count} allocations run")
 
 
 def socket_of_client(number: int) -> socket.socket:
@@ -176,10 +227,12 @@ def main() -> bool:
     parser.add_argument("--jobs", type=int, default=500)
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--waiters", type=int, default=1000)
+    parser.add_argument("--streams", type=int, default=300)
+    parser.add_argument("--allocations", type=int, default=200)
     options = parser.parse_args()
     with serving(options.peer) as server:
         register(server, range(1))
-        time.sleep(1.0)
+        pause_blocking(1.0, "evaluations end")
         prefix = "read-0"
         figures: list[tuple[str, str]] = [
             ("one job", "/v1/job/read-00000"),
@@ -187,7 +240,7 @@ def main() -> bool:
         ]
         all_good = report(server, figures, options.seconds)
         register(server, range(1, options.jobs + 1))
-        time.sleep(2.0)
+        pause_blocking(2.0, "evaluations end")
         figures = [
             (f"list of {options.jobs + 1}", f"/v1/jobs?prefix={prefix}"),
             ("filtered", f"/v1/jobs?prefix={prefix}&filter=ID+matches+%22read-000%22"),
@@ -205,6 +258,22 @@ def main() -> bool:
             budget_p99_s=WAKE_P99_S,
             idle_share_of_a_core=round(idle_share, 4),
         )
+        streamed_s = asyncio.run(event_streams(server, options.streams))
+        print_figure(
+            "event streams",
+            True,
+            streams=options.streams,
+            event_p50_s=round(statistics.median(streamed_s), 4),
+            event_max_s=round(max(streamed_s), 4),
+        )
+        if options.peer is None:
+            run_allocations(server, options.allocations)
+            pause_blocking(2.0, "evaluations end")
+            figures = [
+                (f"list of {options.allocations} allocations", "/v1/allocations"),
+                ("page of 50 allocations", "/v1/allocations?per_page=50"),
+            ]
+            all_good &= report(server, figures, options.seconds)
     return all_good
 
 

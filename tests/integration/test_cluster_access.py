@@ -6,11 +6,13 @@ import threading
 import time
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.support.dev_server import git
 from tests.support.polling import until_blocking
 from tests.support.server_cluster import MemberServer, ServerCluster, server_cluster
 
@@ -142,3 +144,39 @@ def test_tokens_stay_as_they_were_when_the_leader_is_lost(cluster: ServerCluster
         cluster.leader(cluster.members)
     until_blocking(partial(answered, cluster, kept, 200))
     assert set(statuses(cluster, revoked)) == {403}
+
+
+def test_push_at_any_server_wants_the_token_and_names_it(
+    cluster: ServerCluster, tmp_path: Path
+) -> None:
+    first = cluster.alive[0]
+    rules = 'namespace "default" { policy = "write" gitops { policy = "write" } }'
+    first.put("/v1/acl/policy/pusher", {"Name": "pusher", "Rules": rules})
+    body = {"Name": "ci", "Type": "client", "Policies": ["pusher"]}
+    token = first.put("/v1/acl/token", body)
+    first.put("/v1/gitops/source/site", {"Kind": "builtin", "Policies": ["pusher"]})
+    git(tmp_path, "init", "-q")
+    for number, member in enumerate(cluster.alive):
+        address = member.url.removeprefix("http://")
+        url = f"http://git:{token['SecretID']}@{address}/git/site.git"
+        until_blocking(partial(_may_read, tmp_path, url))
+        git(tmp_path, "commit", "-q", "--allow-empty", "-m", f"Commit {number}")
+        plain = git(tmp_path, "push", f"{member.url}/git/site.git", "HEAD:main", check=False)
+        assert plain.code != 0
+        done = git(tmp_path, "push", url, "HEAD:main", check=False)
+        assert done.code == 0, done.text
+        rollouts = member.http.get("/v1/gitops/rollouts", params={"source": "site"}).json()
+        assert rollouts[0]["Pusher"] == "ci"
+    authors = first.http.get("/v1/gitops/authors").json()
+    of_rollouts = [each["Author"] for each in authors if each["Kind"] == "rollouts"]
+    wanted = {"AccessorID": token["AccessorID"], "Name": "ci"}
+    assert of_rollouts == [wanted] * len(cluster.alive)
+    first.http.delete(f"/v1/acl/token/{token['AccessorID']}")
+    for member in cluster.alive:
+        address = member.url.removeprefix("http://")
+        url = f"http://git:{token['SecretID']}@{address}/git/site.git"
+        until_blocking(lambda url=url: not _may_read(tmp_path, url), _REVOKED_WITHIN_S * 5)
+
+
+def _may_read(directory: Path, url: str) -> bool:
+    return git(directory, "ls-remote", url, check=False).code == 0

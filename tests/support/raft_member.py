@@ -21,6 +21,7 @@ from orchgit import logs
 from orchgit.clock import SystemClock
 from orchgit.errors import OrchgitError
 from orchgit.ids import RandomIds
+from orchgit.raft.state import Timing
 from orchgit.replication.commands import JobUpsert, Noop, RegisterJob
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.wire.tls import TlsFiles
@@ -113,6 +114,13 @@ async def _handle(state: ReplicatedState, line: str) -> None:
     sys.stdout.flush()
 
 
+def _timing(scale: float) -> Timing:
+    """Longer times for a machine that lets processes wait for a processor."""
+    usual = Timing()
+    low, high = usual.election_s
+    return Timing(usual.heartbeat_s, (low * scale, high * scale))
+
+
 async def _run(directory: Path, bind: str, peers: str, tls: TlsFiles | None) -> None:
     others = () if peers in ("alone", "waiting") else tuple(peers.split(","))
     small = os.environ.get("SNAPSHOT_LOG_BYTES", str(256 << 10))
@@ -122,6 +130,7 @@ async def _run(directory: Path, bind: str, peers: str, tls: TlsFiles | None) -> 
         segment_bytes=int(small) // 4,
         tls=tls,
         bootstrap=peers != "waiting",
+        timing=_timing(float(os.environ.get("TIME_SCALE", "1"))),
     )
     state = ReplicatedState(config, SystemClock(), RandomIds())
     await state.start()

@@ -25,8 +25,16 @@ class RefusedByMember(Exception):
 
 
 class MemberProcess:
-    def __init__(self, directory: Path, bind: str, peers: str, tls: TlsFiles | None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        bind: str,
+        peers: str,
+        tls: TlsFiles | None,
+        time_scale: float = 1.0,
+    ) -> None:
         self.bind = bind
+        self._environment = {**os.environ, "TIME_SCALE": str(time_scale)}
         self.arguments = [str(directory), bind, peers]
         self.arguments += [str(one) for one in (tls.ca, tls.cert, tls.key)] if tls else []
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -34,6 +42,7 @@ class MemberProcess:
     async def start(self) -> None:
         self.process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.support.raft_member", *self.arguments),
+            env=self._environment,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=16 << 20,
@@ -101,11 +110,14 @@ class ProcessCluster:
 
 @asynccontextmanager
 async def process_cluster(
-    directory: Path, tls: TlsFiles | None = None
+    directory: Path, tls: TlsFiles | None = None, time_scale: float = 1.0
 ) -> AsyncIterator[ProcessCluster]:
+    """`time_scale` multiplies the time after which members stand for election."""
     addresses = free_addresses(3)
     members = [
-        MemberProcess(directory / f"m{i}", one, ",".join(p for p in addresses if p != one), tls)
+        MemberProcess(
+            directory / f"m{i}", one, ",".join(p for p in addresses if p != one), tls, time_scale
+        )
         for i, one in enumerate(addresses)
     ]
     async with _running(members) as cluster:

@@ -16,7 +16,7 @@ from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.durations import DurationError, parse_ns, to_text
-from orchgit.errors import InvalidInputError
+from orchgit.errors import ConflictError, InvalidInputError, RefusedError
 from orchgit.model.base import Model
 from orchgit.model.variable import (
     StoredVariable,
@@ -133,9 +133,12 @@ async def write_variable(call: ApiCall) -> Response:
         wanted = WantedLock(lock.id, _duration_ns(lock.ttl), _duration_ns(lock.lock_delay))
         return await _written(call, namespace, lambda: variables.acquire_lock(new, wanted))
     if operation == "lock-renew":
-        return await _written(
-            call, namespace, lambda: variables.renew_lock(namespace, path, lock.id), bare=True
-        )
+        try:
+            return await _written(
+                call, namespace, lambda: variables.renew_lock(namespace, path, lock.id), bare=True
+            )
+        except RefusedError as error:  # it holds none
+            raise ConflictError(str(error)) from error
     return await _written(
         call, namespace, lambda: variables.release_lock(namespace, path, lock.id), bare=True
     )

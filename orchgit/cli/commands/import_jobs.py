@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,11 @@ def import_jobs(client: ApiClient, options: ImportOptions) -> None:
     written = _import_jobs(client, root, options, report)
     if options.prefix is None:
         token = options.into_token or os.environ.get("ORCHGIT_INTO_TOKEN")
-        new = ApiClient(options.into, token=token, tls=client.tls) if options.into else None
-        ClusterObjects(client, new, report, options.variables, options.force).take_all()
+        with ExitStack() as stack:
+            new = None
+            if options.into:
+                new = stack.enter_context(ApiClient(options.into, token=token, tls=client.tls))
+            ClusterObjects(client, new, report, options.variables, options.force).take_all()
     _say_what_next(root, written, report)
     raise SystemExit(1 if report.failures else 0)
 

@@ -36,6 +36,10 @@ async def register_by_hand(
     name must not stop it.
     """
     now_ns = context.now_ns()
+    author = context.writes.author if context.writes is not None else None
+    accessor_id = author.accessor_id if author is not None else ""
+    if accessor_id != upsert.job.nomad_token_id:
+        upsert = replace(upsert, job=replace(upsert.job, nomad_token_id=accessor_id))
     owner = owner_of(upsert.job)
     if owner and context.state.store.latest().sources.get(owner) is None:
         assert upsert.job.origin is not None

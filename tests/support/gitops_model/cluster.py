@@ -94,7 +94,8 @@ class ModelCluster:
 
     def release(self, name: str) -> None:
         job = self.jobs[name]
-        self.jobs[name] = replace(job, owner="", released_from=job.owner, former_owner="")
+        source = job.owner if job.owner in self.sources else ""
+        self.jobs[name] = replace(job, owner="", released_from=source, former_owner="")
 
     def give_back(self, name: str) -> None:
         job = self.jobs[name]

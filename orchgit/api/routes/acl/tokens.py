@@ -27,7 +27,7 @@ from orchgit.services.acl.tokens import (
     secret_of,
     shown_roles,
 )
-from orchgit.services.identifiers import is_uuid, uuid_prefix
+from orchgit.services.identifiers import is_uuid
 from orchgit.state.snapshot import Snapshot
 
 _TABLES = ("acl_tokens",)
@@ -139,7 +139,7 @@ def _with_roles(snapshot: Snapshot, token: AclToken | None) -> AclToken | None:
 
 
 async def list_tokens(call: ApiCall) -> Response:
-    page, prefix = PageRequest.of(call), uuid_prefix(call.query.get("prefix", ""))
+    page, prefix = PageRequest.of(call), call.id_prefix("acl token lookup failed: ")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
         found = snapshot.acl_tokens.all(prefix)
