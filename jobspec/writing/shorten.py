@@ -21,7 +21,7 @@ _KEPT = {
     "job": ("ID", "Name", "Type"),
     "group": ("Count",),
     "task": ("Driver",),
-    "service": ("Name",),
+    "service": ("Name", "Provider"),
     "resources": ("CPU", "MemoryMB"),
     "affinity": ("Weight",),
     "spread": ("Weight",),
