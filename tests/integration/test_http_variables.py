@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import itertools
-import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from orchgit.api.shapes import nomad_json
 from orchgit.model.event import Event
 from tests.support.secrets import files_with, spellings
 from tests.support.server_rig import ServerRig, server_rig
@@ -206,7 +206,7 @@ def test_secret_is_in_no_file_in_plain_text(
         )
     ]
     answers.append(http.put("/v1/search", json={"Prefix": "canary", "Context": "all"}).content)
-    answers += [json.dumps(event.payload).encode() for event in _events(rig)]
+    answers += [nomad_json.encode(event.payload) for event in _events(rig)]
     out = capfd.readouterr()
     answers += [out.out.encode(), out.err.encode()]
     assert not any(each in answer for each in wanted for answer in answers)

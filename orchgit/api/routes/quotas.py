@@ -75,7 +75,7 @@ async def delete(call: ApiCall) -> Response:
 
 def _refuse_without_effect(body: dict[str, Any]) -> None:
     """Raises InvalidInputError for a limit that this cluster does not enforce."""
-    for number, limit in enumerate(body.get("Limits") or ()):
+    for number, limit in enumerate(nomad_json.get(body, "Limits", kind=list) or ()):
         if not isinstance(limit, dict):
             continue
         amounts = limit.get("RegionLimit")
