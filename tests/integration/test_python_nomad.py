@@ -90,6 +90,7 @@ def test_lists_take_prefix_filter_and_pages(
 ) -> None:
     assert [each["ID"] for each in client.jobs.get_jobs(prefix="p", filter_='Type == "service"')]
     assert client.allocations.get_allocations(prefix=allocation["ID"][:8])
+    client.job.evaluate_job("py")  # earlier evaluations may be collected
     assert client.evaluations.get_evaluations()
     assert client.nodes.get_nodes()[0]["Status"] == "ready"
     with pytest.raises(exceptions.BaseNomadException):
@@ -102,7 +103,8 @@ def test_allocation_its_node_and_its_logs_are_read(
     alloc_id = allocation["ID"]
     assert client.allocation.get_allocation(alloc_id)["Job"]["ID"] == "py"
     assert client.node.get_node(allocation["NodeID"])["Datacenter"] == "dc1"
-    assert client.evaluation.get_evaluation(allocation["EvalID"])["JobID"] == "py"
+    evaluation_id = client.job.evaluate_job("py")["EvalID"]  # earlier ones may be collected
+    assert client.evaluation.get_evaluation(evaluation_id)["JobID"] == "py"
     assert client.client.allocation.read_allocation_stats(alloc_id)
     logs = client.client.stream_logs.stream(alloc_id, "t", "stdout", plain=True)
     assert "out" in logs
