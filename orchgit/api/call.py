@@ -223,7 +223,7 @@ class ApiCall:
             sent["X-Nomad-Index"] = str(max(index, 1))
         if read:
             sent.update(self.contact_headers())
-        if len(data) >= _GZIP_FROM_BYTES and "gzip" in (self.header(b"accept-encoding") or ""):
+        if self._takes_gzip(data):
             data = gzip.compress(data, compresslevel=1, mtime=0)
             sent["Content-Encoding"] = "gzip"
         return Response(data, status_code=status, headers=sent, media_type="application/json")
@@ -239,12 +239,16 @@ class ApiCall:
         sent = {**VARY, **kept.headers, "X-Nomad-Index": str(max(kept.index, 1))}
         sent.update(self.contact_headers())
         data = kept.body
-        if len(data) >= _GZIP_FROM_BYTES and "gzip" in (self.header(b"accept-encoding") or ""):
+        if self._takes_gzip(data):
             data = kept.zipped()
             sent["Content-Encoding"] = "gzip"
         if not self.rights_last:
             return Response(data, headers=sent, media_type="application/json")
         return KeptResponse(data, headers=sent, media_type="application/json", kept=kept)
+
+    def _takes_gzip(self, data: bytes) -> bool:
+        accepted = self.header(b"accept-encoding") or ""
+        return len(data) >= _GZIP_FROM_BYTES and "gzip" in accepted
 
     @property
     def rights_last(self) -> bool:

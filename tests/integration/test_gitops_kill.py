@@ -19,9 +19,7 @@ def test_no_commit_is_half_applied_or_lost_when_the_leader_is_killed(tmp_path: P
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_fifty_kills_hit_pushes_and_stages(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if "long" not in request.config.option.markexpr:
-        pytest.skip("long: run with -m long")
+def test_fifty_kills_hit_pushes_and_stages(tmp_path: Path) -> None:
     found = killed(tmp_path, 50, seed=20_260_101)
     assert found["last_push_reached"]
     assert found["kills_between_stages"] > 5

@@ -17,10 +17,8 @@ def test_no_acknowledged_push_is_lost_beside_rounds_and_changes(tmp_path: Path) 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 def test_none_of_three_hundred_pushes_is_lost(
-    tmp_path: Path, request: pytest.FixtureRequest
+    tmp_path: Path,
 ) -> None:
-    if "long" not in request.config.option.markexpr:
-        pytest.skip("long: run with -m long")
     found = asyncio.run(run_load(tmp_path, 300))
     assert found["lost"] == 0
     assert found["refused_as_behind"] > 10

@@ -20,7 +20,7 @@ import httpx
 
 from agent.config import HostVolumeConfig
 from tests.compat.acl_scenario import acl_rig
-from tests.support.golden_steps import differences
+from tests.support.golden_steps import differences, print_result
 from tests.support.recorded_scenario import RecordedScenario
 
 MAX_PAGES = 12
@@ -236,11 +236,7 @@ def main() -> int:
             with acl_rig(Path(directory), agent_config(Path(directory))) as rig:
                 FilterScenario(rig.http, directory)
                 found = run(given.directory, rig.http)
-    failed = {name: lines for name, lines in found.items() if lines}
-    for name, lines in failed.items():
-        print(f"{name}:", *lines[:12], sep="\n    ")
-    print(f"{len(found) - len(failed)} passed, {len(failed)} failed")
-    return 1 if failed or not found else 0
+    return print_result(found)
 
 
 def agent_config(directory: Path) -> dict[str, Any]:

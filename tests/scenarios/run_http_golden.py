@@ -21,7 +21,7 @@ import httpx
 
 from agent.config import HostVolumeConfig
 from tests.compat.acl_scenario import acl_rig
-from tests.support.golden_steps import step_differences
+from tests.support.golden_steps import print_result, step_differences
 from tests.support.recorded_scenario import RecordedScenario
 
 FIRST = ("jobs-write", "jobs-read", "evals-allocs-deployments", "nodes")
@@ -92,11 +92,7 @@ def main() -> int:
         else:
             with acl_rig(Path(directory), agent_config(Path(directory))) as rig:
                 found = run(given.directory, rig.http, directory)
-    failed = {name: lines for name, lines in found.items() if lines}
-    for name, lines in failed.items():
-        print(f"{name}:", *lines[:12], sep="\n    ")
-    print(f"{len(found) - len(failed)} passed, {len(failed)} failed")
-    return 1 if failed or not found else 0
+    return print_result(found)
 
 
 def agent_config(directory: Path) -> dict[str, Any]:

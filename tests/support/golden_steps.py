@@ -6,7 +6,7 @@ What a recording cannot fix is masked: `<uuid>`, `<ns>`, `<alloc:web.0>` and the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -155,3 +155,12 @@ def _matches(wanted: str, found: str) -> bool:
 
 def _short(value: Any) -> str:
     return repr(value)[:200]
+
+
+def print_result(found: Mapping[str, Sequence[str]]) -> int:
+    """Prints what differs in each case, and `N passed, N failed`; returns the exit status."""
+    failed = {name: lines for name, lines in found.items() if lines}
+    for name, lines in failed.items():
+        print(f"{name}:", *lines[:12], sep="\n    ")
+    print(f"{len(found) - len(failed)} passed, {len(failed)} failed")
+    return 1 if failed or not found else 0

@@ -35,7 +35,6 @@ _PLANNED_MORE = (
     "Reconnect",
 )
 _PLAN_KEYS = {"InPlace": "InPlaceUpdate", "Destructive": "DestructiveUpdate"}
-_DELETED_AT_ONCE = 1000
 
 
 @cli_group("eval")

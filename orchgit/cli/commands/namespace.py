@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from orchgit.cli.client.by_name import find_by_name
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_group
 from orchgit.cli.completion import NAMESPACE, id_argument
@@ -55,7 +56,7 @@ def list_(client: ApiClient, output: OutputFormat) -> None:
 @connected
 def status(client: ApiClient, name: str, output: OutputFormat) -> None:
     """One namespace: what it is for, and what its jobs may use."""
-    found = _find(client, name)
+    found = find_by_name(client, "namespace", "/v1/namespaces", name)
     if output.printed(found):
         return
     capabilities = found.get("Capabilities") or {}
@@ -83,7 +84,7 @@ def status(client: ApiClient, name: str, output: OutputFormat) -> None:
 @connected
 def inspect(client: ApiClient, name: str, output: OutputFormat) -> None:
     """One namespace as JSON."""
-    found = _find(client, name)
+    found = find_by_name(client, "namespace", "/v1/namespaces", name)
     if not output.printed(found):
         click.echo(json.dumps(found, indent=4))
 
@@ -133,18 +134,3 @@ def _current(client: ApiClient, name: str) -> dict[str, Any]:
         if error.status != 404:
             raise
         return {"Name": name}
-
-
-def _find(client: ApiClient, name: str) -> dict[str, Any]:
-    """Returns the namespace with this name, or the only one whose name begins with it."""
-    found = client.get("/v1/namespaces", prefix=name)
-    exact = [each for each in found if each["Name"] == name]
-    if len(exact or found) == 1:
-        return dict((exact or found)[0])
-    names = ", ".join(each["Name"] for each in found)
-    raise ApiError(
-        f"cannot tell which namespace: {name!r} matches {names}"
-        if found
-        else f"cannot find namespace {name!r}; `orchgit namespace list` lists them",
-        404,
-    )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
-from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.client.by_name import find_by_name
+from orchgit.cli.client.http_client import ApiClient, quoted
 from orchgit.cli.command import cli_group
 from orchgit.cli.commands.job_status import show_jobs
 from orchgit.cli.completion import NODE_POOL, id_argument
@@ -74,7 +74,7 @@ def list_(client: ApiClient, page: PageOptions, output: OutputFormat) -> None:
 @connected
 def info(client: ApiClient, name: str, output: OutputFormat) -> None:
     """One node pool."""
-    found = _find(client, name)
+    found = find_by_name(client, "node pool", "/v1/node/pools", name)
     if output.printed(found):
         return
     pairs(
@@ -107,7 +107,7 @@ def nodes(
     client: ApiClient, name: str, page: PageOptions, verbose: bool, output: OutputFormat
 ) -> None:
     """The nodes of a pool."""
-    found = page.get(client, f"/v1/node/pool/{quoted(_find(client, name)['Name'])}/nodes")
+    found = page.get(client, _path(client, name) + "/nodes")
     if output.printed(found):
         return
     more = ("Address", "Version") if verbose else ()
@@ -137,7 +137,7 @@ def nodes(
 @connected
 def jobs(client: ApiClient, name: str, page: PageOptions, output: OutputFormat) -> None:
     """The jobs that use a pool."""
-    found = page.get(client, f"/v1/node/pool/{quoted(_find(client, name)['Name'])}/jobs")
+    found = page.get(client, _path(client, name) + "/jobs")
     if not output.printed(found):
         show_jobs(found)
 
@@ -177,16 +177,6 @@ def init(path: str | None, as_json: bool, out: str | None, quiet: bool) -> None:
         click.echo(f"Example node pool specification written to {target}")
 
 
-def _find(client: ApiClient, name: str) -> dict[str, Any]:
-    """Returns the pool with this name, or the only one whose name begins with it."""
-    found = client.get("/v1/node/pools", prefix=name)
-    exact = [each for each in found if each["Name"] == name]
-    if len(exact or found) == 1:
-        return dict((exact or found)[0])
-    names = ", ".join(each["Name"] for each in found)
-    raise ApiError(
-        f"cannot tell which node pool: {name!r} matches {names}"
-        if found
-        else f"cannot find node pool {name!r}; `orchgit node pool list` lists them",
-        404,
-    )
+def _path(client: ApiClient, name: str) -> str:
+    pool = find_by_name(client, "node pool", "/v1/node/pools", name)
+    return f"/v1/node/pool/{quoted(pool['Name'])}"

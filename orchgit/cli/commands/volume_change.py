@@ -37,7 +37,6 @@ _MOUNT = {
     "mount_flags": SpecEntry("MountFlags", plain_value),
 }
 _TOPOLOGY = {"segments": SpecEntry("Segments", text_map)}
-_TOPOLOGIES = {"topology": SpecEntry("Topologies", _TOPOLOGY, many=True)}
 _ENTRIES = {
     "id": SpecEntry("ID", plain_value),
     "name": SpecEntry("Name", plain_value),

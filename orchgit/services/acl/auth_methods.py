@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from orchgit.clock import SECOND_NS
 from orchgit.durations import to_text
 from orchgit.model.acl import (
     GLOBAL,
@@ -25,7 +24,6 @@ from orchgit.services.jobs.admission import multiple_errors
 
 REDACTED = "redacted"
 """What stands in place of a secret in answers; sent back, it keeps the stored secret."""
-MIN_TTL_NS = SECOND_NS
 DEFAULT_NAME_FORMAT = "${auth_method_type}-${auth_method_name}"
 MAX_NAME_FORMAT_LENGTH = 1024
 MAX_CONFIG_BYTES = 256 * 1024

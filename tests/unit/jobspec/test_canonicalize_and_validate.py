@@ -208,7 +208,5 @@ def test_mutated_files_never_end_in_a_traceback() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_many_mutated_files_never_end_in_a_traceback(request: pytest.FixtureRequest) -> None:
-    if "long" not in request.config.option.markexpr:
-        pytest.skip("long: run with -m long")
+def test_many_mutated_files_never_end_in_a_traceback() -> None:
     _mutations(100_000, seed=12)

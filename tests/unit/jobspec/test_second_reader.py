@@ -148,9 +148,7 @@ def test_mutated_file_reads_the_same_with_both_readers() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_many_mutated_files_read_the_same_with_both_readers(request: pytest.FixtureRequest) -> None:
-    if "long" not in request.config.option.markexpr:
-        pytest.skip("minutes of work: run with -m long")
+def test_many_mutated_files_read_the_same_with_both_readers() -> None:
     _mutated(20_000, seed=7)
 
 

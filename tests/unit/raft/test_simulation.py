@@ -52,9 +52,7 @@ def test_simulated_clusters_keep_their_promises(first: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-def test_thousands_of_clusters(request: pytest.FixtureRequest) -> None:
-    if "long" not in request.config.option.markexpr:
-        pytest.skip("long: run with -m long")
+def test_thousands_of_clusters() -> None:
     for seed in range(SEEDS, 10_000):
         Simulation(seed).run()
 
