@@ -8,7 +8,8 @@ from pathlib import Path
 
 from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Driver
-from agent.hooks.base import SignIdentities, VolumeSource, no_identities
+from agent.hooks.base import VolumeSource
+from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
 from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
