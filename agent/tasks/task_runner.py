@@ -364,5 +364,6 @@ class TaskRunner:
             templates=self._node.templates,
             fetch_limits=self._node.fetch_limits,
             sign_identities=self._node.sign_identities,
+            network=context.network,
             done=self._hooks_done,
         )
