@@ -368,5 +368,6 @@ class TaskRunner:
             templates=self._node.templates,
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
+            network=context.network,
             done=self._hooks_done,
         )
