@@ -92,8 +92,9 @@ class TaskRunner:
 
     # -- what others ask for -----------------------------------------------------------------------
 
-    def received(self) -> None:
-        self._progress.happened(TaskEventType.RECEIVED, "Task received by client")
+    def note(self, kind: TaskEventType, message: str) -> None:
+        """Adds an event about the allocation, before the task's own begin."""
+        self._progress.happened(kind, message)
 
     def allow_start(self) -> None:
         """The lifecycle allows the task to start."""
