@@ -221,6 +221,7 @@ class Agent:
                 options=config.drivers,
                 allowlist=config.driver_allowlist,
                 denylist=config.driver_denylist,
+                report=self._driver_event,
             )
         )
         self.usage = UsageSampler(self.drivers, self.node, self.clock)
@@ -334,6 +335,12 @@ class Agent:
             return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).identities
         finally:
             await channel.close()
+
+    def _driver_event(self, alloc_id: str, task: str, message: str) -> None:
+        if self.allocations.knows(alloc_id):
+            runner = self.allocations.get(alloc_id).tasks.get(task)
+            if runner is not None:
+                runner.take_driver_event(message)
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos

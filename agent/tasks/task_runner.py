@@ -129,6 +129,10 @@ class TaskRunner:
             raise DriverError(f'cannot run a command in task "{self.name}": it does not run')
         return await self._driver().exec_task(handle, command, timeout_s)
 
+    def take_driver_event(self, message: str) -> None:
+        """The driver tells how far it has come: the pull of an image may take minutes."""
+        self._progress.happened(TaskEventType.DRIVER, message)
+
     def register_again(self) -> None:
         """Register the running task's services again: the job was changed in place."""
         if self.handle is not None and self._stopping is None:
