@@ -34,6 +34,7 @@ from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
 from agent.tasks.environment import host_env
+from agent.tasks.task_state import TaskEventType
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
@@ -340,7 +341,7 @@ class Agent:
         if self.allocations.knows(alloc_id):
             runner = self.allocations.get(alloc_id).tasks.get(task)
             if runner is not None:
-                runner.take_driver_event(message)
+                runner.happened(TaskEventType.DRIVER, message)
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos

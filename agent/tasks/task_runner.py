@@ -22,7 +22,8 @@ from agent.context import AllocContext, NodeContext
 from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskHandle
 from agent.hooks import TASK_HOOKS
 from agent.hooks.base import TaskSetup
-from agent.hooks.identities import keep_current
+from agent.identities.renewal import keep_current
+from agent.identities.task_identities import TaskIdentities
 from agent.local_state.store import TaskRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices
@@ -63,6 +64,9 @@ class TaskRunner:
             context.alloc.id, task, record, node.local, node.clock, changed
         )
         self._requests = TaskRequests()
+        self.identities = TaskIdentities(
+            context.alloc.id, task.name, node.sign_identities, node.clock
+        )
         self._stopping: asyncio.Task[None] | None = None
         self._hooks_done: set[str] = set()
 
@@ -88,8 +92,9 @@ class TaskRunner:
 
     # -- what others ask for -----------------------------------------------------------------------
 
-    def received(self) -> None:
-        self._progress.happened(TaskEventType.RECEIVED, "Task received by client")
+    def happened(self, kind: TaskEventType, message: str) -> None:
+        """Add an event that others saw: the allocation's arrival, the driver's pull of an image."""
+        self._progress.happened(kind, message)
 
     def allow_start(self) -> None:
         """The lifecycle allows the task to start."""
@@ -128,10 +133,6 @@ class TaskRunner:
         if handle is None:
             raise DriverError(f'cannot run a command in task "{self.name}": it does not run')
         return await self._driver().exec_task(handle, command, timeout_s)
-
-    def take_driver_event(self, message: str) -> None:
-        """The driver tells how far it has come: the pull of an image may take minutes."""
-        self._progress.happened(TaskEventType.DRIVER, message)
 
     def register_again(self) -> None:
         """Register the running task's services again: the job was changed in place."""
@@ -367,6 +368,7 @@ class TaskRunner:
             emit=self._progress.add,
             templates=self._node.templates,
             fetch_limits=self._node.fetch_limits,
-            sign_identities=self._node.sign_identities,
+            identities=self.identities,
+            network=context.network,
             done=self._hooks_done,
         )

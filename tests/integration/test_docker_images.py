@@ -135,7 +135,9 @@ def test_force_pull_and_latest_fetch_an_image_that_is_there(tmp_path: Path) -> N
 def test_missing_image_is_a_recoverable_error_that_names_it(tmp_path: Path) -> None:
     async def body() -> None:
         async with a_driver(tmp_path) as made:
-            with pytest.raises(DriverError, match=f"cannot pull image {name}: .*(not found|unknown)") as seen:
+            with pytest.raises(
+                DriverError, match=f"cannot pull image {name}: .*(not found|unknown)"
+            ) as seen:
                 await made.start_task(task(tmp_path, name))
             assert seen.value.recoverable
 
