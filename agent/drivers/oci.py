@@ -7,12 +7,12 @@ into it read-only, and the task's `local`, `secrets`, `tmp` and the shared `allo
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 import msgspec
 
-from agent.drivers.base import Mount, TaskConfig
+from agent.drivers.base import Mount, NetworkIsolation, TaskConfig
 from agent.drivers.users import UserIds
 from orchgit.errors import DriverError
 
@@ -70,9 +70,10 @@ def bundle_config(
         "ociVersion": "1.0.2",
         "root": {"path": task.task_dir.task_dir, "readonly": True},
         "process": _process(task, isolation, user),
+        **({"hostname": task.network.hostname} if task.network and task.network.hostname else {}),
         "mounts": [*_system_mounts(), *_host_mounts(host_paths), *_task_mounts(task)],
         "linux": {
-            "namespaces": [{"type": kind} for kind in _namespaces(isolation)],
+            "namespaces": _namespaces(isolation, task.network),
             "cgroupsPath": runtime.cgroups_path,
             "resources": runtime.resources | {"devices": [_NO_DEVICE, *_ALLOWED_DEVICES]},
             "maskedPaths": list(_MASKED),
@@ -131,12 +132,17 @@ def _plain(name: str) -> str:
     return name.upper().removeprefix("CAP_")
 
 
-def _namespaces(isolation: Isolation) -> Iterable[str]:
-    yield "mount"
+def _namespaces(isolation: Isolation, network: NetworkIsolation | None) -> list[dict[str, str]]:
+    namespaces = [{"type": "mount"}]
     if isolation.pid_mode == "private":
-        yield "pid"
+        namespaces.append({"type": "pid"})
     if isolation.ipc_mode == "private":
-        yield "ipc"
+        namespaces.append({"type": "ipc"})
+    if network is not None:
+        namespaces.append({"type": "network", "path": network.namespace})
+        if network.hostname:
+            namespaces.append({"type": "uts"})
+    return namespaces
 
 
 def _system_mounts() -> list[dict[str, object]]:
@@ -169,7 +175,14 @@ def _task_mounts(task: TaskConfig) -> list[dict[str, object]]:
         Mount(paths.secrets_dir, "/secrets"),
         Mount(os.path.join(paths.task_dir, "tmp"), "/tmp"),  # noqa: S108 -- the task's own
     )
-    return [_bind(mount) for mount in (*own, *task.mounts)]
+    files: list[Mount] = []
+    if task.network is not None:
+        found = (
+            ("/etc/hosts", task.network.hosts_file),
+            ("/etc/resolv.conf", task.network.resolv_conf),
+        )
+        files = [Mount(source, target) for target, source in found if source]
+    return [_bind(mount) for mount in (*own, *files, *task.mounts)]
 
 
 def _bind(mount: Mount) -> dict[str, object]:

@@ -36,6 +36,7 @@ def task_config(setup: TaskSetup, attempt: int) -> TaskConfig:
         ),
         mounts=tuple(setup.mounts),
         ports=tuple(ports),
+        network=setup.network,
         logs=task.log_config,
         kill_signal=task.kill_signal,
         kill_timeout_s=task.kill_timeout_ns / NS_PER_S,

@@ -22,7 +22,8 @@ from agent.context import AllocContext, NodeContext
 from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskHandle
 from agent.hooks import TASK_HOOKS
 from agent.hooks.base import TaskSetup
-from agent.hooks.identities import keep_current
+from agent.identities.renewal import keep_current
+from agent.identities.task_identities import TaskIdentities
 from agent.local_state.store import TaskRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices
@@ -63,6 +64,9 @@ class TaskRunner:
             context.alloc.id, task, record, node.local, node.clock, changed
         )
         self._requests = TaskRequests()
+        self.identities = TaskIdentities(
+            context.alloc.id, task.name, node.sign_identities, node.clock
+        )
         self._stopping: asyncio.Task[None] | None = None
         self._hooks_done: set[str] = set()
 
@@ -363,6 +367,7 @@ class TaskRunner:
             emit=self._progress.add,
             templates=self._node.templates,
             fetch_limits=self._node.fetch_limits,
-            sign_identities=self._node.sign_identities,
+            identities=self.identities,
+            network=context.network,
             done=self._hooks_done,
         )

@@ -27,6 +27,7 @@ from agent.hooks import (
 )
 from agent.hooks.base import SetupError, TaskSetup, VolumeSource
 from agent.hooks.files import write_inside
+from agent.identities.task_identities import TaskIdentities, no_identities
 from agent.paths import AllocPaths, open_inside
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import FakeClock
@@ -42,6 +43,7 @@ def new_setup(
     path: Path, isolation: str = "none", payload: str | None = None, **task: Any
 ) -> TaskSetup:
     made: Task = make_task(**task)
+    clock = FakeClock()
     job = make_job(task_groups=[make_group(tasks=[made])], payload=payload)
     paths = AllocPaths(path / "alloc")
     alloc_dir.create(paths)
@@ -56,9 +58,10 @@ def new_setup(
         volume_sources={},
         host_env={},
         isolation=isolation,
-        clock=FakeClock(),
+        clock=clock,
         emit=lambda _event: None,
         templates=TemplateRenderer(),
+        identities=TaskIdentities("alloc", made.name, no_identities, clock),
     )
     asyncio.run(task_dir.prepare(setup))
     return setup
@@ -309,7 +312,7 @@ def test_archive_is_unpacked_inside_only(tmp_path: Path, web: tuple[str, Path]) 
     assert (setup.paths.local / "dir/inner").read_text() == "in"
     with tarfile.open(served / "evil.tar", "w") as tar:
         tar.add(tmp_path / "inner", "../../escaped")
-    with pytest.raises(SetupError, match="cannot fetch artifact"):
+    with pytest.raises(SetupError, match="failed to download artifact"):
         fetch(tmp_path / "b", getter_source=f"{address}/evil.tar")
 
 
