@@ -63,7 +63,10 @@ def add(
     if _printed_source(client, name, output):
         return
     if body["Kind"] == "builtin":
-        _say_where_to_push(client, name, body.get("Repository") or name)
+        repository = body.get("Repository") or name
+        click.echo(f"Source {name!r} is ready: push to {client.address}/git/{repository}.git")
+        for line in client.tls.git_settings() if client.address.startswith("https:") else ():
+            click.echo(f"For git:  export {line}")
     else:
         click.echo(f"Source {name!r} follows {url} at {body.get('Ref', 'refs/heads/main')}.")
 
@@ -71,12 +74,6 @@ def add(
 def _printed_source(client: ApiClient, name: str, output: OutputFormat) -> bool:
     """Prints the source as it is stored now, if another form than text is wanted."""
     return not output.is_text and output.printed(client.get(f"/v1/gitops/source/{name}"))
-
-
-def _say_where_to_push(client: ApiClient, name: str, repository: str) -> None:
-    click.echo(f"Source {name!r} is ready: push to {client.address}/git/{repository}.git")
-    for line in client.tls.git_settings() if client.address.startswith("https:") else ():
-        click.echo(f"For git:  export {line}")
 
 
 @source.command("set")
@@ -360,18 +357,11 @@ def remove(
     fate = "Its jobs are stopped." if stop else "Its jobs keep running."
     output.refuse_question(yes)
     if yes or click.confirm(f"Remove source {name!r}? {fate}"):
-        answer = _remove(client, name, stop)
+        answer = client.delete(f"/v1/gitops/source/{name}", stop="true" if stop else None)
+        for warning in answer["Warnings"]:
+            click.echo(f"warning: {warning}", err=True)
         if stop:
             jobs = ", ".join(each["JobID"] for each in answer["Stopped"])
             fate = f"Stopped its jobs: {jobs}." if jobs else "It had no jobs to stop."
         if not output.printed(answer):
             click.echo(f"Removed source {name!r}. {fate}")
-
-
-def _remove(client: ApiClient, name: str, stop: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = client.delete(
-        f"/v1/gitops/source/{name}", stop="true" if stop else None
-    )
-    for warning in answer["Warnings"]:
-        click.echo(f"warning: {warning}", err=True)
-    return answer
