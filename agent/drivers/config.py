@@ -14,8 +14,12 @@ from orchgit.errors import DriverError, InvalidInputError
 T = TypeVar("T", bound=msgspec.Struct)
 
 
+class ConfigError(DriverError):
+    """The `config` of a task is not what its driver takes."""
+
+
 def decode_config(driver: str, task: str, config: dict[str, object], shape: type[T]) -> T:
-    """Returns `config` as `shape`; DriverError names the unknown, missing or ill-typed key."""
+    """Returns `config` as `shape`; ConfigError names the unknown, missing or ill-typed key."""
     known = {field.encode_name for field in msgspec.structs.fields(shape)}
     unknown = [key for key in config if key not in known]
     if unknown:
@@ -23,7 +27,7 @@ def decode_config(driver: str, task: str, config: dict[str, object], shape: type
         for key in unknown:
             near = difflib.get_close_matches(key, known, n=1)
             hints.append(f'key "{key}"' + (f' (did you mean "{near[0]}"?)' if near else ""))
-        raise DriverError(
+        raise ConfigError(
             f"cannot use the {driver} config of task {task}: unknown {', '.join(hints)}"
         )
     try:
@@ -31,7 +35,7 @@ def decode_config(driver: str, task: str, config: dict[str, object], shape: type
     except msgspec.ValidationError as error:
         missing = re.match(r"Object missing required field `(\w+)`", str(error))
         why = f'"{missing[1]}" is required' if missing else str(error).replace("`", "")
-        raise DriverError(f"cannot use the {driver} config of task {task}: {why}") from None
+        raise ConfigError(f"cannot use the {driver} config of task {task}: {why}") from None
 
 
 def duration_s(text: str) -> float:
