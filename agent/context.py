@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.artifacts.plan import FetchLimits
-from agent.drivers.base import Driver
+from agent.drivers.base import Driver, NetworkIsolation
 from agent.hooks.base import VolumeSource
 from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
@@ -57,6 +57,8 @@ class AllocContext:
     job: Job
     paths: AllocPaths
     volume_sources: dict[str, VolumeSource] = field(default_factory=dict)
+    network: NetworkIsolation | None = None
+    """None: the tasks use the host's network."""
 
     @property
     def group(self) -> TaskGroup:

@@ -201,7 +201,7 @@ class AllocRunner:
         is_new = all(runner.record.attempt == 0 for runner in self.tasks.values())
         if is_new and not context.alloc.is_terminal:
             for runner in self.tasks.values():
-                runner.received()
+                runner.happened(TaskEventType.RECEIVED, "Task received by client")
             self._reported(self)
             old_paths = await wait_for_replaced(
                 context.alloc, self._node.wait_ended, self._stop_asked

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.artifacts.plan import FetchLimits
-from agent.drivers.base import Mount
+from agent.drivers.base import Mount, NetworkIsolation
 from agent.drivers.users import (
     DEFAULT_CHROOT_USER,
     UserIds,
@@ -68,6 +68,7 @@ class TaskSetup:
     templates: TemplateRenderer
     identities: TaskIdentities
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
+    network: NetworkIsolation | None = None
     identity_env: dict[str, str] = field(default_factory=dict, repr=False)
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)

@@ -94,8 +94,9 @@ class TaskRunner:
 
     # -- what others ask for -----------------------------------------------------------------------
 
-    def received(self) -> None:
-        self._progress.happened(TaskEventType.RECEIVED, "Task received by client")
+    def happened(self, kind: TaskEventType, message: str) -> None:
+        """Add an event that others saw: the allocation's arrival, the driver's pull of an image."""
+        self._progress.happened(kind, message)
 
     def allow_start(self) -> None:
         """The lifecycle allows the task to start."""
@@ -397,5 +398,6 @@ class TaskRunner:
             templates=self._node.templates,
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
+            network=context.network,
             done=self._hooks_done,
         )
