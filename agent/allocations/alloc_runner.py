@@ -9,7 +9,7 @@ they are then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 import structlog
@@ -152,7 +152,8 @@ class AllocRunner:
 
     async def signal(self, signal: str, task_name: str = "") -> None:
         """Signal one task, or all that run."""
-        self.tasks.check_known(task_name)
+        if task_name and task_name not in self.tasks:
+            raise DriverError("Task not found")
         await self.tasks.signal(signal, task_name)
 
     def report(self) -> AllocReport:
@@ -178,6 +179,11 @@ class AllocRunner:
         if not healthy:
             _log.info("allocation is unhealthy", alloc=self.id, reason=reason)
         self._reported(self)
+
+    def tell_unhealthy(self, messages: Mapping[str, str]) -> None:
+        """Add an event to each named task that says why the allocation is unhealthy."""
+        for name, message in messages.items():
+            self.tasks[name].add_event(TaskEventType.UNHEALTHY, message)
 
     # -- the allocation's life ---------------------------------------------------------------------
 

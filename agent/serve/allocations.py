@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from agent.allocations.alloc_runner import AllocRunner
+from agent.drivers.signals import check_signal
 from agent.serve.replies import body_of, check_no_page, json_reply
 from agent.services.registrations import RunningCheck
 from orchgit.errors import DriverError
@@ -49,7 +50,8 @@ class _Allocations:
 
     async def signal(self, request: Request) -> Response:
         body = await body_of(request)
-        signal = str(body.get("signal") or "SIGKILL")
+        signal = str(body.get("signal") or "")
+        check_signal(signal)
         task = str(body.get("task") or body.get("taskname") or "")
         await self._runner(request).signal(signal, task)
         return json_reply({"Index": 0})

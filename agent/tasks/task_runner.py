@@ -98,6 +98,10 @@ class TaskRunner:
         """Add an event that others saw: the allocation's arrival, the driver's pull of an image."""
         self._progress.happened(kind, message)
 
+    def add_event(self, kind: TaskEventType, message: str) -> None:
+        """Add an event of this moment that the task itself does not cause."""
+        self._progress.happened(kind, message, {"message": message})
+
     def allow_start(self) -> None:
         """The lifecycle allows the task to start."""
         self._requests.may_start.set()

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from orchgit.model.allocation import Allocation
 from orchgit.model.base import ns_of_datetime
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
+from orchgit.model.job import Job
+from orchgit.scheduler.reconcile.reschedule import may_be_replaced
 
 WATCHED = frozenset((DeploymentStatus.RUNNING,))
 
@@ -50,9 +52,10 @@ def judge(
     allocations: Sequence[Allocation],
     memory: HealthyAllocations,
     now_ns: int,
+    job: Job | None = None,
 ) -> DeploymentDecision:
     """Returns what the deployment needs, given its allocations; adds the healthy ones to
-    `memory`."""
+    `memory`. `job`: the version that is deployed, where it is known."""
     if deployment.status not in WATCHED:
         return DeploymentDecision()
     late = [state for state in deployment.task_groups.values() if is_late(state, now_ns)]
@@ -62,7 +65,7 @@ def judge(
         return DeploymentDecision(
             fail=NO_PROGRESS, revert=any(state.auto_revert for state in unfinished)
         )
-    hopeless = _hopeless_groups(deployment, allocations)
+    hopeless = _hopeless_groups(deployment, allocations, job, now_ns)
     if hopeless:
         return DeploymentDecision(
             fail=UNHEALTHY, revert=any(state.auto_revert for state in hopeless)
@@ -120,16 +123,26 @@ def may_promote(deployment: Deployment, allocations: Sequence[Allocation]) -> tu
 
 
 def _hopeless_groups(
-    deployment: Deployment, allocations: Sequence[Allocation]
+    deployment: Deployment, allocations: Sequence[Allocation], job: Job | None, now_ns: int
 ) -> list[DeploymentState]:
-    """Returns the groups without a progress deadline that have an unhealthy allocation: it ends the
-    deployment."""
-    unhealthy = {held.task_group for held in allocations if _health(held) is False}
-    return [
-        state
-        for name, state in deployment.task_groups.items()
-        if name in unhealthy and not state.progress_deadline_ns
-    ]
+    """Returns the groups with an unhealthy allocation that ends the deployment: the group has no
+    progress deadline, or its reschedule policy does not let the allocation be replaced."""
+    unhealthy: dict[str, list[Allocation]] = {}
+    for held in allocations:
+        if _health(held) is False:
+            unhealthy.setdefault(held.task_group, []).append(held)
+    found = []
+    for name, sick in unhealthy.items():
+        state = deployment.task_groups.get(name)
+        group = job.group(name) if job is not None else None
+        is_final = group is not None and any(
+            not may_be_replaced(held, group.reschedule_policy, now_ns)
+            for held in sick
+            if not held.desired_transition.reschedule and not held.is_server_terminal
+        )
+        if state is not None and (is_final or not state.progress_deadline_ns):
+            found.append(state)
+    return found
 
 
 def _replaceable(deployment: Deployment, allocations: Sequence[Allocation]) -> list[str]:

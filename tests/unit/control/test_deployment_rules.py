@@ -14,7 +14,14 @@ from orchgit.control.watchers.deployment_rules import (
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus
 from orchgit.model.base import NS_PER_S, datetime_of_ns
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
-from tests.support.factories import NOW_NS, make_allocation, make_deployment, make_job
+from orchgit.model.group import ReschedulePolicy
+from tests.support.factories import (
+    NOW_NS,
+    make_allocation,
+    make_deployment,
+    make_group,
+    make_job,
+)
 
 DEADLINE_NS = NOW_NS + 600 * NS_PER_S
 
@@ -125,3 +132,14 @@ def test_late_deployment_reverts_if_an_incomplete_group_has_auto_revert() -> Non
     assert judge(held, [], HealthyAllocations(), DEADLINE_NS).revert
     held.task_groups["other"].healthy_allocs = 2
     assert not judge(held, [], HealthyAllocations(), DEADLINE_NS).revert
+
+
+def test_unhealthy_allocation_that_is_never_replaced_ends_the_deployment() -> None:
+    job = make_job(task_groups=[make_group(reschedule_policy=ReschedulePolicy(unlimited=False))])
+    sick = allocation(False)
+    verdict = judge(deployment(auto_revert=True), [sick], HealthyAllocations(), NOW_NS, job)
+    assert (verdict.fail, verdict.revert) == (UNHEALTHY, True)
+    unlimited = make_job(
+        task_groups=[make_group(reschedule_policy=ReschedulePolicy(unlimited=True))]
+    )
+    assert not judge(deployment(), [sick], HealthyAllocations(), NOW_NS, unlimited).fail
