@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.artifacts.plan import FetchLimits
-from agent.drivers.base import Driver
-from agent.hooks.base import SignIdentities, VolumeSource, no_identities
+from agent.drivers.base import Driver, NetworkIsolation
+from agent.hooks.base import VolumeSource
+from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
 from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
@@ -56,6 +57,8 @@ class AllocContext:
     job: Job
     paths: AllocPaths
     volume_sources: dict[str, VolumeSource] = field(default_factory=dict)
+    network: NetworkIsolation | None = None
+    """None: the tasks use the host's network."""
 
     @property
     def group(self) -> TaskGroup:

@@ -40,6 +40,8 @@ class TaskResources(msgspec.Struct, frozen=True):
     memory_mb: int = 300
     memory_max_mb: int = 0
     """0: the limit is `memory_mb`."""
+    cpu_fraction: float = 0.0
+    """`cpu_shares` as a part of all the node's MHz, 0 to 1."""
 
 
 class TaskPort(msgspec.Struct, frozen=True):
@@ -48,6 +50,75 @@ class TaskPort(msgspec.Struct, frozen=True):
     task_port: int = 0
     """0: the same as the host's."""
     host_ip: str = ""
+
+
+class NetworkIsolation(msgspec.Struct, frozen=True, kw_only=True):
+    """The network that the tasks of a group share, where it is not the host's.
+
+    It is complete before a task starts: interfaces are up, addresses are given, ports are mapped.
+    A driver starts the task in `namespace` and publishes no ports. Where the task has a root file
+    system of its own, the driver mounts `hosts_file` at /etc/hosts and `resolv_conf` at
+    /etc/resolv.conf ("": nothing to mount), and sets `hostname` ("": the driver's choice).
+    """
+
+    mode: str
+    """`bridge`, `none` or `cni/NAME`."""
+    namespace: str
+    """A path for setns(2), for the `path` of an OCI network namespace, for podman's `path` mode."""
+    hostname: str = ""
+    hosts_file: str = ""
+    resolv_conf: str = ""
+    interface: str = ""
+    """Name, IPv4 and IPv6 address inside the namespace; "" where there is none."""
+    address: str = ""
+    address_ipv6: str = ""
+    created_by: str = ""
+    """The driver whose `create_network` made the namespace; "": the agent made it."""
+    state: dict[str, str] = {}
+    """What `create_network` returned: docker's `container`, which tasks join by `container:ID`."""
+
+
+class NetworkRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver must know to make the network namespace of an allocation."""
+
+    alloc_id: str
+    hostname: str = ""
+
+
+class CreatedNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """A namespace that a driver made: its loopback interface is there, and nothing else."""
+
+    namespace: str
+    state: dict[str, str] = {}
+
+
+@runtime_checkable
+class CreatesNetworks(Protocol):
+    """A driver whose tasks can join only a namespace that its own engine made.
+
+    docker is one: its tasks join the network of a pause container. If a task of a group uses such a
+    driver, this driver makes the namespace for all tasks of the group.
+    """
+
+    async def create_network(self, request: NetworkRequest) -> CreatedNetwork:
+        """Make the namespace, or return the one that this allocation has: a call may be repeated
+        after any crash. The namespace lives until `destroy_network`, also without the agent.
+
+        DriverError when it cannot; `recoverable` says that the same call may succeed later.
+        """
+
+    async def destroy_network(self, alloc_id: str) -> None:
+        """Remove it. May be repeated; an allocation without a namespace is no error."""
+
+
+class DriverNetwork(msgspec.Struct, frozen=True, kw_only=True):
+    """The address that a driver itself gave to a task (docker's own bridge)."""
+
+    ip: str = ""
+    ports: dict[str, int] = {}
+    """The port inside, by label."""
+    auto_advertise: bool = False
+    """Whether services with `address_mode = "auto"` are registered at this address."""
 
 
 class TaskConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +130,11 @@ class TaskConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Counts the starts of this task of this allocation; a start is repeated with the same one."""
     task_dir: TaskDir
     job_id: str = ""
+    job_name: str = ""
+    namespace: str = ""
     task_group: str = ""
+    node_id: str = ""
+    node_name: str = ""
     config: dict[str, object] = {}
     """The job's `config` block, interpolated."""
     env: dict[str, str] = {}
@@ -68,6 +143,8 @@ class TaskConfig(msgspec.Struct, frozen=True, kw_only=True):
     resources: TaskResources = TaskResources()
     mounts: tuple[Mount, ...] = ()
     ports: tuple[TaskPort, ...] = ()
+    network: NetworkIsolation | None = None
+    """None: the network of the host, or what the driver's own options say."""
     logs: LogConfig = msgspec.field(default_factory=LogConfig)
     kill_signal: str = ""
     kill_timeout_s: float = 5.0
@@ -90,6 +167,7 @@ class TaskHandle(msgspec.Struct, frozen=True, kw_only=True):
     kill_timeout_s: float = 5.0
     state: dict[str, str] = {}
     """The driver's own."""
+    network: DriverNetwork | None = None
 
 
 class ExitResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +220,15 @@ class ExecSession(Protocol):
 
     async def close(self) -> None:
         """Kill the command if it still runs, and release everything."""
+
+
+ReportEvent = Callable[[str, str, str], None]
+"""(allocation, task, sentence): what a driver tells of a task beside its start and its end. To be
+called on the event loop."""
+
+
+def no_events(alloc_id: str, task: str, message: str) -> None:
+    """A `ReportEvent` that nobody reads."""
 
 
 @runtime_checkable

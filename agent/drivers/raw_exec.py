@@ -75,8 +75,10 @@ class RawExecDriver(SupervisedDriver):
             groups=user.groups if user else [],
             streams=log_streams(task),
             group=self._layout.tracking(group_name(task.key)),
+            network_namespace=task.network.namespace if task.network else "",
         )
-        return await self._start(task, spec, {"cwd": cwd})
+        state = {"cwd": cwd, "network_namespace": spec.network_namespace}
+        return await self._start(task, spec, state)
 
     async def exec_task(
         self, handle: TaskHandle, command: list[str], timeout_s: float
@@ -105,6 +107,7 @@ class RawExecDriver(SupervisedDriver):
             argv=[found, *command[1:]],
             env=env,
             cwd=handle.state["cwd"],
+            network_namespace=handle.state.get("network_namespace", ""),
             group_procs=group.members[0] if group else "",
             uid=ids[0] if ids[0] != os.geteuid() else None,
             gid=ids[1],

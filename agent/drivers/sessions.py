@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import shutil
 import struct
 import termios
 from collections.abc import Callable
@@ -37,6 +38,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     uid: int | None = None
     gid: int | None = None
     groups: list[int] | None = None
+    network_namespace: str = ""
+    """A path; "" is the agent's own."""
     group_procs: str = ""
     """The file to write the new pid to, so that it dies with the task ("" if none)."""
 
@@ -171,12 +174,14 @@ async def _open_terminal(command: Command) -> StreamSession:
 
 
 async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Child:
-    run_as = None
-    if command.uid is not None:
+    run_as, argv = None, command.argv
+    if command.network_namespace:
+        argv = _in_network(command)
+    elif command.uid is not None:
         run_as = RunAs(command.uid, command.gid, command.groups)
     try:
         process = await start_child(
-            *command.argv,
+            *argv,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
@@ -191,6 +196,30 @@ async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Chil
         with contextlib.suppress(OSError):  # it has ended already, or the task has
             Path(command.group_procs).write_text(str(process.pid))
     return process
+
+
+def _in_network(command: Command) -> list[str]:
+    """The command behind those of util-linux that join the namespace, and then become the user:
+    the user alone may not join it."""
+    join = [_helper("nsenter"), f"--net={command.network_namespace}", "--"]
+    if command.uid is None:
+        return [*join, *command.argv]
+    groups = ",".join(map(str, command.groups or ()))
+    become = [
+        _helper("setpriv"),
+        f"--reuid={command.uid}",
+        f"--regid={command.uid if command.gid is None else command.gid}",
+        f"--groups={groups}" if groups else "--clear-groups",
+        "--",
+    ]
+    return [*join, *become, *command.argv]
+
+
+def _helper(name: str) -> str:
+    path = shutil.which(name)
+    if path is None:
+        raise DriverError(f"cannot join a network namespace: install {name} (util-linux)")
+    return path
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.artifacts.plan import FetchLimits
-from agent.drivers.base import Mount
+from agent.drivers.base import Mount, NetworkIsolation
 from agent.drivers.users import (
     DEFAULT_CHROOT_USER,
     UserIds,
     resolve_user,
     user_variables,
 )
+from agent.identities.task_identities import TaskIdentities
 from agent.paths import TaskPaths
 from agent.tasks.environment import EnvInput, TaskEnv, build
 from agent.tasks.task_state import TaskEventType
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock
-from orchgit.errors import DriverError, UnavailableError
+from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation, TaskEvent
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.task import Task
-from orchgit.model.workload_identity import SignedIdentity, WantedIdentity
 
 
 class SetupError(DriverError):
@@ -34,7 +34,7 @@ class SetupError(DriverError):
         self,
         message: str,
         recoverable: bool = False,
-        event_type: TaskEventType = TaskEventType.SETUP_FAILURE,
+        event_type: TaskEventType = TaskEventType.HOOK_FAILED,
     ) -> None:
         super().__init__(message, recoverable)
         self.event_type = event_type
@@ -46,14 +46,6 @@ class VolumeSource:
 
     host_path: str
     read_only: bool
-
-
-SignIdentities = Callable[[Sequence[WantedIdentity]], Awaitable[list[SignedIdentity]]]
-"""Asks the servers for tokens of tasks of this node, in the order of the request."""
-
-
-async def no_identities(wanted: Sequence[WantedIdentity]) -> list[SignedIdentity]:
-    raise UnavailableError("cannot get the identities of a task: this agent has no servers")
 
 
 @dataclass
@@ -74,8 +66,9 @@ class TaskSetup:
     clock: Clock
     emit: Callable[[TaskEvent], None]
     templates: TemplateRenderer
+    identities: TaskIdentities
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
-    sign_identities: SignIdentities = no_identities
+    network: NetworkIsolation | None = None
     identity_env: dict[str, str] = field(default_factory=dict, repr=False)
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)

@@ -38,6 +38,8 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     streams: list[LogStream] = []
     """stdout, stderr; none: output is thrown away."""
     group: ControlGroup | None = None
+    network_namespace: str = ""
+    """A path; "" is the supervisor's own namespace, which is the host's."""
     pid_file: str = ""
     """Set for a container runtime: it ends after writing here the pid of what it started."""
     error_log: str = ""

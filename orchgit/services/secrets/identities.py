@@ -86,7 +86,7 @@ class IdentityUseCases:
         self, snapshot: Snapshot, node_id: str, wanted: WantedIdentity, now_ns: int
     ) -> IdentityClaims:
         alloc = snapshot.allocations.get(wanted.alloc_id)
-        if alloc is None or alloc.node_id != node_id or alloc.is_terminal:
+        if alloc is None or alloc.node_id != node_id or alloc.is_client_terminal:
             raise NotFoundError(
                 f"cannot sign identities of allocation {wanted.alloc_id}: it does not run on node "
                 f"{node_id}"
@@ -156,7 +156,7 @@ def verified_claims(snapshot: Snapshot, token: str, now_ns: int) -> IdentityClai
     if now_s + _CLOCK_SKEW_S < claims.nbf or (claims.exp and now_s >= claims.exp):
         return None
     alloc = snapshot.allocations.get(claims.nomad_allocation_id)
-    if alloc is None or alloc.is_terminal or alloc.namespace != claims.nomad_namespace:
+    if alloc is None or alloc.is_client_terminal or alloc.namespace != claims.nomad_namespace:
         return None
     return claims
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from agent.hooks.base import TaskSetup
-from agent.hooks.identities import keep_current
+from agent.identities.renewal import keep_current
+from agent.identities.task_identities import TaskIdentities
 from orchgit.clock import SECOND_NS, FakeClock
 from orchgit.errors import DriverError, UnavailableError
 from orchgit.model.allocation import TaskEvent
@@ -23,13 +24,16 @@ class Servers:
 
     def __init__(self) -> None:
         self.signed = 0
+        self.expires_ns = 0
         self.broken = False
 
     async def sign(self, wanted: Sequence[WantedIdentity]) -> list[SignedIdentity]:
         if self.broken:
             raise UnavailableError("no server is connected")
         self.signed += 1
-        return [SignedIdentity(f"{each.identity}-{self.signed}") for each in wanted]
+        return [
+            SignedIdentity(f"{each.identity}-{self.signed}", self.expires_ns) for each in wanted
+        ]
 
 
 class Rig:
@@ -39,7 +43,8 @@ class Rig:
         self.servers, self.clock = Servers(), FakeClock()
         self._setup = new_setup(path, identities=list(identities))
         self._setup.clock = self.clock
-        self._setup.sign_identities = self.servers.sign
+        self.identities = TaskIdentities("alloc", "web", self.servers.sign, self.clock)
+        self._setup.identities = self.identities
         self.file = self._setup.paths.task_dir / "secrets" / "nomad_ci.jwt"
         self.told: list[str] = []
 
@@ -110,5 +115,31 @@ def test_task_without_an_expiring_token_needs_no_renewal(tmp_path: Path) -> None
     async def run() -> None:
         await rig.keep()
         assert rig.servers.signed == 0
+
+    asyncio.run(run())
+
+
+def test_token_is_signed_once_and_again_when_half_of_its_time_is_over(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+    rig.servers.expires_ns = rig.clock.now_ns() + HOUR
+
+    async def run() -> None:
+        assert [await rig.identities.token(), await rig.identities.token()] == ["default-1"] * 2
+        await rig.clock.advance(1801)
+        assert await rig.identities.token() == "default-2"
+
+    asyncio.run(run())
+
+
+def test_reader_of_a_token_hears_of_its_renewal(tmp_path: Path) -> None:
+    rig = Rig(tmp_path)
+
+    async def run() -> None:
+        token = await rig.identities.token()
+        waiting = asyncio.create_task(rig.identities.renewed(token))
+        await rig.clock.advance(0)
+        assert not waiting.done()
+        await rig.identities.renew(["default"])
+        assert await waiting == "default-2"
 
     asyncio.run(run())
