@@ -18,7 +18,7 @@ from orchgit.api.caller import name_of_person, user_name
 from orchgit.api.errors import text_response
 from orchgit.api.gitops_port import HeldChoice, RollbackPerson
 from orchgit.api.pagination import PageRequest, by_index
-from orchgit.api.routes import source_adopt, source_status
+from orchgit.api.routes import source_adopt, source_rename, source_status
 from orchgit.api.routes.source_status import required_gitops
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
@@ -111,6 +111,12 @@ def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
         )
     repository = wanted.repository_name
     others = snapshot.sources.of_repository(repository)
+    if others and not wanted.repository and wanted.kind == others[0].kind == SourceKind.BUILTIN:
+        raise ConflictError(
+            f'cannot add source "{name}": source "{others[0].name}" follows the built-in '
+            f"repository of that name; `-repository {name}` (Repository) shares it, another name "
+            "there makes a new one"
+        )
     if others and (wanted.kind != SourceKind.BUILTIN or others[0].kind != SourceKind.BUILTIN):
         raise ConflictError(
             f'cannot add source "{name}": "{repository}" is the repository of source '
@@ -125,7 +131,7 @@ def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
     if (
         wanted.kind == SourceKind.BUILTIN
         and not was_builtin
-        and snapshot.rollouts.applied_commits(repository)
+        and snapshot.rollouts.applied_commits(repository, 1)
     ):
         raise ConflictError(
             f'cannot add source "{name}": the history of a removed source of another kind has that '
@@ -355,7 +361,17 @@ async def rollout(call: ApiCall) -> Response:
         ("rollouts",),
         lambda snapshot: find_rollout(snapshot, rollout_id),
         f'cannot find rollout "{rollout_id}"; `orchgit rollout list` shows them',
+        lambda found: _with_token(call, found),
     )
+
+
+def _with_token(call: ApiCall, found: Rollout) -> dict[str, Any]:
+    """Adds whose token the last change of the rollout by a person bore."""
+    with call.context.snapshot() as snapshot:
+        change = snapshot.authored_changes.get("rollouts", found.id)
+    token = None if change is None else nomad_json.tree(change)
+    shown: dict[str, Any] = nomad_json.tree(found)
+    return {**shown, "Token": token}
 
 
 async def report(call: ApiCall) -> Response:
@@ -455,6 +471,7 @@ def _is_seen(call: ApiCall, thing: Thing) -> bool:
 ENDPOINTS = [
     *source_status.ENDPOINTS,
     *source_adopt.ENDPOINTS,
+    *source_rename.ENDPOINTS,
     endpoint("/v1/gitops/source/{name}", get=source_status.source, put=put, delete=delete),
     endpoint("/v1/gitops/source/{name}/settings", put=change),
     endpoint("/v1/gitops/source/{name}/pause", put=pause),

@@ -34,11 +34,12 @@ class RetryRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rerunner:
-    """Applies jobs again for any source."""
+    """Applies jobs again for any source. A job that is not asked for is not planned either: it may
+    belong to another source by now, which would refuse the plan."""
 
     services: CommitServices
 
-    async def rerun(self, source_name: str, keys: Sequence[JobKey]) -> Rollout:
+    async def rerun(self, source_name: str, keys: Sequence[JobKey], by: str = "") -> Rollout:
         """Creates these jobs again in one rollout of the applied commit, and changes nothing else.
 
         A job that is complete and still registered is stopped first. Raises NotFoundError for a
@@ -55,9 +56,10 @@ class Rerunner:
             complete = [key for key in keys if self._is_registered_and_complete(source.name, key)]
             for namespace, job_id in complete:
                 await deregister_job(self.services.context, namespace, job_id, DeregisterOptions())
-            plan = await applier.plan(read, source.name, cache, PlanRequest(frozenset(keys)))
+            wanted = frozenset(keys)
+            plan = await applier.plan(read, source.name, cache, PlanRequest(wanted, only=wanted))
             read.refuse_problems(plan)
-            return await applier.apply(read, plan, Trigger("api"), cache)
+            return await applier.apply(read, plan, Trigger("api", by), cache)
 
     async def retry(self, source_name: str, request: RetryRequest) -> Rollout:
         """Applies held versions again in one rollout of the applied commit, and changes nothing
@@ -71,7 +73,7 @@ class Rerunner:
             keys = self._held_keys(source.name, request)
             named = {job_id for _, job_id in request.jobs}
             read = with_fields(read, may_delete=read.may_delete | named)
-            plan = await applier.plan(read, source.name, cache, PlanRequest(keys))
+            plan = await applier.plan(read, source.name, cache, PlanRequest(keys, only=keys))
             read.refuse_problems(plan)
             return await applier.apply(read, plan, Trigger("retry", request.by), cache)
 
@@ -99,7 +101,7 @@ class Rerunner:
             )
             if not keys:
                 return None
-            plan = await applier.plan(read, source.name, cache, PlanRequest(keys))
+            plan = await applier.plan(read, source.name, cache, PlanRequest(keys, only=keys))
             read.refuse_problems(plan)
             return await applier.apply(read, plan, Trigger("api", by), cache)
 

@@ -76,16 +76,6 @@ def _has_attempts_left(
     return used < policy.attempts and delay_ns < policy.interval_ns
 
 
-def may_be_replaced(
-    allocation: Allocation, policy: ReschedulePolicy | None, failure_ns: int
-) -> bool:
-    """Whether the policy lets an allocation that fails at `failure_ns` be tried again."""
-    if policy is None or not (policy.unlimited or policy.attempts > 0):
-        return False
-    delay_ns = next_delay_ns(allocation, policy, failure_ns)
-    return _has_attempts_left(allocation, policy, failure_ns, delay_ns)
-
-
 def next_attempt_ns(
     allocation: Allocation, policy: ReschedulePolicy | None, since_ns: int, *, disconnected: bool
 ) -> int | None:

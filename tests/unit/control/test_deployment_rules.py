@@ -15,13 +15,7 @@ from orchgit.model.allocation import Allocation, AllocDeploymentStatus
 from orchgit.model.base import NS_PER_S, datetime_of_ns
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
 from orchgit.model.group import ReschedulePolicy
-from tests.support.factories import (
-    NOW_NS,
-    make_allocation,
-    make_deployment,
-    make_group,
-    make_job,
-)
+from tests.support.factories import NOW_NS, make_allocation, make_deployment, make_job
 
 DEADLINE_NS = NOW_NS + 600 * NS_PER_S
 
@@ -79,6 +73,23 @@ def test_healthy_canaries_await_manual_promotion_without_a_deadline() -> None:
     assert judge(promoted, [], HealthyAllocations(), DEADLINE_NS).fail
 
 
+@pytest.mark.parametrize(
+    ("policy", "fail"),
+    [
+        (None, UNHEALTHY),
+        (ReschedulePolicy(attempts=0, unlimited=False), UNHEALTHY),
+        (ReschedulePolicy(attempts=1, unlimited=False, interval_ns=NS_PER_S), ""),
+        (ReschedulePolicy(attempts=0, unlimited=True), ""),
+    ],
+)
+def test_unhealthy_allocation_without_attempts_left_fails_the_deployment_at_once(
+    policy: ReschedulePolicy | None, fail: str
+) -> None:
+    policies = {"web": policy}
+    verdict = judge(deployment(), [allocation(False)], HealthyAllocations(), NOW_NS, policies)
+    assert verdict.fail == fail
+
+
 def test_unhealthy_allocation_is_replaced_once() -> None:
     sick = allocation(False)
     assert judge(deployment(), [sick], HealthyAllocations(), NOW_NS).replace == (sick.id,)
@@ -132,14 +143,3 @@ def test_late_deployment_reverts_if_an_incomplete_group_has_auto_revert() -> Non
     assert judge(held, [], HealthyAllocations(), DEADLINE_NS).revert
     held.task_groups["other"].healthy_allocs = 2
     assert not judge(held, [], HealthyAllocations(), DEADLINE_NS).revert
-
-
-def test_unhealthy_allocation_that_is_never_replaced_ends_the_deployment() -> None:
-    job = make_job(task_groups=[make_group(reschedule_policy=ReschedulePolicy(unlimited=False))])
-    sick = allocation(False)
-    verdict = judge(deployment(auto_revert=True), [sick], HealthyAllocations(), NOW_NS, job)
-    assert (verdict.fail, verdict.revert) == (UNHEALTHY, True)
-    unlimited = make_job(
-        task_groups=[make_group(reschedule_policy=ReschedulePolicy(unlimited=True))]
-    )
-    assert not judge(deployment(), [sick], HealthyAllocations(), NOW_NS, unlimited).fail
