@@ -35,6 +35,7 @@ from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
 from agent.tasks.environment import host_env
+from agent.tasks.task_state import TaskEventType
 from agent.templates.renderer import TemplateRenderer
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
@@ -232,6 +233,7 @@ class Agent:
                 options=config.drivers,
                 allowlist=config.driver_allowlist,
                 denylist=config.driver_denylist,
+                report=self._driver_event,
             )
         )
         self.usage = UsageSampler(self.drivers, self.node, self.clock)
@@ -349,6 +351,12 @@ class Agent:
             return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).identities
         finally:
             await channel.close()
+
+    def _driver_event(self, alloc_id: str, task: str, message: str) -> None:
+        if self.allocations.knows(alloc_id):
+            runner = self.allocations.get(alloc_id).tasks.get(task)
+            if runner is not None:
+                runner.happened(TaskEventType.DRIVER, message)
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos

@@ -41,6 +41,8 @@ class TaskResources(msgspec.Struct, frozen=True):
     memory_mb: int = 300
     memory_max_mb: int = 0
     """0: the limit is `memory_mb`."""
+    cpu_fraction: float = 0.0
+    """`cpu_shares` as a part of all the node's MHz, 0 to 1."""
 
 
 class TaskPort(msgspec.Struct, frozen=True):
@@ -135,7 +137,11 @@ class TaskConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Counts the starts of this task of this allocation; a start is repeated with the same one."""
     task_dir: TaskDir
     job_id: str = ""
+    job_name: str = ""
+    namespace: str = ""
     task_group: str = ""
+    node_id: str = ""
+    node_name: str = ""
     config: dict[str, object] = {}
     """The job's `config` block, interpolated."""
     env: dict[str, str] = {}
@@ -221,6 +227,15 @@ class ExecSession(Protocol):
 
     async def close(self) -> None:
         """Kill the command if it still runs, and release everything."""
+
+
+ReportEvent = Callable[[str, str, str], None]
+"""(allocation, task, sentence): what a driver tells of a task beside its start and its end. To be
+called on the event loop."""
+
+
+def no_events(alloc_id: str, task: str, message: str) -> None:
+    """A `ReportEvent` that nobody reads."""
 
 
 @runtime_checkable

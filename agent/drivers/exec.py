@@ -18,6 +18,7 @@ import msgspec
 
 from agent.drivers import oci
 from agent.drivers.base import DriverInfo, ExecResult, TaskConfig, TaskHandle, TaskStats
+from agent.drivers.capabilities import DEFAULT_CAPABILITIES, effective_capabilities
 from agent.drivers.cgroups import CgroupLayout, oci_resources
 from agent.drivers.config import decode_config
 from agent.drivers.locks import StartLocks
@@ -40,7 +41,7 @@ class ExecOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     enabled: bool = True
     denied_users: tuple[str, ...] = (_ROOT,)
-    allow_caps: tuple[str, ...] = oci.DEFAULT_CAPABILITIES
+    allow_caps: tuple[str, ...] = DEFAULT_CAPABILITIES
     chroot_env: dict[str, str] = msgspec.field(default_factory=lambda: dict(oci.HOST_PATHS))
     """What of the host a task sees, and where."""
 
@@ -82,12 +83,14 @@ class ExecDriver(SupervisedDriver):
         runtime = await self._runtime()
         isolation = decode_config(self.name, task.task_name, task.config, oci.Isolation)
         signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
-        oci.check_capabilities(isolation, self._options.allow_caps)
+        capabilities = effective_capabilities(
+            isolation.cap_add, isolation.cap_drop, self._options.allow_caps, "exec.allow_caps"
+        )
         user = self._user(task)
         async with self._starting.of(task.key):
             if await self._supervisor.status(task.key) is None:
                 await self._remove_container(task.key)
-                self._write_bundle(task, isolation, user)
+                self._write_bundle(task, isolation, user, capabilities)
             try:
                 return await self._start(task, self._spec(runtime, task), {"runtime": runtime})
             except DriverError:
@@ -132,10 +135,17 @@ class ExecDriver(SupervisedDriver):
     def _bundle(self, key: str) -> Path:
         return self._run_dir / "bundles" / group_name(key)
 
-    def _write_bundle(self, task: TaskConfig, isolation: oci.Isolation, user: UserIds) -> None:
+    def _write_bundle(
+        self,
+        task: TaskConfig,
+        isolation: oci.Isolation,
+        user: UserIds,
+        capabilities: list[str],
+    ) -> None:
         runtime = oci.Runtime(
             cgroups_path=self._layout.oci_path(group_name(task.key)),
             resources=oci_resources(task.resources),
+            capabilities=capabilities,
         )
         config = oci.bundle_config(task, isolation, user, runtime, self._options.chroot_env)
         bundle = self._bundle(task.key)

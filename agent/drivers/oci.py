@@ -7,14 +7,14 @@ into it read-only, and the task's `local`, `secrets`, `tmp` and the shared `allo
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
 
 from agent.drivers.base import Mount, NetworkIsolation, TaskConfig
+from agent.drivers.capabilities import DEFAULT_CAPABILITIES
 from agent.drivers.users import UserIds
-from orchgit.errors import DriverError
 
 HOST_PATHS: Mapping[str, str] = {
     path: path
@@ -24,11 +24,6 @@ HOST_PATHS: Mapping[str, str] = {
     )
 }
 """What of the host a task sees, and where."""
-
-DEFAULT_CAPABILITIES = (
-    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"),
-    *("NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
-)
 
 _MASKED = (
     *("/proc/acpi", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/timer_list"),
@@ -52,10 +47,11 @@ class Isolation(msgspec.Struct, frozen=True):
 
 
 class Runtime(msgspec.Struct, frozen=True):
-    """Where the container is known on this node."""
+    """Where the container is known on this node, and what the node gives it."""
 
     cgroups_path: str
     resources: dict[str, object]
+    capabilities: Sequence[str] = DEFAULT_CAPABILITIES
 
 
 def bundle_config(
@@ -69,7 +65,7 @@ def bundle_config(
     return {
         "ociVersion": "1.0.2",
         "root": {"path": task.task_dir.task_dir, "readonly": True},
-        "process": _process(task, isolation, user),
+        "process": _process(task, isolation, user, runtime.capabilities),
         **({"hostname": task.network.hostname} if task.network and task.network.hostname else {}),
         "mounts": [*_system_mounts(), *_host_mounts(host_paths), *_task_mounts(task)],
         "linux": {
@@ -94,8 +90,10 @@ _ALLOWED_DEVICES: tuple[dict[str, object], ...] = (
 )
 
 
-def _process(task: TaskConfig, isolation: Isolation, user: UserIds) -> dict[str, object]:
-    capabilities = _capabilities(isolation)
+def _process(
+    task: TaskConfig, isolation: Isolation, user: UserIds, plain: Sequence[str]
+) -> dict[str, object]:
+    capabilities = [f"CAP_{name}" for name in plain]
     return {
         "terminal": False,
         "user": {"uid": user.uid, "gid": user.gid, "additionalGids": user.groups},
@@ -108,28 +106,6 @@ def _process(task: TaskConfig, isolation: Isolation, user: UserIds) -> dict[str,
         },
         "noNewPrivileges": True,
     }
-
-
-def check_capabilities(isolation: Isolation, allowed: Collection[str]) -> None:
-    """DriverError for a capability that the agent's config does not let jobs add."""
-    for name in isolation.cap_add:
-        if _plain(name) not in allowed:
-            raise DriverError(
-                f'cannot add capability "{name}": the agent\'s config does not have it in '
-                "exec.allow_caps"
-            )
-
-
-def _capabilities(isolation: Isolation) -> list[str]:
-    """`all` in `cap_drop` drops the defaults; what `cap_add` names is there in the end."""
-    added = [_plain(name) for name in isolation.cap_add]
-    dropped = {_plain(name) for name in isolation.cap_drop}
-    kept = [] if "ALL" in dropped else [c for c in DEFAULT_CAPABILITIES if c not in dropped]
-    return [f"CAP_{name}" for name in dict.fromkeys([*kept, *added])]
-
-
-def _plain(name: str) -> str:
-    return name.upper().removeprefix("CAP_")
 
 
 def _namespaces(isolation: Isolation, network: NetworkIsolation | None) -> list[dict[str, str]]:

@@ -14,10 +14,11 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from agent.drivers.base import Driver
+from agent.drivers.base import Driver, ReportEvent, no_events
 from agent.drivers.cgroups import CgroupLayout
-from agent.drivers.docker.config import DockerOptions
-from agent.drivers.docker.driver import DockerDriver
+from agent.drivers.config import decode_options
+from agent.drivers.docker.driver import docker_driver
+from agent.drivers.docker.options import DockerOptions
 from agent.drivers.exec import ExecDriver, ExecOptions
 from agent.drivers.mock import MockDriver
 from agent.drivers.raw_exec import RawExecDriver
@@ -43,6 +44,8 @@ class DriverContext(msgspec.Struct, frozen=True):
     allowlist: tuple[str, ...] = ()
     """The only drivers of this node; empty: all that are there."""
     denylist: tuple[str, ...] = ()
+    report: ReportEvent = no_events
+    """Takes what a driver tells of a task in between."""
 
     def has(self, driver: str) -> bool:
         """Whether the lists let the node have the driver."""
@@ -94,10 +97,8 @@ def _exec(context: DriverContext) -> Driver:
 
 
 def _docker(context: DriverContext) -> Driver:
-    given = dict(context.options.get("docker", {}))
-    given.pop("enabled", None)  # read by load_drivers
-    options = msgspec.convert(given, DockerOptions)
-    return DockerDriver(context.data_dir, options, context.clock)
+    options = decode_options("docker", context.options.get("docker", {}), DockerOptions)
+    return docker_driver(context.data_dir, options, context.clock, context.report)
 
 
 _OFF_BY_DEFAULT = ("mock_driver",)

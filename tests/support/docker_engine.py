@@ -107,10 +107,11 @@ def _wait_until_ready(
 
 def _import_image(started: DockerEngine) -> None:
     with started.client() as api:
-        api.import_image_from_data(_image_tar(), repository=IMAGE.split(":")[0], tag="test")
+        api.import_image_from_data(image_tar(), repository=IMAGE.split(":")[0], tag="test")
 
 
-def _image_tar() -> bytes:
+def image_tar(mark: str = "") -> bytes:
+    """The files of the image; `mark` makes another image of them, and is its file /mark."""
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as tar:
         tar.add(str(shutil.which("busybox")), "bin/busybox")
@@ -118,6 +119,9 @@ def _image_tar() -> bytes:
             link = tarfile.TarInfo(f"bin/{applet}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
             tar.addfile(link)
+        marked = tarfile.TarInfo("mark")
+        marked.size = len(mark)
+        tar.addfile(marked, io.BytesIO(mark.encode()))
     return data.getvalue()
 
 

@@ -1,14 +1,38 @@
-"""What a job may set for a container, and what the node's owner lets it."""
+"""What a job may set for a container: the `config` block of a docker task."""
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import msgspec
 
-T = TypeVar("T")
+_NO_WINDOWS = "it is a setting of Windows, and this driver runs Linux containers"
+REFUSED = {
+    "gpus": "it would give GPUs that the scheduler does not know of; write "
+    'resources { device "nvidia/gpu" {} }',
+    "isolation": _NO_WINDOWS,
+    "platforms": 'write platform = "linux/ARCH"',
+}
+"""Keys that a reader may expect, and why they are not there."""
 
-Labels = dict[str, str] | list[dict[str, str]]
+
+class BindOptions(msgspec.Struct, frozen=True):
+    propagation: str = ""
+
+
+class VolumeDriverConfig(msgspec.Struct, frozen=True):
+    name: str = ""
+    options: dict[str, str] = {}
+
+
+class VolumeOptions(msgspec.Struct, frozen=True):
+    no_copy: bool = False
+    labels: dict[str, str] = {}
+    driver_config: VolumeDriverConfig | None = None
+
+
+class TmpfsOptions(msgspec.Struct, frozen=True):
+    size: int = 0
+    """Bytes."""
+    mode: int = 0
 
 
 class MountConfig(msgspec.Struct, frozen=True):
@@ -16,6 +40,9 @@ class MountConfig(msgspec.Struct, frozen=True):
     source: str = ""
     type: str = "volume"
     readonly: bool = False
+    bind_options: BindOptions | None = None
+    volume_options: VolumeOptions | None = None
+    tmpfs_options: TmpfsOptions | None = None
 
 
 class AuthConfig(msgspec.Struct, frozen=True):
@@ -38,24 +65,41 @@ class HealthchecksConfig(msgspec.Struct, frozen=True):
 class LoggingConfig(msgspec.Struct, frozen=True):
     type: str = ""
     driver: str = ""
-    config: Labels = {}
+    config: dict[str, str] = {}
 
 
 class DockerConfig(msgspec.Struct, frozen=True):
     image: str
+    platform: str = ""
+    """`linux/arm64`: which image of several to pull; orchgit's own key."""
+    load: str = ""
+    """An archive in the task's `local` directory that has the image."""
+    force_pull: bool = False
+    image_pull_timeout: str = "5m"
+    auth: AuthConfig | None = None
+    auth_soft_fail: bool = False
     command: str = ""
     args: list[str] = []
     entrypoint: list[str] | None = None
     ports: list[str] = []
+    port_map: dict[str, int] = {}
     network_mode: str = ""
-    volumes: list[str] = []
-    mount: list[MountConfig] | MountConfig = []
-    mounts: list[MountConfig] = []
-    labels: Labels = {}
-    force_pull: bool = False
-    image_pull_timeout: str = "5m"
-    work_dir: str = ""
+    network_aliases: list[str] = []
+    ipv4_address: str = ""
+    ipv6_address: str = ""
+    mac_address: str = ""
     hostname: str = ""
+    extra_hosts: list[str] = []
+    dns_servers: list[str] = []
+    dns_search_domains: list[str] = []
+    dns_options: list[str] = []
+    volumes: list[str] = []
+    volume_driver: str = ""
+    mount: list[MountConfig] = []
+    mounts: list[MountConfig] = []
+    devices: list[DeviceConfig] = []
+    labels: dict[str, str] = {}
+    work_dir: str = ""
     init: bool = False
     interactive: bool = False
     tty: bool = False
@@ -64,52 +108,26 @@ class DockerConfig(msgspec.Struct, frozen=True):
     cap_add: list[str] = []
     cap_drop: list[str] = []
     group_add: list[str] = []
-    dns_servers: list[str] = []
-    dns_search_domains: list[str] = []
-    dns_options: list[str] = []
-    extra_hosts: list[str] = []
     security_opt: list[str] = []
-    sysctl: Labels = {}
-    storage_opt: Labels = {}
+    sysctl: dict[str, str] = {}
+    ulimit: dict[str, str] = {}
+    """`nofile = "1024:2048"` (soft:hard), or one number for both."""
+    storage_opt: dict[str, str] = {}
     pid_mode: str = ""
     ipc_mode: str = ""
     userns_mode: str = ""
     uts_mode: str = ""
+    cgroupns: str = ""
     shm_size: int = 0
     pids_limit: int = 0
     memory_hard_limit: int = 0
+    """MiB."""
     cpu_hard_limit: bool = False
     cpu_cfs_period: int = 100_000
+    cpuset_cpus: str = ""
     oom_score_adj: int = 0
     runtime: str = ""
-    logging: LoggingConfig | list[LoggingConfig] = LoggingConfig()
-    auth: AuthConfig | list[AuthConfig] | None = None
-    devices: list[DeviceConfig] = []
-    healthchecks: HealthchecksConfig | list[HealthchecksConfig] = []
-    mac_address: str = ""
-    network_aliases: list[str] = []
-    ipv4_address: str = ""
-    ipv6_address: str = ""
-    ulimit: Labels = {}
-    """`nofile = "1024:2048"` (soft:hard), or one number for both."""
-
-    @property
-    def credentials(self) -> AuthConfig | None:
-        return first(self.auth)
-
-
-class DockerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The agent's `docker` plugin options."""
-
-    endpoint: str = ""
-    """"" means DOCKER_HOST, or the usual socket."""
-    allow_privileged: bool = False
-    volumes_enabled: bool = False
-    """Whether a job may mount any path of the host; its own directory it always may."""
-
-
-def first(block: T | list[T] | None) -> T | None:
-    """HCL gives a block as one map or as a list of maps."""
-    if isinstance(block, list):
-        return block[0] if block else None
-    return block
+    logging: LoggingConfig | None = None
+    healthchecks: HealthchecksConfig = HealthchecksConfig()
+    container_exists_attempts: int = 0
+    """How often a name that is taken is tried again; 0: as often as the agent's config says."""

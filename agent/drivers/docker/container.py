@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import os
+import fnmatch
 
-from agent.drivers.base import Mount, TaskConfig
-from agent.drivers.config import labelled
-from agent.drivers.docker.config import (
-    DeviceConfig,
-    DockerConfig,
-    DockerOptions,
-    LoggingConfig,
-    MountConfig,
-    first,
+from agent.drivers.base import TaskConfig
+from agent.drivers.capabilities import (
+    ALL_CAPABILITIES,
+    DEFAULT_CAPABILITIES,
+    effective_capabilities,
 )
+from agent.drivers.docker.config import DeviceConfig, DockerConfig
+from agent.drivers.docker.mounts import mount_settings
+from agent.drivers.docker.network import exposed_ports, network_settings, port_bindings
+from agent.drivers.docker.options import DockerOptions
 from orchgit.errors import DriverError
 
 _MIB = 1 << 20
 _LABEL = "org.orchgit."
+_NOMAD_LABEL = "com.hashicorp.nomad."
 KEY_LABEL = f"{_LABEL}key"
 ALLOC_LABEL = f"{_LABEL}alloc_id"
 OWNER_LABEL = f"{_LABEL}data_dir"
 """Whose container it is: other agents may use the same engine."""
+_ENGINES_OWN = "NET_RAW"
+"""The one capability that the engine gives by default and a task does not have."""
+_LOOSENING = ("unconfined", "label=disable", "label:disable", "systempaths=unconfined")
 
 
 def container_request(
@@ -32,13 +36,13 @@ def container_request(
     request: dict[str, object] = {
         "Image": config.image,
         "Env": [f"{name}={value}" for name, value in task.env.items()],
-        "Labels": _labels(task, config),
+        "Labels": _labels(task, config, options),
         "User": task.user,
         "WorkingDir": config.work_dir,
         "Hostname": config.hostname,
         "Tty": config.tty,
         "OpenStdin": config.interactive,
-        "ExposedPorts": {port: {} for port in _published(task, config)},
+        "ExposedPorts": exposed_ports(task, config),
         "HostConfig": _host_config(task, config, options, cores),
     }
     command = [*([config.command] if config.command else []), *config.args]
@@ -46,28 +50,9 @@ def container_request(
         request["Cmd"] = command
     if config.entrypoint is not None:
         request["Entrypoint"] = config.entrypoint
-    checks = first(config.healthchecks)
-    if checks is not None and checks.disable:
+    if config.healthchecks.disable:
         request["Healthcheck"] = {"Test": ["NONE"]}
-    return {**request, **_network(config)}
-
-
-def _network(config: DockerConfig) -> dict[str, object]:
-    """Addresses and names in a network of the engine's own."""
-    addresses = {"IPv4Address": config.ipv4_address, "IPv6Address": config.ipv6_address}
-    given = {name: address for name, address in addresses.items() if address}
-    endpoint: dict[str, object] = {}
-    if given:
-        endpoint["IPAMConfig"] = given
-    if config.network_aliases:
-        endpoint["Aliases"] = config.network_aliases
-    network: dict[str, object] = {}
-    if config.mac_address:
-        network["MacAddress"] = config.mac_address
-    if endpoint:
-        name = config.network_mode or "default"
-        network["NetworkingConfig"] = {"EndpointsConfig": {name: endpoint}}
-    return network
+    return {**request, **network_settings(config)}
 
 
 def container_name(task: TaskConfig) -> str:
@@ -78,7 +63,29 @@ def container_name(task: TaskConfig) -> str:
     return f"{plain}-{task.alloc_id}-{task.attempt}"
 
 
+def labels_of(request: dict[str, object]) -> dict[str, str]:
+    """Of a request that `container_request` made."""
+    labels = request["Labels"]
+    assert isinstance(labels, dict)
+    return labels
+
+
 def _check_allowed(config: DockerConfig, options: DockerOptions) -> None:
+    if config.runtime and config.runtime not in options.allow_runtimes:
+        raise DriverError(
+            f'cannot use runtime "{config.runtime}": the agent\'s config has only '
+            f"{', '.join(options.allow_runtimes)} in docker.allow_runtimes"
+        )
+    if options.pids_limit and config.pids_limit > options.pids_limit:
+        raise DriverError(
+            f"cannot set pids_limit to {config.pids_limit}: the agent's config allows "
+            f"{options.pids_limit} in docker.pids_limit"
+        )
+    if config.cgroupns not in ("", "host", "private"):
+        raise DriverError(f'cannot set cgroupns to "{config.cgroupns}": use host or private')
+    for name in ("shm_size", "pids_limit", "memory_hard_limit", "container_exists_attempts"):
+        if getattr(config, name) < 0:
+            raise DriverError(f"cannot set {name} to {getattr(config, name)}: it is below 0")
     if options.allow_privileged:
         return
     asks = {
@@ -87,9 +94,11 @@ def _check_allowed(config: DockerConfig, options: DockerOptions) -> None:
         "ipc_mode": config.ipc_mode == "host",
         "uts_mode": config.uts_mode == "host",
         "userns_mode": config.userns_mode == "host",
-        "security_opt": bool(config.security_opt),
-        "cap_add": bool(config.cap_add),
+        "security_opt": any(
+            text.endswith(loose) for text in config.security_opt for loose in _LOOSENING
+        ),
         "devices": bool(config.devices),
+        "oom_score_adj": config.oom_score_adj < 0,
     }
     for name, asked in asks.items():
         if asked:
@@ -99,21 +108,28 @@ def _check_allowed(config: DockerConfig, options: DockerOptions) -> None:
             )
 
 
-def labels_of(request: dict[str, object]) -> dict[str, str]:
-    """Of a request that `container_request` made."""
-    labels = request["Labels"]
-    assert isinstance(labels, dict)
-    return labels
-
-
-def _labels(task: TaskConfig, config: DockerConfig) -> dict[str, str]:
+def _labels(task: TaskConfig, config: DockerConfig, options: DockerOptions) -> dict[str, str]:
+    extra = {
+        "job_name": task.job_name,
+        "job_id": task.job_id,
+        "task_group_name": task.task_group,
+        "task_name": task.task_name,
+        "namespace": task.namespace,
+        "node_name": task.node_name,
+        "node_id": task.node_id,
+    }
     return {
-        **labelled(config.labels),
+        **config.labels,
+        **{
+            f"{_NOMAD_LABEL}{name}": value
+            for name, value in extra.items()
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in options.extra_labels)
+        },
         KEY_LABEL: task.key,
         ALLOC_LABEL: task.alloc_id,
         f"{_LABEL}task_name": task.task_name,
         f"{_LABEL}job_id": task.job_id,
-        "com.hashicorp.nomad.alloc_id": task.alloc_id,
+        f"{_NOMAD_LABEL}alloc_id": task.alloc_id,
     }
 
 
@@ -121,36 +137,52 @@ def _host_config(
     task: TaskConfig, config: DockerConfig, options: DockerOptions, cores: int
 ) -> dict[str, object]:
     host: dict[str, object] = {
-        **_limits(task, config, cores),
-        "Mounts": _mounts(task, config, options),
-        "PortBindings": _published(task, config),
+        **_limits(task, config, options, cores),
+        **mount_settings(task, config, options),
+        **_capability_settings(config, options),
+        "PortBindings": port_bindings(task, config),
         "NetworkMode": config.network_mode or "default",
-        "LogConfig": _log_config(config),
+        "LogConfig": _log_config(config, options),
         "RestartPolicy": {"Name": "no"},
         "AutoRemove": False,
         "Privileged": config.privileged,
         "ReadonlyRootfs": config.readonly_rootfs,
         "Init": config.init,
-        "CapAdd": config.cap_add,
-        "CapDrop": config.cap_drop,
         "GroupAdd": config.group_add,
         "Dns": config.dns_servers,
         "DnsSearch": config.dns_search_domains,
         "DnsOptions": config.dns_options,
         "ExtraHosts": config.extra_hosts,
         "SecurityOpt": config.security_opt,
-        "Sysctls": labelled(config.sysctl),
-        "StorageOpt": labelled(config.storage_opt),
+        "Sysctls": config.sysctl,
+        "StorageOpt": config.storage_opt,
         "PidMode": config.pid_mode,
         "IpcMode": config.ipc_mode,
         "UsernsMode": config.userns_mode,
         "UTSMode": config.uts_mode,
         "Devices": [_device(device) for device in config.devices],
-        "Ulimits": [_ulimit(name, text) for name, text in labelled(config.ulimit).items()],
+        "Ulimits": [_ulimit(name, text) for name, text in config.ulimit.items()],
     }
     if config.runtime:
         host["Runtime"] = config.runtime
+    if config.cgroupns:
+        host["CgroupnsMode"] = config.cgroupns
     return host
+
+
+def _capability_settings(config: DockerConfig, options: DockerOptions) -> dict[str, object]:
+    wanted = effective_capabilities(
+        config.cap_add, config.cap_drop, options.allow_caps, "docker.allow_caps"
+    )
+    if len(wanted) == len(ALL_CAPABILITIES):
+        return {"CapAdd": ["ALL"], "CapDrop": []}
+    if not wanted:
+        return {"CapAdd": [], "CapDrop": ["ALL"]}
+    usual = (*DEFAULT_CAPABILITIES, _ENGINES_OWN)
+    return {
+        "CapAdd": [name for name in wanted if name not in usual],
+        "CapDrop": [name for name in usual if name not in wanted],
+    }
 
 
 def _device(device: DeviceConfig) -> dict[str, object]:
@@ -171,7 +203,9 @@ def _ulimit(name: str, text: str) -> dict[str, object]:
         ) from None
 
 
-def _limits(task: TaskConfig, config: DockerConfig, cores: int) -> dict[str, object]:
+def _limits(
+    task: TaskConfig, config: DockerConfig, options: DockerOptions, cores: int
+) -> dict[str, object]:
     """Memory in bytes; processor as a share, and as a hard limit where the job wants one."""
     wanted = task.resources
     hard_mb = config.memory_hard_limit or max(wanted.memory_mb, wanted.memory_max_mb)
@@ -183,113 +217,31 @@ def _limits(task: TaskConfig, config: DockerConfig, cores: int) -> dict[str, obj
     if hard_mb > wanted.memory_mb:
         limits["MemoryReservation"] = wanted.memory_mb * _MIB
     if wanted.reserved_cores:
+        if config.cpuset_cpus:
+            raise DriverError(
+                f'cannot set cpuset_cpus to "{config.cpuset_cpus}": the task has cores of its own, '
+                "by resources.cores"
+            )
         limits["CpusetCpus"] = ",".join(str(core) for core in wanted.reserved_cores)
+    elif config.cpuset_cpus:
+        limits["CpusetCpus"] = config.cpuset_cpus
     if config.cpu_hard_limit:
-        share = len(wanted.reserved_cores) or min(cores, max(0.01, wanted.cpu_shares / 1000))
+        share = len(wanted.reserved_cores) or max(0.01, cores * wanted.cpu_fraction)
         limits["CpuPeriod"] = config.cpu_cfs_period
         limits["CpuQuota"] = round(share * config.cpu_cfs_period)
     optional = {
         "ShmSize": config.shm_size,
-        "PidsLimit": config.pids_limit,
+        "PidsLimit": config.pids_limit or options.pids_limit,
         "OomScoreAdj": config.oom_score_adj,
     }
     return {**limits, **{name: value for name, value in optional.items() if value}}
 
 
-def _published(task: TaskConfig, config: DockerConfig) -> dict[str, list[dict[str, str]]]:
-    """Both protocols of each port named in `ports`; none on the host's own network."""
-    if config.network_mode == "host":
-        return {}
-    known = {port.label: port for port in task.ports}
-    bindings: dict[str, list[dict[str, str]]] = {}
-    for label in config.ports:
-        port = known.get(label)
-        if port is None:
-            raise DriverError(
-                f'cannot publish port "{label}" of task {task.task_name}: the group\'s network '
-                "has no such port"
-            )
-        for protocol in ("tcp", "udp"):
-            bindings[f"{port.task_port or port.host_port}/{protocol}"] = [
-                {"HostIp": port.host_ip, "HostPort": str(port.host_port)}
-            ]
-    return bindings
-
-
-def _mounts(
-    task: TaskConfig, config: DockerConfig, options: DockerOptions
-) -> list[dict[str, object]]:
-    paths = task.task_dir
-    own = (
-        Mount(paths.alloc_dir, "/alloc"),
-        Mount(paths.local_dir, "/local"),
-        Mount(paths.secrets_dir, "/secrets"),
-        *task.mounts,
-    )
-    single = [config.mount] if isinstance(config.mount, MountConfig) else config.mount
-    return [
-        *(_bind(mount) for mount in own),
-        *(_bind(_volume(text, task, options)) for text in config.volumes),
-        *(_mount(mount, task, options) for mount in (*single, *config.mounts)),
-    ]
-
-
-def _bind(mount: Mount) -> dict[str, object]:
-    return {
-        "Type": "bind",
-        "Source": os.path.realpath(mount.host_path),
-        "Target": mount.task_path,
-        "ReadOnly": mount.read_only,
-    }
-
-
-def _volume(text: str, task: TaskConfig, options: DockerOptions) -> Mount:
-    """`source:target[:ro]`."""
-    parts = text.split(":")
-    if len(parts) not in (2, 3) or not all(parts):
-        raise DriverError(f'cannot mount volume "{text}": write "source:target" or "...:ro"')
-    source = _host_path(parts[0], task, options)
-    return Mount(source, parts[1], read_only="ro" in parts[2:])
-
-
-def _mount(mount: MountConfig, task: TaskConfig, options: DockerOptions) -> dict[str, object]:
-    source = mount.source
-    if mount.type == "bind":
-        source = _host_path(source, task, options)
-    elif mount.type == "volume" and not options.volumes_enabled:
-        raise DriverError(_volumes_refusal(source))
-    elif mount.type not in ("volume", "tmpfs"):
-        raise DriverError(f'cannot mount type "{mount.type}": use bind, volume or tmpfs')
-    return {
-        "Type": mount.type,
-        "Source": source,
-        "Target": mount.target,
-        "ReadOnly": mount.readonly,
-    }
-
-
-def _host_path(source: str, task: TaskConfig, options: DockerOptions) -> str:
-    """A relative source lies in the task's directory and may not lead out of it."""
-    path = os.path.realpath(os.path.join(task.task_dir.task_dir, source))
-    inside = os.path.commonpath([path, os.path.realpath(os.path.dirname(task.task_dir.task_dir))])
-    allowed = inside == os.path.realpath(os.path.dirname(task.task_dir.task_dir))
-    if not allowed and not options.volumes_enabled:
-        raise DriverError(_volumes_refusal(source))
-    return path
-
-
-def _volumes_refusal(source: str) -> str:
-    return (
-        f'cannot mount "{source}": only paths in the allocation\'s directory may be mounted while '
-        "the agent's config does not set docker.volumes.enabled"
-    )
-
-
-def _log_config(config: DockerConfig) -> dict[str, object]:
+def _log_config(config: DockerConfig, options: DockerOptions) -> dict[str, object]:
     """Small files: the agent copies them into the allocation's logs at once."""
-    one = first(config.logging) or LoggingConfig()
+    one = config.logging or options.logging
     kind = one.type or one.driver or "json-file"
-    settings = labelled(one.config)
+    settings = dict(one.config)
     if kind == "json-file" and not settings:
         settings = {"max-file": "2", "max-size": "2m"}
     return {"Type": kind, "Config": settings}

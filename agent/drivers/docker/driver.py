@@ -1,38 +1,38 @@
-"""`docker`: containers of a Docker engine, which keeps them running without the agent."""
+"""Containers of an engine with Docker's API, which keeps them running without the agent."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import os
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import structlog
-
 from agent.drivers.base import (
     DriverInfo,
     ExecResult,
     ExitResult,
+    ReportEvent,
     TaskConfig,
     TaskHandle,
     TaskStats,
+    no_events,
 )
-from agent.drivers.config import decode_config, duration_s
-from agent.drivers.docker.config import DockerConfig, DockerOptions
-from agent.drivers.docker.container import (
-    ALLOC_LABEL,
-    KEY_LABEL,
-    OWNER_LABEL,
-    container_name,
-    container_request,
-    labels_of,
-)
+from agent.drivers.config import duration_s
+from agent.drivers.docker.container import KEY_LABEL, OWNER_LABEL, labels_of
+from agent.drivers.docker.dangling import DanglingContainers
+from agent.drivers.docker.errors import NotThereError
+from agent.drivers.docker.flavour import DockerFlavour, EngineFlavour, PreparedContainer
 from agent.drivers.docker.follower import LogFollower
+from agent.drivers.docker.image_garbage import ImageGarbage
+from agent.drivers.docker.image_names import ImageName
+from agent.drivers.docker.options import DockerOptions
+from agent.drivers.docker.pull_progress import PullProgress
+from agent.drivers.docker.pulls import ImagePulls
 from agent.drivers.docker.session import DockerSession
+from agent.drivers.docker.starting import ContainerStart, ensure_image
 from agent.drivers.locks import StartLocks
 from agent.drivers.sessions import OUTPUT_LIMIT_BYTES, TIMED_OUT
 from agent.drivers.signals import signal_number
@@ -43,63 +43,81 @@ from orchgit.clock import Clock
 from orchgit.errors import DriverError
 
 if TYPE_CHECKING:
+    import threading
+
     from agent.drivers.docker.engine import Container, Engine
 
 T = TypeVar("T")
 
-_log = structlog.get_logger(component="agent")
-
-_DEFAULT_SOCKET = "/var/run/docker.sock"
 _THREADS = 8
+_START_TRIES = 3
 
 
-class DockerDriver:
-    name = "docker"
+def docker_driver(
+    data_dir: Path, options: DockerOptions, clock: Clock, report: ReportEvent = no_events
+) -> ContainerDriver:
+    """The driver of a Docker engine."""
+    return ContainerDriver(DockerFlavour(options), data_dir, clock, report)
+
+
+class ContainerDriver:
+    """A driver of one engine; `flavour` says which."""
+
     isolation = "image"
 
-    def __init__(self, data_dir: Path, options: DockerOptions, clock: Clock) -> None:
-        self._options = options
+    def __init__(
+        self,
+        flavour: EngineFlavour,
+        data_dir: Path,
+        clock: Clock,
+        report: ReportEvent = no_events,
+    ) -> None:
+        self.name = flavour.name
+        self._flavour = flavour
         self._clock = clock
+        self._report = report
         self._owner = str(data_dir.absolute())
-        self._positions = data_dir / "docker-logs"
+        self._positions = data_dir / f"{flavour.name}-logs"
         self._engine: Engine | None = None
         self._connecting = asyncio.Lock()
         self._starting = StartLocks()
-        self._starts: dict[str, _Start] = {}
+        self._starts: dict[str, ContainerStart] = {}
         """By attempt, until it is destroyed: a thread may run a start that nobody awaits."""
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="docker")
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=flavour.name)
         self._ends: dict[str, asyncio.Future[ExitResult]] = {}
         self._followers: dict[str, LogFollower] = {}
+        gc = flavour.settings.gc
+        self._pulls = ImagePulls(self._pull, clock)
+        self._garbage = ImageGarbage(
+            self._remove_image, clock, duration_s(gc.image_delay), gc.image
+        )
+        self._dangling = DanglingContainers(self._owner, self._connected, self._call, gc, clock)
 
     # -- the engine ----------------------------------------------------------------------------
 
     async def fingerprint(self) -> DriverInfo:
         if not self._engine_expected():
-            return DriverInfo(health_description="no docker engine's socket is here")
+            return DriverInfo(health_description=f"no {self.name} engine's socket is here")
         try:
             engine = await self._connected()
             version = await self._call(engine.version)
+            info = await self._call(engine.info_with_bridge)
         except DriverError as error:
             return DriverInfo(detected=True, health_description=str(error))
         return DriverInfo(
             detected=True,
             healthy=True,
             health_description="Healthy",
-            attributes={
-                "driver.docker": "1",
-                "driver.docker.version": str(version.get("Version", "")),
-                "driver.docker.os_type": str(version.get("Os", "")),
-                "driver.docker.volumes.enabled": str(self._options.volumes_enabled).lower(),
-                "driver.docker.privileged.enabled": str(self._options.allow_privileged).lower(),
-            },
+            attributes=self._flavour.attributes(version, info),
         )
 
     def _engine_expected(self) -> bool:
         """Whether it is worth importing the SDK: only a local socket can be seen to be missing."""
-        endpoint = self._options.endpoint or os.environ.get("DOCKER_HOST", "")
+        settings = self._flavour.settings
+        endpoint = settings.endpoint or os.environ.get("DOCKER_HOST", "")
         if endpoint and not endpoint.startswith("unix://"):
             return True
-        return os.path.exists(endpoint.removeprefix("unix://") or _DEFAULT_SOCKET)
+        return os.path.exists(endpoint.removeprefix("unix://") or settings.usual_socket)
 
     async def _connected(self) -> Engine:
         async with self._connecting:
@@ -110,26 +128,42 @@ class DockerDriver:
     def _connect(self) -> Engine:
         from agent.drivers.docker.engine import Engine  # the SDK costs 0.1 s and 15 MB
 
-        return Engine(self._options.endpoint)
+        settings = self._flavour.settings
+        return Engine(settings.endpoint, settings.tls, self.name)
 
     async def _call(self, function: Callable[..., T], *arguments: object) -> T:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, function, *arguments)
 
+    # -- images --------------------------------------------------------------------------------
+
+    def _pull(
+        self,
+        image: ImageName,
+        auth_header: str,
+        progress: PullProgress,
+        given_up: threading.Event,
+    ) -> None:
+        assert self._engine is not None, "a pull follows a connection"
+        inactivity_s = self._flavour.settings.inactivity_s
+        self._engine.images.pull(image, auth_header, inactivity_s, progress, given_up)
+
+    async def _remove_image(self, image_id: str) -> bool:
+        engine = await self._connected()
+        return await self._call(engine.images.remove, image_id)
+
     # -- starting ------------------------------------------------------------------------------
 
     async def start_task(self, task: TaskConfig) -> TaskHandle:
-        config = decode_config(self.name, task.task_name, task.config, DockerConfig)
         if task.kill_signal:
             signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
-        request = container_request(task, config, self._options, os.cpu_count() or 1)
-        request["Labels"] = {**labels_of(request), OWNER_LABEL: self._owner}
+        wanted = self._flavour.prepare(task)
+        wanted.request["Labels"] = {**labels_of(wanted.request), OWNER_LABEL: self._owner}
         engine = await self._connected()
         async with self._starting.of(task.key):
-            start = self._starts.setdefault(task.key, _Start())
-            container = await self._call(
-                self._create_and_start, engine, task, config, request, start
-            )
+            start = self._starts.setdefault(task.key, ContainerStart())
+            container = await self._make(engine, task, wanted, start)
+        streams = log_streams(task) if self._flavour.settings.collects_logs else []
         handle = TaskHandle(
             driver=self.name,
             key=task.key,
@@ -137,42 +171,41 @@ class DockerDriver:
             pid=container.pid,
             kill_signal=task.kill_signal,
             kill_timeout_s=task.kill_timeout_s,
-            state=_log_state(container.id, log_streams(task)),
+            state=_log_state(container, streams),
         )
         self._follow(engine, handle)
         return handle
 
-    def _create_and_start(
+    async def _make(
         self,
         engine: Engine,
         task: TaskConfig,
-        config: DockerConfig,
-        request: dict[str, object],
-        start: _Start,
+        wanted: PreparedContainer,
+        start: ContainerStart,
     ) -> Container:
-        """A thread cannot be cancelled: when its task is destroyed during the pull of the image, it
-        makes no container any more; `destroy_task` waits for a thread that is making one."""
-        if config.force_pull or not engine.has_image(config.image):
-            given = config.credentials
-            login = {"username": given.username, "password": given.password} if given else None
-            engine.pull(config.image, duration_s(config.image_pull_timeout), login)
-        with start.making:
-            if start.is_abandoned:
-                raise DriverError(f"cannot start task {task.key}: it was ended meanwhile")
-            return self._make(engine, task, request)
+        """An image that is removed between its pull and the container is pulled again."""
 
-    def _make(self, engine: Engine, task: TaskConfig, request: dict[str, object]) -> Container:
-        """Create and start the container. One that exists was started before a crash, and stays."""
-        container = engine.inspect(engine.create(container_name(task), request))
-        if container.labels.get(KEY_LABEL) != task.key:
-            raise DriverError(f"cannot start: another container is named {container_name(task)}")
-        if container.status == "created":
+        def report(message: str) -> None:
+            self._report(task.alloc_id, task.task_name, message)
+
+        for left in reversed(range(_START_TRIES)):
+            image_id = await ensure_image(
+                engine,
+                wanted.image,
+                task.task_dir.local_dir,
+                self._flavour.settings,
+                self._pulls,
+                report,
+            )
+            self._garbage.use(image_id, task.key)
+            wanted.request["Image"] = image_id
             try:
-                engine.start(container.id)
-            except DriverError:
-                engine.remove(container.id)
-                raise
-        return engine.inspect(container.id)
+                return await self._call(start.make, engine, task, wanted)
+            except NotThereError:
+                found = await self._call(engine.images.find, wanted.image.name)
+                if found or not left:
+                    raise
+        raise AssertionError("the last try returns or raises")
 
     # -- following -----------------------------------------------------------------------------
 
@@ -186,6 +219,8 @@ class DockerDriver:
     def _follow(self, engine: Engine, handle: TaskHandle) -> None:
         if handle.key in self._followers:
             return
+        if image_id := handle.state.get("image"):
+            self._garbage.use(image_id, handle.key)
         with contextlib.suppress(OSError):  # a full disk costs output, not the task
             self._positions.mkdir(parents=True, exist_ok=True)
         loop = asyncio.get_running_loop()
@@ -242,26 +277,25 @@ class DockerDriver:
         if end is not None:
             end.cancel()
         await self._call(self._remove, engine, handle)
+        self._garbage.release(handle.key)
         (self._positions / group_name(handle.key)).unlink(missing_ok=True)
 
     def _remove(self, engine: Engine, handle: TaskHandle) -> None:
         """By its label: a start that a crash cut short has left no id."""
-        start = self._starts.get(handle.key) or _Start()
+        start = self._starts.get(handle.key) or ContainerStart()
         start.is_abandoned = True
         with start.making:
             for container in engine.find(f"{KEY_LABEL}={handle.key}"):
-                engine.remove(container)
+                if self._flavour.settings.gc.container:
+                    engine.remove(container)
+                else:
+                    engine.kill(container, "SIGKILL")
         self._starts.pop(handle.key, None)
 
     async def end_orphans(self, is_known: Callable[[str], bool]) -> None:
-        if not self._engine_expected():
-            return
-        engine = await self._connected()
-        for container in await self._call(engine.find, f"{OWNER_LABEL}={self._owner}"):
-            found = await self._call(engine.inspect, container)
-            if not is_known(found.labels.get(ALLOC_LABEL, "")):
-                _log.warning("removing a container of no allocation", container=container[:12])
-                await self._call(engine.remove, container)
+        if self._engine_expected():
+            await self._dangling.sweep(is_known)
+            self._dangling.start(is_known)
 
     async def signal_task(self, handle: TaskHandle, signal: str) -> None:
         engine = await self._connected()
@@ -306,18 +340,14 @@ class DockerDriver:
     async def close(self) -> None:
         for follower in self._followers.values():
             follower.stop()
+        await self._dangling.close()
+        await self._garbage.close()
+        self._pulls.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         for end in self._ends.values():
             end.cancel()
         if self._engine is not None:
             self._engine.close()
-
-
-class _Start:
-    def __init__(self) -> None:
-        self.making = threading.Lock()
-        """Held from the creation of the container to its start."""
-        self.is_abandoned = False
 
 
 def _collect(engine: Engine, exec_id: str, output: bytearray) -> None:
@@ -333,9 +363,9 @@ def _kill_exec(engine: Engine, exec_id: str) -> None:
         os.kill(pid, 9)
 
 
-def _log_state(container: str, streams: list[LogStream]) -> dict[str, str]:
+def _log_state(container: Container, streams: list[LogStream]) -> dict[str, str]:
     """What `_log_files` needs after a restart of the agent."""
-    state = {"container": container}
+    state = {"container": container.id, "image": container.image}
     for stream in streams:
         state["log_directory"] = stream.directory
         state["log_limits"] = f"{stream.max_files} {stream.max_bytes}"

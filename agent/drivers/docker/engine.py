@@ -14,15 +14,14 @@ from typing import Any, TypeVar
 import docker
 import msgspec
 import requests
-from docker.errors import (
-    APIError,
-    DockerException,
-    NotFound,
-    create_api_error_from_http_exception,
-)
+from docker.errors import APIError, DockerException, create_api_error_from_http_exception
+from docker.tls import TLSConfig
 from docker.utils.config import load_general_config
-from urllib3.exceptions import HTTPError
 
+from agent.drivers.docker.calls import failure, translated
+from agent.drivers.docker.errors import NotThereError
+from agent.drivers.docker.images import EngineImages
+from agent.drivers.docker.options import DockerTlsOptions
 from orchgit.errors import DriverError
 
 T = TypeVar("T")
@@ -31,12 +30,7 @@ _TIMEOUT_S = 60
 _HEADER_BYTES = 8
 _STREAMS = {0: "stdout", 1: "stdout", 2: "stderr"}
 _CONFLICT = 409
-_NAME_ATTEMPTS = 40
-_NAME_DELAY_S = 0.05
-
-
-class NotThereError(DriverError):
-    """The engine has no such container, image or command."""
+_NAME_DELAY_S = 0.4
 
 
 class Container(msgspec.Struct, frozen=True):
@@ -51,6 +45,8 @@ class Container(msgspec.Struct, frozen=True):
     finished_ns: int
     tty: bool
     labels: dict[str, str]
+    image: str = ""
+    created_ns: int = 0
 
     @property
     def ended(self) -> bool:
@@ -65,54 +61,47 @@ class LogFrame(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """One Docker engine."""
+    """One Docker engine. `name` is how errors call it."""
 
-    def __init__(self, endpoint: str = "") -> None:
-        self._api = _translated(lambda: _connect(endpoint), "reach the docker engine")
+    def __init__(
+        self, endpoint: str = "", tls: DockerTlsOptions | None = None, name: str = "docker"
+    ) -> None:
+        self._name = name
+        self._api = translated(lambda: _connect(endpoint, tls), f"reach the {name} engine")
+        self.images = EngineImages(self._api)
 
     def version(self) -> dict[str, Any]:
-        return self._call("reach the docker engine", lambda: dict(self._api.version()))
+        return self._call(f"reach the {self._name} engine", lambda: dict(self._api.version()))
 
     def info(self) -> dict[str, Any]:
-        return self._call("reach the docker engine", lambda: dict(self._api.info()))
+        return self._call(f"reach the {self._name} engine", lambda: dict(self._api.info()))
+
+    def info_with_bridge(self) -> dict[str, Any]:
+        """The engine's facts, with the address of its default bridge as `BridgeIP`."""
+        info = self.info()
+        with contextlib.suppress(DriverError):
+            bridge = self._call("read the bridge", lambda: self._api.inspect_network("bridge"))
+            for subnet in (bridge.get("IPAM") or {}).get("Config") or ():
+                info["BridgeIP"] = subnet.get("Gateway", "")
+        return info
 
     def close(self) -> None:
         self._api.close()
 
-    # -- images --------------------------------------------------------------------------------
-
-    def has_image(self, image: str) -> bool:
-        with contextlib.suppress(NotThereError):
-            return bool(
-                self._call(f"inspect image {image}", lambda: self._api.inspect_image(image))
-            )
-        return False
-
-    def pull(self, image: str, timeout_s: float, auth: dict[str, str] | None = None) -> None:
-        """A failed pull may succeed later: the registry or the way to it may be down."""
-        name, tag = _name_and_tag(image)
-        try:
-            with contextlib.closing(_connect_like(self._api, timeout_s)) as api:
-                api.pull(name, tag=tag, auth_config=auth)
-        except (DockerException, requests.RequestException) as error:
-            raise DriverError(
-                f"cannot pull image {image}: {_explain(error)}", recoverable=True
-            ) from None
-
     # -- containers ----------------------------------------------------------------------------
 
-    def create(self, name: str, request: dict[str, object]) -> str:
+    def create(self, name: str, request: dict[str, object], attempts: int = 5) -> str:
         """The id of the new container, or of the one that has this name already.
 
         A name may be taken a moment before its container can be inspected: a request of an agent
         that was killed may still be under way.
         """
-        for _ in range(_NAME_ATTEMPTS):
+        for _ in range(attempts):
             try:
                 return str(self._api.create_container_from_config(request, name)["Id"])
             except (DockerException, requests.RequestException) as error:
                 if not isinstance(error, APIError) or error.status_code != _CONFLICT:
-                    raise _failure(f"create container {name}", error) from None
+                    raise failure(f"create container {name}", error) from None
             with contextlib.suppress(NotThereError):
                 return self.inspect(name).id
             time.sleep(_NAME_DELAY_S)
@@ -158,9 +147,9 @@ class Engine:
         except APIError as error:
             if error.status_code in (404, _CONFLICT):
                 return False
-            raise _failure(f"signal container {container[:12]}", error) from None
+            raise failure(f"signal container {container[:12]}", error) from None
         except (DockerException, requests.RequestException) as error:
-            raise _failure(f"signal container {container[:12]}", error) from None
+            raise failure(f"signal container {container[:12]}", error) from None
         return True
 
     def remove(self, container: str) -> None:
@@ -182,7 +171,7 @@ class Engine:
         response = self._call(what, lambda: _open_logs(self._api, container, _unix(since)))
         with contextlib.closing(response):
             pieces = _lines(response.raw) if tty else _frames(response.raw)
-            while (piece := _translated(lambda: next(pieces, None), what)) is not None:
+            while (piece := translated(lambda: next(pieces, None), what)) is not None:
                 timestamp, _, data = piece[1].partition(b" ")
                 frame = LogFrame(piece[0], timestamp.decode(), data)
                 if frame.timestamp > since:
@@ -219,22 +208,18 @@ class Engine:
         return bool(found["Running"]), int(found["ExitCode"] or 0), int(found.get("Pid") or 0)
 
     def _call(self, what: str, call: Callable[[], T]) -> T:
-        return _translated(call, what)
+        return translated(call, what)
 
 
-def _connect(endpoint: str) -> Any:
+def _connect(endpoint: str, tls: DockerTlsOptions | None) -> Any:
     """The engine at `endpoint`, or the one the environment names."""
-    if endpoint:
-        return docker.APIClient(base_url=endpoint, timeout=_TIMEOUT_S, version="auto")
-    return docker.from_env(timeout=_TIMEOUT_S, version="auto").api
-
-
-def _connect_like(api: Any, timeout_s: float) -> Any:
-    client = docker.APIClient(
-        base_url=api.base_url, timeout=round(timeout_s), version=api.api_version
-    )
-    client.adapters.update(api.adapters)
-    return client
+    if not endpoint:
+        return docker.from_env(timeout=_TIMEOUT_S, version="auto").api
+    secured: TLSConfig | bool = False
+    if tls is not None and (tls.cert or tls.ca):
+        pair = (tls.cert, tls.key) if tls.cert else None
+        secured = TLSConfig(client_cert=pair, ca_cert=tls.ca or None, verify=bool(tls.ca))
+    return docker.APIClient(base_url=endpoint, timeout=_TIMEOUT_S, version="auto", tls=secured)
 
 
 def _open_logs(api: Any, container: str, since: str) -> requests.Response:
@@ -254,27 +239,6 @@ def _open_logs(api: Any, container: str, since: str) -> requests.Response:
     return response
 
 
-def _translated(call: Callable[[], T], what: str) -> T:
-    """Make the call; errors of the libraries become DriverError."""
-    try:
-        return call()
-    except (DockerException, requests.RequestException, HTTPError, OSError) as error:
-        raise _failure(what, error) from None
-
-
-def _failure(what: str, error: Exception) -> DriverError:
-    if isinstance(error, NotFound):
-        return NotThereError(f"cannot {what}: {_explain(error)}")
-    recoverable = not isinstance(error, APIError) or error.is_server_error()
-    return DriverError(f"cannot {what}: {_explain(error)}", recoverable=recoverable)
-
-
-def _explain(error: Exception) -> str:
-    if isinstance(error, APIError):
-        return str(error.explanation or error)
-    return str(error)
-
-
 def _container(found: dict[str, Any]) -> Container:
     state, config = found["State"], found["Config"]
     return Container(
@@ -287,16 +251,9 @@ def _container(found: dict[str, Any]) -> Container:
         finished_ns=_unix_ns(state.get("FinishedAt") or ""),
         tty=bool(config.get("Tty")),
         labels=config.get("Labels") or {},
+        image=found.get("Image") or "",
+        created_ns=_unix_ns(found.get("Created") or ""),
     )
-
-
-def _name_and_tag(image: str) -> tuple[str, str]:
-    """A digest is given whole. A colon after the last slash begins the tag; before it, a port."""
-    if "@" in image:
-        name, _, digest = image.partition("@")
-        return name, digest
-    name, colon, tag = image.rpartition(":")
-    return (name, tag) if colon and "/" not in tag else (image, "latest")
 
 
 def _unix(timestamp: str) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agent.drivers.base import ExitResult
+from agent.drivers.docker.errors import UnreadableLogsError
 from agent.supervisor.log_files import RotatingFiles
 from orchgit.errors import DriverError
 
@@ -57,7 +58,9 @@ class LogFollower:
         while not self._stopping.is_set():
             try:
                 result = self._to_the_end()
-            except (DriverError, OSError):
+            except (DriverError, OSError) as error:
+                if isinstance(error, UnreadableLogsError):  # by its logging driver
+                    self._files = {}
                 self._stopping.wait(_RETRY_DELAY_S)
                 continue
             for files in self._files.values():
@@ -76,7 +79,7 @@ class LogFollower:
         return ExitResult(
             exit_code=container.exit_code,
             oom_killed=container.oom_killed,
-            error=container.error,
+            error=container.error or ("OOM Killed" if container.oom_killed else ""),
             finished_ns=container.finished_ns,
         )
 

@@ -8,8 +8,9 @@ import pytest
 
 from agent.drivers.base import TaskPort, TaskResources
 from agent.drivers.config import decode_config
-from agent.drivers.docker.config import DockerConfig, DockerOptions
+from agent.drivers.docker.config import DockerConfig
 from agent.drivers.docker.container import container_name, container_request
+from agent.drivers.docker.options import DockerOptions, DockerVolumeOptions
 from orchgit.errors import DriverError
 from tests.support.driver_rigs import task_config
 
@@ -58,6 +59,8 @@ def test_command_and_entrypoint_are_the_images_unless_given(tmp_path: Path) -> N
         (TaskResources(cpu_shares=500), {}, {"CpuShares": 500}),
         (TaskResources(reserved_cores=(1, 3)), {}, {"CpusetCpus": "1,3"}),
         (TaskResources(reserved_cores=(1, 3)), {"cpu_hard_limit": True}, {"CpuQuota": 200_000}),
+        (TaskResources(cpu_fraction=0.125), {"cpu_hard_limit": True}, {"CpuQuota": 50_000}),
+        (TaskResources(), {"cpuset_cpus": "0-1"}, {"CpusetCpus": "0-1"}),
     ],
 )
 def test_limits(
@@ -92,10 +95,10 @@ def test_addresses_and_names_in_a_network(tmp_path: Path) -> None:
 
 
 def test_plugin_options_allow_privileged_tasks_and_volumes(tmp_path: Path) -> None:
-    trusted = DockerOptions(allow_privileged=True, volumes_enabled=True)
+    trusted = DockerOptions(allow_privileged=True, volumes=DockerVolumeOptions(enabled=True))
     host = request(tmp_path, trusted, privileged=True, volumes=["/etc:/x:ro"])["HostConfig"]
     assert host["Privileged"] is True
-    assert {"Type": "bind", "Source": "/etc", "Target": "/x", "ReadOnly": True} in host["Mounts"]
+    assert host["Binds"] == ["/etc:/x:ro"]
 
 
 @pytest.mark.parametrize("source", ["/", "/etc", "../../..", "local/out"])

@@ -7,7 +7,7 @@ import os
 import msgspec
 import pytest
 
-from agent.drivers.config import decode_config, duration_s, labelled
+from agent.drivers.config import decode_config, decode_options, duration_s
 from agent.drivers.raw_exec import RawExecConfig
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import group_name
@@ -35,9 +35,37 @@ def test_numbers_for_strings_are_taken_as_hcl_does() -> None:
     assert decode_config("d", "t", {"count": "3", "on": "true"}, shape) == shape(3, True)
 
 
-def test_blocks_of_labels_come_as_a_map_or_as_maps() -> None:
-    assert labelled({"a": "1"}) == labelled([{"a": "1"}]) == {"a": "1"}
-    assert labelled([{"a": "1"}, {"b": "2"}, {"a": "3"}]) == {"a": "3", "b": "2"}
+def test_blocks_come_as_one_map_or_as_lists_of_maps() -> None:
+    inner = msgspec.defstruct("Inner", [("a", str)], frozen=True)
+    shape = msgspec.defstruct(
+        "Blocks",
+        [
+            ("labels", dict[str, str], {}),
+            ("one", inner | None, None),
+            ("many", list[inner], []),
+            ("words", list[str], []),
+        ],
+    )
+    for given in ({"a": "1"}, [{"a": "1"}]):
+        read = decode_config("d", "t", {"labels": given, "one": given, "many": given}, shape)
+        assert read == shape({"a": "1"}, inner("1"), [inner("1")], [])
+    repeated = [{"a": "1"}, {"b": "2"}, {"a": "3"}]
+    assert decode_config("d", "t", {"labels": repeated}, shape).labels == {"a": "3", "b": "2"}
+    with pytest.raises(DriverError, match=r'unknown key "many\.b"'):
+        decode_config("d", "t", {"many": [{"a": "1"}, {"a": "1", "b": 2}]}, shape)
+    with pytest.raises(DriverError, match=r'"one\.a" is required'):
+        decode_config("d", "t", {"one": {}}, shape)
+    with pytest.raises(DriverError, match="one"):
+        decode_config("d", "t", {"one": [{"a": "1"}, {"a": "2"}]}, shape)
+
+
+def test_options_of_a_plugin_are_refused_by_name_and_place() -> None:
+    shape = msgspec.defstruct("Options", [("volumes", msgspec.defstruct("V", [("enabled", bool)]))])
+    with pytest.raises(
+        DriverError,
+        match=r'plugin "docker".*"volumes.enable" \(did you mean "volumes.enabled"\?\)',
+    ):
+        decode_options("docker", {"volumes": {"enable": True}}, shape)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,123 @@
+"""What of the host a container sees: its own directories, the job's volumes and mounts. Pure."""
+
+from __future__ import annotations
+
+import os
+
+from agent.drivers.base import Mount, TaskConfig
+from agent.drivers.docker.config import DockerConfig, MountConfig
+from agent.drivers.docker.options import DockerOptions
+from orchgit.errors import DriverError
+
+_VOLUME_PARTS = (2, 3)
+_MODES = ("ro", "rw", "z", "Z", "nocopy")
+_PROPAGATIONS = ("private", "rprivate", "shared", "rshared", "slave", "rslave")
+
+
+def mount_settings(
+    task: TaskConfig, config: DockerConfig, options: DockerOptions
+) -> dict[str, object]:
+    """`Mounts`, `Binds` and `VolumeDriver` of the container's host config.
+
+    DriverError for a path of the host that the agent's config does not let jobs mount.
+    """
+    paths = task.task_dir
+    own = (
+        Mount(paths.alloc_dir, "/alloc"),
+        Mount(paths.local_dir, "/local"),
+        Mount(paths.secrets_dir, "/secrets"),
+        *task.mounts,
+    )
+    label = options.volumes.selinuxlabel
+    mounts = [_mount(mount, task, options) for mount in (*config.mount, *config.mounts)]
+    binds = [_volume(text, task, config, options) for text in config.volumes]
+    if label:  # the engine labels what is given as text only
+        binds += [
+            f"{os.path.realpath(mount.host_path)}:{mount.task_path}:"
+            f"{'ro' if mount.read_only else 'rw'},{label}"
+            for mount in own
+        ]
+    else:
+        mounts += [
+            {
+                "Type": "bind",
+                "Source": os.path.realpath(mount.host_path),
+                "Target": mount.task_path,
+                "ReadOnly": mount.read_only,
+            }
+            for mount in own
+        ]
+    return {"Mounts": mounts, "Binds": binds, "VolumeDriver": config.volume_driver}
+
+
+def _volume(text: str, task: TaskConfig, config: DockerConfig, options: DockerOptions) -> str:
+    """`source:target[:mode]` as the engine takes it: it makes a source that is missing."""
+    parts = text.split(":")
+    if len(parts) not in _VOLUME_PARTS or not all(parts):
+        raise DriverError(f'cannot mount volume "{text}": write "source:target" or "...:ro"')
+    modes = [mode for part in parts[2:] for mode in part.split(",")]
+    for mode in modes:
+        if mode not in (*_MODES, *_PROPAGATIONS):
+            raise DriverError(
+                f'cannot mount volume "{text}": "{mode}" is none of '
+                f"{', '.join((*_MODES, *_PROPAGATIONS))}"
+            )
+    if options.volumes.selinuxlabel:
+        modes.append(options.volumes.selinuxlabel)
+    source = parts[0]
+    if config.volume_driver:
+        _check_enabled(source, options)
+    else:
+        source = _host_path(source, task, options)
+    return ":".join([source, parts[1], *([",".join(modes)] if modes else [])])
+
+
+def _mount(mount: MountConfig, task: TaskConfig, options: DockerOptions) -> dict[str, object]:
+    request: dict[str, object] = {
+        "Type": mount.type,
+        "Target": mount.target,
+        "ReadOnly": mount.readonly,
+    }
+    match mount.type:
+        case "bind":
+            request["Source"] = _host_path(mount.source, task, options)
+            if mount.bind_options and mount.bind_options.propagation:
+                request["BindOptions"] = {"Propagation": mount.bind_options.propagation}
+        case "volume":
+            request["Source"] = mount.source
+            if mount.volume_options is not None:
+                given = mount.volume_options
+                volume: dict[str, object] = {"NoCopy": given.no_copy, "Labels": given.labels}
+                if given.driver_config is not None:  # it may bind any path of the host
+                    _check_enabled(mount.source, options)
+                    volume["DriverConfig"] = {
+                        "Name": given.driver_config.name,
+                        "Options": given.driver_config.options,
+                    }
+                request["VolumeOptions"] = volume
+        case "tmpfs":
+            if mount.tmpfs_options is not None:
+                request["TmpfsOptions"] = {
+                    "SizeBytes": mount.tmpfs_options.size,
+                    "Mode": mount.tmpfs_options.mode,
+                }
+        case other:
+            raise DriverError(f'cannot mount type "{other}": use bind, volume or tmpfs')
+    return request
+
+
+def _host_path(source: str, task: TaskConfig, options: DockerOptions) -> str:
+    """A relative source lies in the task's directory and may not lead out of the allocation's."""
+    path = os.path.realpath(os.path.join(task.task_dir.task_dir, source))
+    allocation = os.path.realpath(os.path.dirname(task.task_dir.task_dir))
+    if os.path.commonpath([path, allocation]) != allocation:
+        _check_enabled(source, options)
+    return path
+
+
+def _check_enabled(source: str, options: DockerOptions) -> None:
+    if not options.volumes.enabled:
+        raise DriverError(
+            f'cannot mount "{source}": only paths in the allocation\'s directory may be mounted '
+            "while the agent's config does not set docker.volumes.enabled"
+        )
