@@ -28,6 +28,7 @@ from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_n
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
 from agent.metrics.task_usage import UsageSampler
+from agent.migration.remote_data import RemoteData
 from agent.networks.alloc_networks import AllocNetworks, namespace_dir
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
@@ -46,6 +47,7 @@ from orchgit.model.node import DriverInfo, Node
 from orchgit.model.volume import HostVolume
 from orchgit.model.workload_identity import SignedIdentity, WantedIdentity
 from orchgit.wire.channel import Channel
+from orchgit.wire.https import asking_context
 from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
@@ -54,10 +56,12 @@ from orchgit.wire.messages import (
     AuthorizeRequest,
     LeaderReply,
     LeaderRequest,
+    MigrationSourceReply,
+    MigrationSourceRequest,
     ServerFrame,
     SignIdentitiesRequest,
 )
-from orchgit.wire.methods import AUTHORIZE, CONNECT_NODE, LEADER, SIGN_IDENTITIES
+from orchgit.wire.methods import AUTHORIZE, CONNECT_NODE, LEADER, MIGRATION_SOURCE, SIGN_IDENTITIES
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -266,6 +270,7 @@ class Agent:
 
     def _node_context(self) -> NodeContext:
         environ = self.config.host_env
+        files = self.config.tls or (self.config.http_tls.files if self.config.http_tls else None)
         return NodeContext(
             clock=self.clock,
             local=self.local,
@@ -285,6 +290,11 @@ class Agent:
             max_kill_timeout_s=self.config.max_kill_timeout_s,
             sign_identities=self._sign_identities,
             networks=self.networks,
+            take_over=RemoteData(
+                self._migration_source,
+                self.clock,
+                None if files is None else partial(asking_context, files),
+            ).take_over,
         )
 
     async def _end_orphans(self, known: set[str]) -> None:
@@ -349,6 +359,16 @@ class Agent:
         channel = Channel(self.link.address, self.config.tls)
         try:
             return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).identities
+        finally:
+            await channel.close()
+
+    async def _migration_source(self, alloc_id: str) -> MigrationSourceReply:
+        if not self.link.address:
+            raise UnavailableError("cannot ask where data is: no server is connected")
+        request = MigrationSourceRequest(self.node_id, self._secret_id, alloc_id)
+        channel = Channel(self.link.address, self.config.tls)
+        try:
+            return await channel.call(MIGRATION_SOURCE, request, request.wait_s + _ANSWER_S)
         finally:
             await channel.close()
 

@@ -63,8 +63,11 @@ class GarbageConfig:
     """When the files of ended allocations are removed."""
 
     max_allocs: int = 50
-    """Ended ones beyond this many lose their files, the oldest first."""
+    """Beyond these, running ones included, ended ones lose their files, the oldest first."""
     disk_usage_percent: float = 80.0
+    inode_usage_percent: float = 70.0
+    parallel_destroys: int = 2
+    """How many allocations lose their files at the same time."""
     interval_s: float = 60.0
 
 
@@ -138,6 +141,8 @@ class AgentConfig:
             problems.append("servers: name at least one, as host:port")
         if self.garbage.max_allocs < 0:
             problems.append("garbage.max_allocs: must not be negative")
+        if self.garbage.parallel_destroys < 1:
+            problems.append("garbage.parallel_destroys: must be at least 1")
         if self.max_kill_timeout_s < 0:
             problems.append("max_kill_timeout: must not be negative")
         if problems:

@@ -22,6 +22,12 @@ from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 
+TakeOver = Callable[[Allocation, TaskGroup, AllocPaths], Awaitable[str]]
+
+
+async def no_data_to_take_over(alloc: Allocation, group: TaskGroup, paths: AllocPaths) -> str:
+    return "Cannot move data of the previous allocation: this agent has no servers"
+
 
 @dataclass(frozen=True, slots=True)
 class NodeContext:
@@ -44,6 +50,8 @@ class NodeContext:
     sign_identities: SignIdentities = no_identities
     networks: AllocNetworks | None = None
     """None: groups can only use the host's network."""
+    take_over: TakeOver = no_data_to_take_over
+    """Takes over the data of a previous allocation of another node; returns what it did."""
 
     def driver(self, name: str) -> Driver:
         found = self.drivers.get(name)

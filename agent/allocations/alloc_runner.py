@@ -206,8 +206,7 @@ class AllocRunner:
         context = self.context
         is_new = all(runner.record.attempt == 0 for runner in self.tasks.values())
         if is_new and not context.alloc.is_terminal:
-            for runner in self.tasks.values():
-                runner.happened(TaskEventType.RECEIVED, "Task received by client")
+            self.tasks.note(TaskEventType.RECEIVED, "Task received by client")
             self._reported(self)
             old_paths = await wait_for_replaced(
                 context.alloc, self._node.wait_ended, self._stop_asked
@@ -215,6 +214,8 @@ class AllocRunner:
             alloc_dir.create(context.paths)
             if old_paths is not None:
                 await previous_alloc.take_over(context.group, old_paths, context.paths)
+            elif context.alloc.previous_allocation and context.group.ephemeral_disk.migrate:
+                await self._take_over_remote_data()
         if context.alloc.is_terminal or self.local.killed:
             self.stop(kill_request(self.clock.now_ns(), self.local.killed))
         if self._stop is None:
@@ -239,6 +240,14 @@ class AllocRunner:
                 if not self.tasks.any_runs:
                     raise
                 _log.warning("cannot find the network again", alloc=self.id, error=str(error))
+
+    async def _take_over_remote_data(self) -> None:
+        """A stop ends the waiting: the previous allocation may run for long."""
+        context = self.context
+        moving = self._node.take_over(context.alloc, context.group, context.paths)
+        async with wait_first(moving, self._stop_asked.wait()) as (moved, _):
+            if moved.done():
+                self.tasks.note(TaskEventType.SETUP, moved.result())
 
     def _fail_all(self, error: OrchgitError | OSError) -> None:
         """The allocation cannot be set up: none of its tasks may start."""

@@ -36,6 +36,8 @@ class Allocations:
         self._reported: dict[str, AllocReport] = {}
         self._runners: dict[str, AllocRunner] = {}
         self._removing: dict[str, asyncio.Task[None]] = {}
+        self.received = asyncio.Event()
+        """Set with each new allocation, for the garbage collection, which clears it."""
 
     def __iter__(self) -> Iterator[AllocRunner]:
         return iter(list(self._runners.values()))
@@ -121,6 +123,7 @@ class Allocations:
         self._node.local.put_allocation(alloc, job, local)
         context = AllocContext(alloc, job, self._paths(alloc.id))
         self._add(AllocRunner(self._node, context, local, {}, self._changed))
+        self.received.set()
 
     def _add(self, runner: AllocRunner) -> None:
         self._runners[runner.id] = runner

@@ -98,6 +98,11 @@ class AllocTasks(Mapping[str, TaskRunner]):
             if task_name == name or (not task_name and runner.handle is not None):
                 await runner.signal(signal)
 
+    def note(self, kind: TaskEventType, message: str) -> None:
+        """Adds an event about the allocation to every task."""
+        for runner in self._runners.values():
+            runner.happened(kind, message)
+
     def kill(self, because: TaskEvent) -> None:
         """End every task at once, without shutdown delays."""
         for runner in self.values():

@@ -120,6 +120,8 @@ class ClientSection(Section):
     max_dynamic_port: int = 32000
     gc_max_allocs: int = 50
     gc_disk_usage_threshold: float = 80.0
+    gc_inode_usage_threshold: float = 70.0
+    gc_parallel_destroys: int = 2
     gc_interval: str = "1m"
     max_kill_timeout: str = "30s"
     task_env_allow: list[str] | None = None

@@ -275,6 +275,8 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "garbage": GarbageConfig(
             max_allocs=client.gc_max_allocs,
             disk_usage_percent=client.gc_disk_usage_threshold,
+            inode_usage_percent=client.gc_inode_usage_threshold,
+            parallel_destroys=client.gc_parallel_destroys,
             interval_s=parse_setting_ns("client.gc_interval", client.gc_interval) / 1e9,
         ),
         "max_kill_timeout_s": (
