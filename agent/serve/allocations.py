@@ -10,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from agent.allocations.alloc_runner import AllocRunner
+from agent.drivers.signals import check_signal
 from agent.migration.snapshot import write_snapshot
 from agent.serve.pipes import piped
 from agent.serve.replies import body_of, check_no_page, json_reply
@@ -52,7 +53,8 @@ class _Allocations:
 
     async def signal(self, request: Request) -> Response:
         body = await body_of(request)
-        signal = str(body.get("signal") or "SIGKILL")
+        signal = str(body.get("signal") or "")
+        check_signal(signal)
         task = str(body.get("task") or body.get("taskname") or "")
         await self._runner(request).signal(signal, task)
         return json_reply({"Index": 0})

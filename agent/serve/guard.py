@@ -63,7 +63,8 @@ class AccessGuard:
         self._kept: OrderedDict[bytes, tuple[float, AuthorizeReply]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._access().is_on or self._access().proves(scope):
+        is_options = scope["type"] == "http" and scope["method"] == "OPTIONS"
+        if is_options or not self._access().is_on or self._access().proves(scope):
             await self._app(scope, receive, send)
             return
         refusal = await self._refusal(scope)

@@ -93,7 +93,7 @@ class AllocTasks(Mapping[str, TaskRunner]):
         self._changed()
 
     async def signal(self, signal: str, task_name: str) -> None:
-        """Signal one task, or all that run."""
+        """Signal one task, or all that run. Raises DriverError where the named one does not."""
         for name, runner in self.items():
             if task_name == name or (not task_name and runner.handle is not None):
                 await runner.signal(signal)

@@ -100,6 +100,15 @@ class ClientSection(Section):
     host_network: dict[str, HostNetworkSection] = {}
     reserved: ReservedSection = msgspec.field(default_factory=ReservedSection)
     network_interface: str = ""
+    network_speed: int = 0
+    preferred_address_family: str = ""
+    cni_path: str = ""
+    cni_config_dir: str = ""
+    bridge_network_name: str = ""
+    bridge_network_subnet: str = ""
+    bridge_network_subnet_ipv6: str = ""
+    bridge_network_hairpin_mode: bool = False
+    bind_wildcard_default_host_network: bool = True
     options: dict[str, str] = {}
     disable_remote_exec: bool = False
     default_ineligible: bool = False
