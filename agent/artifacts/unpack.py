@@ -20,6 +20,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Protocol
 
+from backports import zstd
+
 from agent.artifacts.plan import FetchError, FetchLimits
 
 _CHUNK_BYTES = 1 << 18
@@ -27,9 +29,18 @@ _FREE_OF_RATIO_BYTES = 64 << 20
 _MAX_PATH_BYTES = 1024
 _MAX_NAME_BYTES = 255
 _MAX_DEPTH = 64
+_MAX_ZSTD_WINDOW_LOG = 27
+"""128 MiB, as the command `zstd` takes without being asked for more."""
 _KEPT_MODE_BITS = 0o1777
 _BROKEN = (
-    *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error),
+    *(
+        tarfile.TarError,
+        zipfile.BadZipFile,
+        gzip.BadGzipFile,
+        lzma.LZMAError,
+        zlib.error,
+        zstd.ZstdError,
+    ),
     *(EOFError, NotImplementedError, RuntimeError, ValueError, OverflowError),
 )
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -43,11 +54,17 @@ def _gunzip(file: IO[bytes]) -> _Readable:
     return gzip.GzipFile(fileobj=file)
 
 
+def _unzstd(file: IO[bytes]) -> _Readable:
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: _MAX_ZSTD_WINDOW_LOG}
+    return zstd.ZstdFile(file, options=options)
+
+
 _READERS: dict[str, Callable[[IO[bytes]], _Readable]] = {
     "tar": lambda file: file,
     "gz": _gunzip,
     "bz2": bz2.BZ2File,
     "xz": lzma.LZMAFile,
+    "zst": _unzstd,
 }
 
 
@@ -133,13 +150,13 @@ def _unpack_tar(stream: _Counted, tree: _Tree, budget: UnpackBudget) -> None:
     with tarfile.open(fileobj=stream, mode="r|") as tar:
         for member in tar:
             budget.count_entry()
-            parts = _parts(member.name)
+            parts = entry_parts(member.name)
             if member.isdir():
                 tree.directory(parts, member.mode)
             elif member.issym():
                 tree.link(parts, member.linkname)
             elif member.islnk():
-                tree.copy(parts, _parts(member.linkname))
+                tree.copy(parts, entry_parts(member.linkname))
             elif member.isreg():
                 content = tar.extractfile(member)
                 assert content is not None
@@ -153,7 +170,7 @@ def _unpack_zip(file: IO[bytes], tree: _Tree, budget: UnpackBudget) -> None:
     with zipfile.ZipFile(file) as packed:
         for info in packed.infolist():
             budget.count_entry()
-            parts, mode = _parts(info.filename), info.external_attr >> 16
+            parts, mode = entry_parts(info.filename), info.external_attr >> 16
             if info.is_dir():
                 tree.directory(parts, 0o755)
                 continue
@@ -173,8 +190,11 @@ def _shown(name: str) -> str:
     return ascii(name[:200])[1:-1]
 
 
-def _parts(name: str) -> list[str]:
-    """A leading `/` counts for nothing, as for tar itself; [] is the directory unpacked to."""
+def entry_parts(name: str) -> list[str]:
+    """Returns the parts of an entry's name; [] is the directory unpacked to.
+
+    A leading `/` counts for nothing, as for tar itself.
+    """
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if ".." in parts:
         raise FetchError(f'"{_shown(name)}" leads out of the archive')
@@ -269,21 +289,26 @@ class _Tree:
             os.close(directory_fd)
 
     def _open(self, parts: list[str], make: bool = True) -> int:
-        fd = os.dup(self._root_fd)
-        for part in parts:
-            try:
-                if make:
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(part, 0o755, dir_fd=fd)
-                inner = os.open(part, _DIRECTORY, dir_fd=fd)
-            except OSError:
-                raise FetchError(
-                    f'"{_shown("/".join(parts))}" passes through a link or a file'
-                ) from None
-            finally:
-                os.close(fd)
-            fd = inner
-        return fd
+        return make_directories(self._root_fd, parts, make)
+
+
+def make_directories(root_fd: int, parts: list[str], make: bool = True) -> int:
+    """Returns a descriptor of a directory below, which no link leads to. Raises FetchError."""
+    fd = os.dup(root_fd)
+    for part in parts:
+        try:
+            if make:
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(part, 0o755, dir_fd=fd)
+            inner = os.open(part, _DIRECTORY, dir_fd=fd)
+        except OSError:
+            raise FetchError(
+                f'"{_shown("/".join(parts))}" passes through a link or a file'
+            ) from None
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
 
 
 def _write(

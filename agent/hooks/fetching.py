@@ -10,19 +10,20 @@ import asyncio
 import contextlib
 import os
 import pwd
+import re
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
 from agent.artifacts.child import FetchInput
 from agent.artifacts.install import Owner, install_file, install_tree
 from agent.artifacts.plan import FetchError, FetchLimits, FetchPlan, FetchReply
-from agent.artifacts.source import read_source
+from agent.artifacts.source import SERVICE_ACCOUNT, read_source
 from agent.drivers.users import UserIds
 from agent.hooks.base import SetupError
 from agent.hooks.files import destination_parts
@@ -34,6 +35,8 @@ from orchgit.model.interpolation import Interpolator
 from orchgit.model.task import TaskArtifact
 
 _START_TIMEOUT_S = 60.0
+_LOGIN = re.compile(r"//[^/@]*@")
+_MAX_KEY_FILE_CHARACTERS = 1 << 16
 _REPLY_BYTES = 1 << 16
 _CHILD_USER = "nobody"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -59,26 +62,32 @@ async def fetch(
             artifact.getter_mode,
             artifact.getter_insecure,
             limits,
+            _credentials(limits),
         )
         root, parts = destination_parts(paths, destination)
         with _staging(paths) as staging:
             reply = await _run(plan, staging)
             await asyncio.to_thread(_install, reply, staging, root, parts, _owner(artifact, user))
-    except FetchError as error:
-        raise _failed(source, str(error), error.recoverable) from None
-    except SetupError as error:
-        raise SetupError(str(error), error.recoverable, TaskEventType.ARTIFACT_FAILED) from None
-    except (OSError, DriverError) as error:
-        raise _failed(source, str(error), recoverable=True) from None
+    except (FetchError, OSError, DriverError) as error:
+        raise _failed(source, str(error)) from None
 
 
-def _failed(source: str, why: str, recoverable: bool) -> SetupError:
-    try:
-        shown = urlsplit(source)._replace(query="", fragment="").geturl()
-    except ValueError:
-        shown = source.partition("?")[0]
-    message = f'cannot fetch artifact "{shown.split("@")[-1]}": {why}'
-    return SetupError(message, recoverable, TaskEventType.ARTIFACT_FAILED)
+def _failed(source: str, why: str) -> SetupError:
+    """The query and the login may be secrets. Whether the task is tried again says its restart
+    policy: servers of artifacts come and go."""
+    shown = _LOGIN.sub("//", source.partition("?")[0])
+    message = f'failed to download artifact "{shown}": {why}'
+    return SetupError(message, recoverable=True, event_type=TaskEventType.ARTIFACT_FAILED)
+
+
+def _credentials(limits: FetchLimits) -> dict[str, str]:
+    """What the configuration lets artifacts have of the agent's environment; the file that a
+    variable names is read here, since the fetching process cannot."""
+    found = {name: os.environ[name] for name in limits.environment if name in os.environ}
+    if path := found.get(SERVICE_ACCOUNT):
+        with open(path, encoding="utf-8", errors="replace") as file:
+            found[SERVICE_ACCOUNT] = file.read(_MAX_KEY_FILE_CHARACTERS)
+    return found
 
 
 def _interpolated(texts: Mapping[str, str] | None, interpolate: Interpolator) -> dict[str, str]:
@@ -143,25 +152,26 @@ async def _run(plan: FetchPlan, staging: Path) -> FetchReply:
     assert child.stdout is not None
     assert child.stderr is not None
     try:
-        async with asyncio.timeout(plan.limits.read_timeout_s + _START_TIMEOUT_S):
+        async with asyncio.timeout(plan.timeout_s + _START_TIMEOUT_S):
             child.stdin.write(msgspec.json.encode(FetchInput(plan, _child_user())))
             child.stdin.close()
             answer = await child.stdout.read(_REPLY_BYTES)
             said = await child.stderr.read(_REPLY_BYTES)
             status = await child.wait()
     except TimeoutError:
-        raise FetchError(f"it took longer than {plan.limits.read_timeout_s:g} s", True) from None
+        raise FetchError(f"it took longer than {plan.timeout_s:g} s") from None
     finally:
-        child.kill()
+        with contextlib.suppress(ProcessLookupError):  # git and what it started end too
+            os.killpg(child.pid, signal.SIGKILL)
         child.close()
         await child.wait()
     try:
         reply = msgspec.json.decode(answer, type=FetchReply)
     except msgspec.MsgspecError:
         last = said.decode("utf-8", "replace").strip().rpartition("\n")[2][:300]
-        raise FetchError(f"the fetching process ended with {status}: {last}", True) from None
+        raise FetchError(f"the fetching process ended with {status}: {last}") from None
     if reply.error:
-        raise FetchError(reply.error, reply.recoverable)
+        raise FetchError(reply.error)
     return reply
 
 

@@ -72,10 +72,15 @@ class ArtifactSection(Section):
 
     http_read_timeout: str = "30m"
     http_max_size: str = "100GB"
+    git_timeout: str = "30m"
+    s3_timeout: str = "30m"
+    gcs_timeout: str = "30m"
     decompression_size_limit: str = "100GB"
     decompression_file_count_limit: int = 4096
     decompression_ratio_limit: int = 200
     set_environment_variables: str = ""
+    disable_filesystem_isolation: bool = False
+    filesystem_isolation_extra_paths: list[str] = []
 
 
 class HostNetworkSection(Section):

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from agent.artifacts.plan import FetchLimits
 from agent.config import (
     GarbageConfig,
     HostNetworkConfig,
@@ -16,6 +15,7 @@ from agent.config import (
     MeasuredConfig,
     ReservedConfig,
 )
+from orchgit.configuration.artifacts import artifact_limits
 from orchgit.configuration.audit import audit_settings
 from orchgit.configuration.control import control_config, scheduler_config
 from orchgit.configuration.gitops import (
@@ -24,7 +24,6 @@ from orchgit.configuration.gitops import (
     transport_config,
 )
 from orchgit.configuration.schema import (
-    ArtifactSection,
     AutopilotSection,
     ClientSection,
     FileConfig,
@@ -34,7 +33,6 @@ from orchgit.configuration.schema import (
     ServerSection,
     SourceSection,
 )
-from orchgit.configuration.sizes import parse_bytes
 from orchgit.configuration.tls import tls_settings
 from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
@@ -264,7 +262,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "max_kill_timeout_s": (
             parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
-        "artifact": _artifact(client.artifact),
+        "artifact": artifact_limits(client.artifact),
         "acl_enabled": file.acl.enabled,
         **http_settings(file),
     }
@@ -276,24 +274,6 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
 def _names(text: str) -> tuple[str, ...]:
     """Returns the names in a text with commas between them."""
     return tuple(name for one in text.split(",") if (name := one.strip()))
-
-
-def _artifact(section: ArtifactSection) -> FetchLimits:
-    for name in ("decompression_file_count_limit", "decompression_ratio_limit"):
-        if getattr(section, name) < 0:
-            raise InvalidInputError(f"cannot use client.artifact.{name}: it must not be negative")
-    return FetchLimits(
-        read_timeout_s=(
-            parse_setting_ns("client.artifact.http_read_timeout", section.http_read_timeout) / 1e9
-        ),
-        max_download_bytes=parse_bytes("client.artifact.http_max_size", section.http_max_size),
-        max_unpacked_bytes=parse_bytes(
-            "client.artifact.decompression_size_limit", section.decompression_size_limit
-        ),
-        max_files=section.decompression_file_count_limit,
-        max_ratio=section.decompression_ratio_limit,
-        environment=_names(section.set_environment_variables),
-    )
 
 
 def _gates(name: str, section: GatesSection) -> GatePolicy:

@@ -103,6 +103,7 @@ def test_cluster_survives_a_killed_leader(tmp_path: Path) -> None:
     run(through(tmp_path, fault, seed=1))
 
 
+@pytest.mark.long
 def test_cluster_survives_a_paused_leader(tmp_path: Path) -> None:
     """It wakes up believing that it leads, with clients that still wait for it."""
 
@@ -129,6 +130,7 @@ def test_cluster_survives_a_partitioned_leader(tmp_path: Path) -> None:
     run(through(tmp_path, fault, seed=3))
 
 
+@pytest.mark.long
 def test_cluster_survives_a_leader_whose_link_goes_silent(tmp_path: Path) -> None:
     """Nothing reaches it, clients neither, and nobody is told."""
 
@@ -142,6 +144,7 @@ def test_cluster_survives_a_leader_whose_link_goes_silent(tmp_path: Path) -> Non
     run(through(tmp_path, fault, seed=4))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_mute", [True, False], ids=["is not heard", "does not hear"])
 def test_cluster_survives_a_leader_whose_link_works_one_way(tmp_path: Path, is_mute: bool) -> None:
     """A leader that hears everybody, but that nobody hears; and the other way round."""
@@ -159,6 +162,7 @@ def test_cluster_survives_a_leader_whose_link_works_one_way(tmp_path: Path, is_m
     run(through(tmp_path, fault, seed=5 + is_mute))
 
 
+@pytest.mark.long
 def test_cluster_works_over_slow_and_lossy_links(tmp_path: Path) -> None:
     """Writes go on: later, and through resets."""
 
@@ -183,6 +187,7 @@ def test_cluster_survives_the_kill_of_all_servers(tmp_path: Path) -> None:
     run(through(tmp_path, fault, seed=8))
 
 
+@pytest.mark.long
 def test_agents_continue_with_another_leader(tmp_path: Path) -> None:
     """Tasks run on, their ends are told to the new leader, new ones are started; each once."""
 
@@ -218,6 +223,7 @@ async def registered(history: History, jobs: int) -> None:
     await until(reached, 40.0, f"there are {len(history.jobs)} jobs, not {wanted}")
 
 
+@pytest.mark.long
 def test_pushes_survive_the_loss_of_the_leader(tmp_path: Path) -> None:
     """What was pushed can be cloned from the others while it is dead, and pushes go on."""
 
@@ -251,6 +257,7 @@ async def pushed(pusher: Pusher, history: History, commits: int) -> None:
     await until(reached, 40.0, f"{len(history.commits)} commits were taken, not {wanted}")
 
 
+@pytest.mark.long
 def test_cluster_works_while_a_followers_disk_is_full(tmp_path: Path) -> None:
     """The others go on; it serves reads, and catches up when there is room."""
 

@@ -203,6 +203,7 @@ def names_at(server: JoiningServer) -> list[str]:
     return [one["Name"] for one in server.http.get("/v1/namespaces?stale").json()]
 
 
+@pytest.mark.long
 def test_cluster_with_two_of_three_disks_lost_refuses_writes(tmp_path: Path) -> None:
     with joining_servers(tmp_path, 3, bootstrap_expect=3) as found:
         for one in found:

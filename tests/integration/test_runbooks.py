@@ -127,6 +127,7 @@ class Site:
         return await until(known, 30.0, "there is no leader")
 
 
+@pytest.mark.long
 def test_runbook_commands_work_as_written(tmp_path: Path) -> None:
     async def scenario() -> None:
         network = FaultyNetwork(tmp_path / "net", 3, 0, seed=1)

@@ -471,8 +471,11 @@ def new_since(
     return new
 
 
-def compare(tree: Tree, figures: dict[str, int]) -> int:
-    """Prints every count beside its figure; returns 1 where one is higher, else 0."""
+def compare(tree: Tree, figures: dict[str, int], committed: Callable[[], Tree | None]) -> int:
+    """Prints every count beside its figure; returns 1 where one is higher, else 0.
+
+    `committed` gives the tree that new findings are told from; it is read where a count is higher.
+    """
     higher, lower, before = [], [], None
     print("ratchet (count, figure):")
     for kind, measure in MEASURES.items():
@@ -480,7 +483,7 @@ def compare(tree: Tree, figures: dict[str, int]) -> int:
         count, figure = figure_of(tree, measure, found), figures[kind]
         print(f"  {count:5d} {figure:5d}  {kind}")
         if count > figure:
-            before = before or (None if measure.largest else baseline())
+            before = before or (None if measure.largest else committed())
             new = new_since(before, measure, found, figure)
             higher.append(
                 f"{kind} rose from {figure} to {count}. {measure.find.__doc__} "
@@ -520,7 +523,7 @@ def main() -> int:
             count = figure_of(tree, measure, list(measure.find(tree)))
             figures[kind] = min(count, figures.get(kind, count))
         path.write_text(json.dumps({kind: figures[kind] for kind in MEASURES}, indent=1) + "\n")
-    return compare(tree, figures)
+    return compare(tree, figures, baseline)
 
 
 if __name__ == "__main__":

@@ -310,6 +310,7 @@ def test_documented_dependencies_are_complete_and_imported_where_documented() ->
             for name in names:
                 importers.setdefault(name.partition(".")[0], set()).add(path)
     modules = {
+        "backports.zstd": "backports",
         "google-re2": "re2",
         "grpcio": "grpc",
         "prometheus-client": "prometheus_client",

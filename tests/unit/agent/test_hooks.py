@@ -312,7 +312,7 @@ def test_archive_is_unpacked_inside_only(tmp_path: Path, web: tuple[str, Path]) 
     assert (setup.paths.local / "dir/inner").read_text() == "in"
     with tarfile.open(served / "evil.tar", "w") as tar:
         tar.add(tmp_path / "inner", "../../escaped")
-    with pytest.raises(SetupError, match="cannot fetch artifact"):
+    with pytest.raises(SetupError, match="failed to download artifact"):
         fetch(tmp_path / "b", getter_source=f"{address}/evil.tar")
 
 
