@@ -17,7 +17,7 @@ import structlog
 from agent.drivers.base import Driver, ReportEvent, no_events
 from agent.drivers.cgroups import CgroupLayout
 from agent.drivers.config import decode_options
-from agent.drivers.docker.driver import docker_driver
+from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
 from agent.drivers.exec import ExecDriver, ExecOptions
 from agent.drivers.mock import MockDriver
@@ -98,7 +98,7 @@ def _exec(context: DriverContext) -> Driver:
 
 def _docker(context: DriverContext) -> Driver:
     options = decode_options("docker", context.options.get("docker", {}), DockerOptions)
-    return docker_driver(context.data_dir, options, context.clock, context.report)
+    return DockerDriver(context.data_dir, options, context.clock, context.report)
 
 
 _OFF_BY_DEFAULT = ("mock_driver",)

@@ -13,7 +13,7 @@ import msgspec
 
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, TaskConfig, TaskDir
-from agent.drivers.docker.driver import docker_driver
+from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
 from agent.drivers.exec import ExecDriver
 from agent.drivers.mock import MockDriver
@@ -96,7 +96,7 @@ class DockerRig(ShellRig):
     @asynccontextmanager
     async def open(self, directory: Path) -> AsyncIterator[Driver]:
         options = DockerOptions(endpoint=docker_engine.engine().endpoint)
-        driver = docker_driver(directory, options, SystemClock())
+        driver = DockerDriver(directory, options, SystemClock())
         try:
             yield driver
         finally:
