@@ -26,7 +26,7 @@ from agent.services.probes import RunInTask
 from agent.services.registrations import AllocServices
 from agent.tasks import lifecycle, task_state
 from agent.tasks.alloc_tasks import AllocTasks
-from agent.tasks.task_state import TaskEventType, killing_event
+from agent.tasks.task_state import TaskEventType, kill_request
 from orchgit.clock import Clock
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import Allocation, TaskEvent, TaskState
@@ -120,7 +120,7 @@ class AllocRunner:
             self.set_local(healthy=None, healthy_at_ns=0, health_from_ns=self.clock.now_ns())
         self._node.local.put_allocation(alloc, self.context.job, self.local)
         if alloc.is_terminal:
-            self.stop(killing_event(self.clock.now_ns(), alloc.desired_description))
+            self.stop(kill_request(self.clock.now_ns()))
         elif not self.local.finished:
             if _served(self.context) != served:  # anything else must not disturb the checks
                 for runner in self.tasks.values():
@@ -141,7 +141,7 @@ class AllocRunner:
     def end_locally(self, why: str) -> None:
         """The node itself ends it (it lost the servers for too long), and stores that."""
         self.set_local(killed=why)
-        self.stop(killing_event(self.clock.now_ns(), why))
+        self.stop(kill_request(self.clock.now_ns(), why))
 
     def restart(self, task_name: str = "", all_tasks: bool = False) -> None:
         """Restart one task, those that run, or all (those that have ended too)."""
@@ -210,8 +210,7 @@ class AllocRunner:
             if old_paths is not None:
                 await previous_alloc.take_over(context.group, old_paths, context.paths)
         if context.alloc.is_terminal or self.local.killed:
-            why = self.local.killed or context.alloc.desired_description
-            self.stop(killing_event(self.clock.now_ns(), why))
+            self.stop(kill_request(self.clock.now_ns(), self.local.killed))
         if self._stop is None:
             try:
                 context.volume_sources = volumes.find_sources(
@@ -225,10 +224,9 @@ class AllocRunner:
         """The allocation cannot be set up: none of its tasks may start."""
         self.tasks.kill(
             task_state.event(
-                TaskEventType.KILLING,
+                TaskEventType.SETUP_FAILURE,
                 self.clock.now_ns(),
-                str(error),
-                setup_error=str(error),
+                f"failed to setup alloc: {error}",
                 fails_task=True,
             )
         )
@@ -275,7 +273,7 @@ class AllocRunner:
         """Its time is over: every task ends, and poststop tasks are left out."""
         if self.local.finished or self._stop is not None:
             return
-        because = killing_event(self.clock.now_ns(), EXCEEDED)
+        because = kill_request(self.clock.now_ns(), EXCEEDED)
         for task in self.context.group.tasks:
             if lifecycle.phase(task) is lifecycle.Phase.POSTSTOP:
                 self.tasks[task.name].kill(because, with_delay=False)
@@ -302,10 +300,9 @@ class AllocRunner:
     def _check_restart(self, owner: str, check: ServiceCheck) -> None:
         """A check has failed too often: its task is restarted, by its restart policy."""
         name = owner or check.task_name
+        why = f'healthcheck: check "{check.name}" unhealthy'
         because = task_state.event(
-            TaskEventType.RESTART_REQUESTED,
-            self.clock.now_ns(),
-            f'healthcheck: check "{check.name}" unhealthy',
+            TaskEventType.RESTART_REQUESTED, self.clock.now_ns(), why, restart_reason=why
         )
         for runner in [self.tasks[name]] if name in self.tasks else self.tasks.values():
             if runner.handle is not None:
@@ -325,7 +322,11 @@ def _served(context: AllocContext) -> tuple[object, ...]:
 
 def _group_end_event(end: lifecycle.GroupEnd, now_ns: int) -> TaskEvent:
     if end.because is TaskEventType.SIBLING_FAILED:
-        return task_state.event(
-            end.because, now_ns, f'Task "{end.task_name}" failed', failed_sibling=end.task_name
-        )
-    return task_state.event(end.because, now_ns, f"{end.because} in group")
+        said = f'Task\'s sibling "{end.task_name}" failed'
+        return task_state.event(end.because, now_ns, said, failed_sibling=end.task_name)
+    said = (
+        "Leader Task in Group dead"
+        if end.because is TaskEventType.LEADER_DEAD
+        else "Main tasks in the group died"
+    )
+    return task_state.event(end.because, now_ns, said)

@@ -16,13 +16,17 @@ from orchgit.errors import DriverError, InvalidInputError
 T = TypeVar("T", bound=msgspec.Struct)
 
 
+class ConfigError(DriverError):
+    """The `config` of a task, or the options of a driver, are not what the driver takes."""
+
+
 def decode_config(driver: str, task: str, config: Mapping[str, object], shape: type[T]) -> T:
-    """Returns `config` as `shape`; DriverError names the unknown, missing or ill-typed key."""
+    """Returns `config` as `shape`; ConfigError names the unknown, missing or ill-typed key."""
     return _decode(config, shape, f"cannot use the {driver} config of task {task}")
 
 
 def decode_options(driver: str, options: Mapping[str, object], shape: type[T]) -> T:
-    """Returns the agent's `plugin` block of a driver; DriverError as of `decode_config`."""
+    """Returns the agent's `plugin` block of a driver; ConfigError as of `decode_config`."""
     return _decode(options, shape, f'cannot use the block plugin "{driver}"')
 
 
@@ -48,18 +52,18 @@ def option_problems(options: Mapping[str, object], shape: type[T]) -> list[Optio
 
 
 def duration_s(text: str) -> float:
-    """A duration of a driver's config in seconds; "" is none. DriverError for anything else."""
+    """A duration of a driver's config in seconds; "" is none. ConfigError for anything else."""
     try:
         return parse_length_ns(text or "0") / 1e9
     except InvalidInputError as error:
-        raise DriverError(str(error)) from None
+        raise ConfigError(str(error)) from None
 
 
 def _decode(given: Mapping[str, object], shape: type[T], refusal: str) -> T:
     unknown: list[OptionProblem] = []
     shaped = _in_shape(dict(given), inspect.type_info(shape), (), unknown)
     if unknown:
-        raise DriverError(f"{refusal}: unknown {', '.join(one.message for one in unknown)}")
+        raise ConfigError(f"{refusal}: unknown {', '.join(one.message for one in unknown)}")
     try:
         return msgspec.convert(shaped, shape, strict=False)
     except msgspec.ValidationError as error:
@@ -69,7 +73,7 @@ def _decode(given: Mapping[str, object], shape: type[T], refusal: str) -> T:
             why = f'"{place + "." if place else ""}{missing[1]}" is required'
         else:
             why = str(error).replace("`", "")
-        raise DriverError(f"{refusal}: {why}") from None
+        raise ConfigError(f"{refusal}: {why}") from None
 
 
 def _in_shape(

@@ -215,8 +215,7 @@ async def _environment(pid: int) -> dict[str, str]:
     new environment (proc(5): the file is empty until then), so that a start can be reported first.
     """
     file = Path(f"/proc/{pid}/environ")
-    for _ in range(_MAX_OOM_SCORE = 1000
-_ENVIRONMENT_TRIES):
+    for _ in range(_ENVIRONMENT_TRIES):
         data = file.read_bytes()
         if data:
             break

@@ -34,7 +34,7 @@ class SetupError(DriverError):
         self,
         message: str,
         recoverable: bool = False,
-        event_type: TaskEventType = TaskEventType.SETUP_FAILURE,
+        event_type: TaskEventType = TaskEventType.HOOK_FAILED,
     ) -> None:
         super().__init__(message, recoverable)
         self.event_type = event_type

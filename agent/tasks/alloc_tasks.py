@@ -70,16 +70,27 @@ class AllocTasks(Mapping[str, TaskRunner]):
             self[name].allow_start()
 
     def restart(self, task_name: str, all_tasks: bool) -> None:
-        """Restart one task, those that run, or all (those that have ended too)."""
+        """Restart one task, those that run, or all (those that have ended too, in their order).
+
+        Raises DriverError where the named task does not run.
+        """
+        if all_tasks:
+            for runner in self.values():
+                runner.wait_for_turn()
+        elif task_name and self[task_name].handle is None:
+            raise DriverError("Task not running")
+        which = "all tasks" if all_tasks else "task" if task_name else "running tasks"
+        why = f"User requested {which} to restart"
         because = task_state.event(
-            TaskEventType.RESTART_REQUESTED, self._clock.now_ns(), "User requested task to restart"
+            TaskEventType.RESTART_REQUESTED, self._clock.now_ns(), why, restart_reason=why
         )
         for name, runner in self.items():
-            if task_name in ("", name) and (runner.handle or task_name):
+            if runner.handle is not None and (all_tasks or task_name in ("", name)):
                 runner.restart(because)
             elif all_tasks and runner.state.state == DEAD:
-                runner.revive()
+                runner.revive(because)
                 self._start_loop(name)
+        self._changed()
 
     async def signal(self, signal: str, task_name: str) -> None:
         """Signal one task, or all that run."""
@@ -100,7 +111,7 @@ class AllocTasks(Mapping[str, TaskRunner]):
                 self[name].kill(because, with_delay)
             await asyncio.gather(*(self._loops[name] for name in step if name in self._loops))
         if all(runner.state.started_at is None for runner in self.values()):
-            unneeded = task_state.killing_event(
+            unneeded = task_state.kill_request(
                 self._clock.now_ns(), "no task of the group was started"
             )
             for runner in self.values():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from agent.drivers.base import ExitResult
+from agent.drivers.config import ConfigError
 from agent.hooks.base import SetupError
 from agent.tasks import task_state
-from agent.tasks.restarts import RestartDecision
+from agent.tasks.restarts import WITHIN_POLICY, RestartDecision
 from agent.tasks.task_state import TaskEventType
+from orchgit.durations import to_text
 from orchgit.model.allocation import TaskEvent
-from orchgit.model.base import NS_PER_S
 
 
 def terminated_event(result: ExitResult, now_ns: int) -> TaskEvent:
@@ -16,49 +17,58 @@ def terminated_event(result: ExitResult, now_ns: int) -> TaskEvent:
     message = f"Exit Code: {result.exit_code}"
     if result.signal:
         message += f", Signal: {result.signal}"
-    if result.oom_killed:
-        message += ', Exit Message: "OOM Killed"'
-    elif result.error:
+    if result.error:
         message += f', Exit Message: "{result.error}"'
+    details = {"oom_killed": str(result.oom_killed).lower()}
+    if result.error:
+        details["exit_message"] = result.error
     return task_state.event(
         TaskEventType.TERMINATED,
         result.finished_ns or now_ns,
         message,
+        details,
         exit_code=result.exit_code,
         signal=result.signal,
-        driver_message=result.error,
-        details={
-            "exit_code": str(result.exit_code),
-            "signal": str(result.signal),
-            "oom_killed": str(result.oom_killed).lower(),
-        },
     )
+
+
+_FIELDS = {
+    TaskEventType.SETUP_FAILURE: "setup_error",
+    TaskEventType.ARTIFACT_FAILED: "download_error",
+    TaskEventType.VALIDATION_FAILED: "validation_error",
+    TaskEventType.DRIVER_FAILURE: "driver_error",
+}
 
 
 def start_failure_event(error: Exception, now_ns: int) -> TaskEvent:
     """The event of an attempt that could not start."""
-    kind, field = TaskEventType.DRIVER_FAILURE, "driver_error"
-    if isinstance(error, SetupError):
-        kind, field = error.event_type, "setup_error"
-        if kind is TaskEventType.ARTIFACT_FAILED:
-            field = "download_error"
-    return task_state.event(kind, now_ns, str(error), **{field: str(error)})
+    kind = TaskEventType.DRIVER_FAILURE
+    if isinstance(error, ConfigError):
+        kind = TaskEventType.VALIDATION_FAILED
+    elif isinstance(error, SetupError):
+        kind = error.event_type
+    text = str(error)
+    return task_state.event(kind, now_ns, text, None, **{_FIELDS.get(kind, "message"): text})
 
 
 def decision_event(decision: RestartDecision, now_ns: int) -> TaskEvent:
-    """The event of what the restart policy decided."""
-    if decision.restart:
+    """The event of what the restart policy decided, where it ends the task by a failure or starts
+    it again."""
+    if not decision.restart:
         return task_state.event(
-            TaskEventType.RESTARTING,
+            TaskEventType.NOT_RESTARTING,
             now_ns,
-            f"Task restarting in {decision.delay_ns / NS_PER_S:g}s",
+            decision.reason,
             restart_reason=decision.reason,
-            start_delay_ns=decision.delay_ns,
+            fails_task=True,
         )
+    said = f"Task restarting in {to_text(decision.delay_ns)}"
+    if decision.reason not in ("", WITHIN_POLICY):
+        said = f"{decision.reason} - {said}"
     return task_state.event(
-        TaskEventType.NOT_RESTARTING,
+        TaskEventType.RESTARTING,
         now_ns,
-        decision.reason,
+        said,
         restart_reason=decision.reason,
-        fails_task=decision.failed,
+        start_delay_ns=decision.delay_ns,
     )

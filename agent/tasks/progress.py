@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -53,9 +53,11 @@ class TaskProgress:
         """The handle of the running attempt; None when no attempt runs."""
         return self.record.handle if self.state.state == RUNNING else None
 
-    def happened(self, kind: TaskEventType, message: str, **fields: object) -> None:
-        """Add an event of this moment; `fields` are those of `task_state.event`."""
-        self.add(task_state.event(kind, self._clock.now_ns(), message, **fields))
+    def happened(
+        self, kind: TaskEventType, shown: str, details: Mapping[str, str] | None = None
+    ) -> None:
+        """Add an event of this moment that shows the text."""
+        self.add(task_state.event(kind, self._clock.now_ns(), shown, details))
 
     def add(self, event: TaskEvent) -> None:
         """Move the task's state by `event`. A dead task takes no event but a restart."""
@@ -65,6 +67,13 @@ class TaskProgress:
             self.record, state=task_state.apply(self.state, event)
         )
         self._log(event)
+        self._put()
+        self._changed()
+
+    def end(self) -> None:
+        """The task is dead, without an event of its own."""
+        state = task_state.ended(self.state, self._clock.now_ns())
+        self.record = msgspec.structs.replace(self.record, state=state)
         self._put()
         self._changed()
 
@@ -94,6 +103,7 @@ class TaskProgress:
                 TaskEventType.SETUP_FAILURE
                 | TaskEventType.DRIVER_FAILURE
                 | TaskEventType.ARTIFACT_FAILED
+                | TaskEventType.VALIDATION_FAILED
             ):
                 log.warning("task cannot start", reason=event.display_message)
             case TaskEventType.NOT_RESTARTING if event.fails_task:

@@ -20,7 +20,7 @@ class TaskRequests:
         self.restart_counts = False
         """Whether the restart policy counts the requested restart as a failure."""
         self.with_delay = True
-        """Whether the attempt's end waits for the task's shutdown delay."""
+        """Whether a kill waits for the task's shutdown delay; a restart never does."""
         self._interrupt = asyncio.Event()
 
     def ask_kill(self, because: TaskEvent, with_delay: bool) -> bool:
@@ -35,7 +35,7 @@ class TaskRequests:
         """Returns whether the request is new."""
         if self.kill is not None or self.restart is not None:
             return False
-        self.restart, self.restart_counts, self.with_delay = because, counts, True
+        self.restart, self.restart_counts = because, counts
         self._interrupt.set()
         return True
 

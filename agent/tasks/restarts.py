@@ -11,14 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from zlib import crc32
 
-from orchgit.model.base import NS_PER_S
+from orchgit.durations import to_text
 from orchgit.model.task import RestartPolicy
 
 WITHIN_POLICY = "Restart within policy"
 NO_RESTARTS = "Policy allows no restarts"
 UNRECOVERABLE = "Error was unrecoverable"
 NOT_NEEDED = "Restart unnecessary as task terminated successfully"
-DELAYED = "Exceeded allowed attempts, waiting for the next interval"
+DELAYED = "Exceeded allowed attempts, applying a delay"
 
 _JITTER_SHARE = 0.25
 _FRACTIONS = 1 << 32
@@ -63,6 +63,8 @@ def decide(
     """Returns what to do after `ended`, and the past that the next decision depends on."""
     if ended.successful and not restart_on_success:
         return RestartDecision(False, 0, NOT_NEEDED, failed=False), past
+    if policy.attempts == 0 and policy.mode != "delay":
+        return RestartDecision(False, 0, NO_RESTARTS, failed=True), past
     if past.count == 0 or now_ns > past.window_start_ns + policy.interval_ns:
         past = RestartHistory(0, now_ns)
     past = replace(past, count=past.count + 1)
@@ -85,10 +87,7 @@ def _jitter(delay_ns: int, seed: str) -> int:
 
 
 def _exceeded(policy: RestartPolicy) -> str:
-    if policy.attempts == 0:
-        return NO_RESTARTS
-    interval_s = policy.interval_ns / NS_PER_S
     return (
-        f"Exceeded allowed attempts {policy.attempts} in interval {interval_s:g}s "
+        f"Exceeded allowed attempts {policy.attempts} in interval {to_text(policy.interval_ns)} "
         'and mode is "fail"'
     )

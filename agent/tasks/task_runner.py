@@ -27,14 +27,16 @@ from agent.identities.task_identities import TaskIdentities
 from agent.local_state.store import TaskRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices
+from agent.tasks import task_state
 from agent.tasks.driver_calls import until_answered
 from agent.tasks.driver_config import task_config
 from agent.tasks.end_events import decision_event, start_failure_event, terminated_event
 from agent.tasks.lifecycle import restarts_on_success
 from agent.tasks.progress import TaskProgress
 from agent.tasks.requests import TaskRequests
-from agent.tasks.restarts import AttemptEnd, RestartHistory, decide
+from agent.tasks.restarts import AttemptEnd, RestartDecision, RestartHistory, decide
 from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
+from orchgit.durations import to_text
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
@@ -101,30 +103,49 @@ class TaskRunner:
         self._requests.may_start.set()
 
     def kill(self, because: TaskEvent, with_delay: bool = True) -> None:
-        """End the task for good; `run` returns when it has ended. More calls change nothing."""
-        if self.state.state != DEAD and self._requests.ask_kill(because, with_delay):
-            self._end_attempt(because)
+        """End the task for good; `run` returns when it has ended. More calls change nothing.
+
+        `because`: a kill request, or an event that tells why. An event that fails the task stands
+        alone.
+        """
+        if self.state.state == DEAD or not self._requests.ask_kill(because, with_delay):
+            return
+        is_kill = because.type == TaskEventType.KILLING
+        if not is_kill:
+            self._progress.add(because)
+        if is_kill or not because.fails_task:
+            now_ns = self._node.clock.now_ns()
+            self._progress.add(task_state.killing_event(because, self._kill_timeout_ns, now_ns))
+        self._end_attempt()
 
     def restart(self, because: TaskEvent, counts: bool = False) -> None:
         """End the attempt and start the next; `counts`: as a failure, by the restart policy."""
         if self.state.state != DEAD and self._requests.ask_restart(because, counts):
-            self._end_attempt(because)
+            self._progress.add(because)
+            self._end_attempt()
 
-    def revive(self) -> None:
+    def revive(self, because: TaskEvent) -> None:
         """A dead task may be run again: its whole allocation is being restarted."""
         if self.state.state == DEAD:
             self._requests.clear()
-            self._progress.happened(
-                TaskEventType.RESTART_REQUESTED, "User requested all tasks to restart"
-            )
+            self._progress.add(because)
+            self._add_restarting_event()
 
-    async def signal(self, signal: str, reason: str = "User requested Task to be signaled") -> None:
+    def wait_for_turn(self) -> None:
+        """The lifecycle must allow the next start anew: earlier tasks run again too."""
+        self._requests.may_start.clear()
+
+    async def signal(self, signal: str, reason: str = "") -> None:
+        """Send the signal to the running task. `reason`: why the agent itself sends it.
+
+        Raises DriverError for a task that does not run or a signal that is not known.
+        """
         handle = self.handle
         if handle is None:
             raise DriverError("Task not running")
-        self._progress.happened(
-            TaskEventType.SIGNALING, reason, task_signal=signal, task_signal_reason=reason
-        )
+        details = {"task_signal": signal} if reason else {"signal": signal}
+        shown = reason or "Task being sent a signal"
+        self._progress.happened(TaskEventType.SIGNALING, shown, details)
         await self._driver().signal_task(handle, signal)
 
     async def run_command(self, command: list[str], timeout_s: float) -> ExecResult:
@@ -148,7 +169,7 @@ class TaskRunner:
             while self.state.state != DEAD:
                 if self._requests.kill is not None:
                     await self._abandon_start()
-                    self._add_killed_event(self._requests.kill)
+                    self._progress.end()
                     continue
                 if self._requests.restart is not None:  # asked for before the attempt ran
                     self._requests.clear_restart()
@@ -200,8 +221,11 @@ class TaskRunner:
         if not await unless_interrupted(self._node.local.writable()):
             return None
         setup = self.setup()
-        if not self.record.attempt:
-            self._progress.happened(TaskEventType.SETUP, "Building Task Directory")
+        if not self.record.attempt and not any(
+            each.type == TaskEventType.SETUP for each in self.state.events
+        ):
+            said = "Building Task Directory"
+            self._progress.happened(TaskEventType.SETUP, said, {"message": said})
         for hook in TASK_HOOKS:
             if not await unless_interrupted(hook(setup)):
                 return None
@@ -264,8 +288,7 @@ class TaskRunner:
 
     # -- ending an attempt -------------------------------------------------------------------------
 
-    def _end_attempt(self, because: TaskEvent) -> None:
-        self._progress.add(because)
+    def _end_attempt(self) -> None:
         if self.handle is not None:
             self._begin_stop(self.handle)
 
@@ -278,14 +301,14 @@ class TaskRunner:
         """Deregister, give clients the shutdown delay, then end it within its kill timeout."""
         task = self.task
         self._services.stop(self.name)
-        if with_delay and task.shutdown_delay_ns:
-            delay_s = task.shutdown_delay_ns / NS_PER_S
-            self._progress.happened(
-                TaskEventType.SHUTDOWN_DELAY,
-                f"Waiting for shutdown_delay of {delay_s:g}s before killing the task.",
-            )
-            await self._node.clock.sleep(delay_s)
-        timeout_s = min(task.kill_timeout_ns / NS_PER_S, self._node.max_kill_timeout_s)
+        if task.shutdown_delay_ns and self._requests.kill is not None:
+            said = f"shutdown_delay of {to_text(task.shutdown_delay_ns)} before killing the task."
+            if with_delay:
+                self._progress.happened(TaskEventType.SHUTDOWN_DELAY, f"Waiting for {said}")
+                await self._node.clock.sleep(task.shutdown_delay_ns / NS_PER_S)
+            else:
+                self._progress.happened(TaskEventType.SHUTDOWN_DELAY_SKIPPED, f"Skipping {said}")
+        timeout_s = self._kill_timeout_ns / NS_PER_S
         await self._until_answered("stop", lambda: self._driver().stop_task(handle, timeout_s))
 
     # -- deciding ----------------------------------------------------------------------------------
@@ -296,12 +319,12 @@ class TaskRunner:
         requests, progress = self._requests, self._progress
         progress.add(terminated_event(result, self._node.clock.now_ns()))
         if requests.kill is not None:
-            self._add_killed_event(requests.kill)
+            progress.happened(TaskEventType.KILLED, "Task successfully killed")
             return
         by_request = requests.restart is not None
         requests.clear_restart()
         if by_request and not requests.restart_counts:
-            progress.happened(TaskEventType.RESTARTING, "Task restarting by request")
+            self._add_restarting_event()
         else:
             self._apply_restart_policy(AttemptEnd(successful=result.successful and not by_request))
 
@@ -329,12 +352,14 @@ class TaskRunner:
             restart_window_ns=history.window_start_ns,
             next_start_ns=now_ns + decision.delay_ns if decision.restart else 0,
         )
-        self._progress.add(decision_event(decision, now_ns))
+        if decision.restart or decision.failed:
+            self._progress.add(decision_event(decision, now_ns))
+        else:
+            self._progress.end()
 
-    def _add_killed_event(self, kill: TaskEvent) -> None:
-        self._progress.happened(
-            TaskEventType.KILLED, "Task successfully killed", fails_task=kill.fails_task
-        )
+    def _add_restarting_event(self) -> None:
+        at_once = RestartDecision(restart=True, delay_ns=0, reason="", failed=False)
+        self._progress.add(decision_event(at_once, self._node.clock.now_ns()))
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -346,6 +371,10 @@ class TaskRunner:
 
     async def _until_answered(self, what: str, call: Callable[[], Awaitable[T]]) -> T | DriverError:
         return await until_answered(what, call, self._progress, self._node.clock)
+
+    @property
+    def _kill_timeout_ns(self) -> int:
+        return min(self.task.kill_timeout_ns, round(self._node.max_kill_timeout_s * NS_PER_S))
 
     def _driver(self) -> Driver:
         return self._node.driver(self.task.driver)

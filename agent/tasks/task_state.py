@@ -7,10 +7,12 @@ what a task is waiting for.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
+from orchgit.durations import to_text
 from orchgit.errors import InvariantError
 from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import datetime_of_ns
@@ -25,6 +27,7 @@ class TaskEventType(StrEnum):
     RECEIVED = "Received"
     SETUP = "Task Setup"
     SETUP_FAILURE = "Setup Failure"
+    HOOK_FAILED = "Task hook failed"
     VALIDATION_FAILED = "Failed Validation"
     ARTIFACTS_DOWNLOADING = "Downloading Artifacts"
     ARTIFACT_FAILED = "Failed Artifact Download"
@@ -43,6 +46,8 @@ class TaskEventType(StrEnum):
     LEADER_DEAD = "Leader Task Dead"
     MAIN_DEAD = "Main Tasks Dead"
     SHUTDOWN_DELAY = "Waiting for shutdown delay"
+    SHUTDOWN_DELAY_SKIPPED = "Skipping shutdown delay"
+    UNHEALTHY = "Alloc Unhealthy"
 
 
 PENDING, RUNNING, DEAD = "pending", "running", "dead"
@@ -57,11 +62,14 @@ _NOTES = (
     TaskEventType.LEADER_DEAD,
     TaskEventType.MAIN_DEAD,
     TaskEventType.SHUTDOWN_DELAY,
+    TaskEventType.SHUTDOWN_DELAY_SKIPPED,
+    TaskEventType.UNHEALTHY,
+    TaskEventType.HOOK_FAILED,
+    TaskEventType.SETUP_FAILURE,
 )
 _SETTING_UP = (
     TaskEventType.RECEIVED,
     TaskEventType.SETUP,
-    TaskEventType.SETUP_FAILURE,
     TaskEventType.VALIDATION_FAILED,
     TaskEventType.ARTIFACTS_DOWNLOADING,
     TaskEventType.ARTIFACT_FAILED,
@@ -84,42 +92,54 @@ TRANSITIONS: dict[tuple[str, TaskEventType], str] = {
 }
 
 
-_WITHOUT_MESSAGE = frozenset(
-    (TaskEventType.RECEIVED, TaskEventType.STARTED, TaskEventType.KILLING, TaskEventType.KILLED)
-)
+def event(
+    happened: TaskEventType,
+    now_ns: int,
+    shown: str = "",
+    details: Mapping[str, str] | None = None,
+    **fields: object,
+) -> TaskEvent:
+    """One event that shows the text `shown`; `fields` are those of TaskEvent that its type fills.
 
-
-def event(happened: TaskEventType, now_ns: int, message: str = "", **fields: object) -> TaskEvent:
-    """One event; `fields` are those of TaskEvent that this kind of event fills.
-
-    As in Nomad, `details` holds every field that is set, as text, and `message` repeats the shown
-    text only where no field has it.
+    As in Nomad, the details of an event are its fields as text, whatever they hold, and what
+    `details` adds.
     """
-    shown = "" if fields or happened in _WITHOUT_MESSAGE else message
-    given = {name: value for name, value in fields.items() if name != "details"}
+    texts = {name.removesuffix("_ns"): _text(name, value) for name, value in fields.items()}
     record = TaskEvent(
         type=happened.value,
         time_ns=now_ns,
-        message=shown,
-        display_message=message,
-        details=_details({"message": shown, **given}) | _details(fields.get("details") or {}),
+        display_message=shown,
+        details=texts | dict(details or {}),
     )
-    return msgspec.structs.replace(record, **given)
+    return msgspec.structs.replace(record, **fields)
 
 
-def killing_event(now_ns: int, why: str) -> TaskEvent:
-    """The event of a task that is about to be ended, and the reason."""
-    return event(TaskEventType.KILLING, now_ns, why or "Sent interrupt", kill_reason=why)
+def _text(name: str, value: object) -> str:
+    if name == "kill_timeout_ns":
+        return to_text(int(str(value)))
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _details(fields: object) -> dict[str, str]:
-    if not isinstance(fields, dict):
-        return {}
-    return {
-        name.removesuffix("_ns"): str(value).lower() if isinstance(value, bool) else str(value)
-        for name, value in fields.items()
-        if value
-    }
+def kill_request(now_ns: int, message: str = "") -> TaskEvent:
+    """The request to end tasks for good; `message` is shown instead of what is sent to the task."""
+    return event(TaskEventType.KILLING, now_ns, message)
+
+
+def killing_event(request: TaskEvent, kill_timeout_ns: int, now_ns: int) -> TaskEvent:
+    """The event of a task that is about to be ended because of `request`. A request that fails the
+    task is an event of its own."""
+    is_kill = request.type == TaskEventType.KILLING
+    if is_kill and request.fails_task:
+        return request
+    said = request.display_message if is_kill else ""
+    default = f"Sent interrupt. Waiting {to_text(kill_timeout_ns)} before force killing"
+    return event(TaskEventType.KILLING, now_ns, said or default, kill_timeout_ns=kill_timeout_ns)
+
+
+def ended(state: TaskState, now_ns: int) -> TaskState:
+    """The state of a task that is dead without an event of its own: its last attempt was a success,
+    or it was killed before it ran."""
+    return msgspec.structs.replace(state, state=DEAD, finished_at=datetime_of_ns(now_ns))
 
 
 def apply(state: TaskState, entry: TaskEvent) -> TaskState:

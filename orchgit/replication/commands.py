@@ -262,6 +262,15 @@ class RemoveSource(Entry, tag="remove-source", kw_only=True):
     evaluations: list[Evaluation] = []
 
 
+class RenameSource(Entry, tag="rename-source", kw_only=True):
+    """The source, its jobs, their records and its history get another name of the source; nothing
+    else changes. `released` are (namespace, job id) of the jobs that were released from it."""
+
+    name: str
+    new_name: str
+    released: list[tuple[str, str]] = []
+
+
 class SetJobOwner(Entry, tag="set-job-owner", kw_only=True):
     """Release a job from `expected_source` (`source` empty), or give it back to `source`. Makes no
     version of the job."""
@@ -776,6 +785,7 @@ Command = (
     | RecordDrift
     | RecordSourceHealth
     | RemoveSource
+    | RenameSource
     | SetJobOwner
     | UpdateSourceStatus
     | DeleteSource

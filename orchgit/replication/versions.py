@@ -131,6 +131,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.DeleteJobVersionTag,
         commands.RecordScalingEvent,
         commands.RecordSourceHealth,
+        commands.RenameSource,
     ),
 }
 

@@ -339,7 +339,7 @@ def test_commands_that_change_a_source_answer_programs_with_what_became_of_it(
     assert not changed["Prune"]["Enabled"]
     assert server.cli_json("source", "release", name)["Index"] > 0
     renamed = server.cli_json("source", "rename", name, f"{name}-2")
-    assert (renamed["Name"], renamed["Adopt"]) == (f"{name}-2", True)
+    assert (renamed["Name"], renamed["Adopt"]) == (f"{name}-2", False)
     asked = server.cli("source", "remove", f"{name}-2", "-json")
     assert asked.code == 1
     assert "add -yes" in asked.text

@@ -12,8 +12,9 @@ from orchgit.model.gates import GatePolicy, Window
 from orchgit.model.job import ChangedBy, Job
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import DriftPolicy, Source
-from orchgit.replication.commands import PutServer
+from orchgit.replication.commands import DriftNote, PutServer
 from orchgit.replication.versions import COMMAND_VERSION
+from orchgit.services.gitops.drift import note_drift
 from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.sources import change_source, release_job, remove_source
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
@@ -100,6 +101,23 @@ def test_scaled_job_is_shown_with_who_and_what_until_it_is_as_its_file_says(tmp_
         assert (found.file, found.line, found.commit_id) == ("web.hcl", 1, work.head())
         assert found.job_version == registered(rig, "web").version
         await scale(rig, "web", 0)
+        await rig.until(lambda: not drifts(rig))
+
+    with_pushed(tmp_path, body, {"web.hcl": service("web")})
+
+
+def test_drift_that_ends_while_notes_of_it_are_written_is_forgotten(tmp_path: Path) -> None:
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        await scale(rig, "web", 3)
+        await only_drift(rig)
+
+        async def write_notes() -> None:
+            for number in range(100):
+                await note_drift(rig.context, [DriftNote("default", "web", f"try {number}")])
+
+        noting = asyncio.create_task(write_notes())
+        await scale(rig, "web", 0)
+        await noting
         await rig.until(lambda: not drifts(rig))
 
     with_pushed(tmp_path, body, {"web.hcl": service("web")})

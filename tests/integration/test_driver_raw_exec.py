@@ -258,7 +258,7 @@ def test_task_joins_the_control_group_that_the_job_names(tmp_path: Path) -> None
 
     async def scenario(driver: RawExecDriver) -> None:
         config = {**shell("true"), "cgroup_v1_override": [{"memory": "gone/away"}]}
-        with pytest.raises(DriverError, match="cannot join the control group .*gone/away"):
+        with pytest.raises(DriverError, match=r"cannot join the control group .*gone/away"):
             await driver.start_task(make(tmp_path, config))
 
     run(tmp_path, scenario)

@@ -13,8 +13,10 @@ from msgspec.structs import replace
 from orchgit.errors import ConflictError, JobFileError, NotFoundError
 from orchgit.gitops.commits.rerun import RetryRequest
 from orchgit.gitops.commits.rollback import RollbackRequest
+from orchgit.jobdiff.spec import bare_spec
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.held_version import HeldVersion
+from orchgit.model.ownership import owner_of
 from orchgit.model.plan import PlanResult, VolumeClaimRequest
 from orchgit.model.rollout import Rollout
 from orchgit.model.server import ServerRecord
@@ -26,7 +28,9 @@ from orchgit.replication.commands import (
     UpsertEvaluations,
 )
 from orchgit.replication.versions import COMMAND_VERSION
-from orchgit.services.gitops.sources import remove_source
+from orchgit.services.gitops.sources import release_job, remove_source
+from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
+from orchgit.services.jobs.register import register_job
 from tests.support.factories import make_deployment
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_cluster import gitops_cluster
@@ -363,6 +367,39 @@ def test_rollback_that_is_too_late_changes_nothing(tmp_path: Path) -> None:
             await rig.gitops.reverter().rollback("demo", "0123abcd")
         with pytest.raises(ConflictError, match="orchgit source rollback demo COMMIT"):
             await rig.gitops.revert(rig.rollouts()[1].id)
+
+    with_rig(tmp_path, body)
+
+
+def test_jobs_are_applied_again_though_another_source_has_another_job_of_the_commit(
+    tmp_path: Path,
+) -> None:
+    """The source's commit still has files of jobs that were released to another source."""
+
+    async def body(rig: GitopsRig, work: WorkTree) -> None:
+        once = batch_job("once")
+        files = {"web.hcl": service("web"), "api.hcl": service("api"), "once.hcl": once}
+        await push(rig, work, {**files, "free.hcl": service("free")})
+        await push(rig, work, {"web.hcl": service("web", "two")}, failing=["web"])
+        await by_hand(rig, "web", 0)
+        await release_job(rig.context, "default", "api")
+        await rig.add_source("other")
+        others = WorkTree(work.path.with_name("others"))
+        others.commit({"api.hcl": service("api", "theirs")})
+        assert (await others.push(rig.url("other"), "detach")).returncode == 0
+
+        await rig.gitops.retry("demo", RetryRequest((("default", "web"),)))
+        assert text_of(rig, "web") == "two"
+        await deregister_job(rig.context, "default", "once", DeregisterOptions(purge=True))
+        await rig.gitops.rerun("demo", [("default", "once")])
+        assert rig.job("once") is not None
+        before = rig.job("free")
+        assert before is not None
+        await deregister_job(rig.context, "default", "free", DeregisterOptions(purge=True))
+        await register_job(rig.context, bare_spec(before))
+        await rig.gitops.adopt("demo")
+        assert [owner_of(rig.job(each)) for each in ("free", "api")] == ["demo", "other"]
+        assert text_of(rig, "api") == "theirs"
 
     with_rig(tmp_path, body)
 

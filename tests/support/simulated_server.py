@@ -195,12 +195,12 @@ class SimulatedServer:
         ports = GitopsPorts(JobspecParser(), NoForecasts(), other, other)
         return Gitops(self.context, self.directory / name, _CONFIG, ports)
 
-    async def _share_objects(self, source: str) -> None:
+    async def _share_objects(self, repository: str) -> None:
         """Gives the other server what the leader has."""
         leading, other = self._servers
-        mirror = other.mirrors.get(source)
+        mirror = other.mirrors.get(repository)
         await other.synchronizer.sync_refs(mirror)
-        objects = leading.mirrors.get(source).path / "objects"
+        objects = leading.mirrors.get(repository).path / "objects"
         shutil.copytree(objects, mirror.path / "objects", dirs_exist_ok=True)
 
     @property
@@ -263,10 +263,15 @@ class SimulatedServer:
         with self.snapshot() as snapshot:
             return snapshot.rollouts.all(source)
 
+    def repository(self, source: str) -> str:
+        """The name of the source's repository; that of a removed source has the source's name."""
+        known = self.source(source)
+        return known.repository_name if known is not None else source
+
     def branch(self, source: str) -> str:
         """The commit that the built-in repository's branch is at, or ''."""
         with self.snapshot() as snapshot:
-            ref = snapshot.git_refs.get(source, BRANCH)
+            ref = snapshot.git_refs.get(self.repository(source), BRANCH)
         return ref.object_id if ref is not None else ""
 
     # -- what a test does ------------------------------------------------------------------------
@@ -277,10 +282,11 @@ class SimulatedServer:
         """Writes a commit on the branch and applies it, unless the source is paused; returns it."""
         parent = self.branch(source)
         author = Commit(author="Ada", email="ada@example.com", time_ns=self.clock.now_ns())
-        mirror = self.gitops.mirrors.get(source)
+        repository = self.repository(source)
+        mirror = self.gitops.mirrors.get(repository)
         await self.gitops.synchronizer.sync_refs(mirror)
         commit = mirror.open().write_commit(parent or None, changes, author, message)
-        await self._share_objects(source)
+        await self._share_objects(repository)
         await move_refs(self.context, source, [RefMove(BRANCH, parent, commit)])
         await self.gitops.sync(source)
         return commit

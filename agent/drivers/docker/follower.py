@@ -79,7 +79,7 @@ class LogFollower:
         return ExitResult(
             exit_code=container.exit_code,
             oom_killed=container.oom_killed,
-            error=container.error,
+            error=container.error or ("OOM Killed" if container.oom_killed else ""),
             finished_ns=container.finished_ns,
         )
 

@@ -365,6 +365,7 @@ ROWS: tuple[Row, ...] = (
         put=Rule(_source("gitops-source"), body=RuleBody.SOURCE),
     ),
     Row("/v1/gitops/source/{name}/adopt", put=_source("gitops-source")),
+    Row("/v1/gitops/source/{name}/rename", put=_source("gitops-source")),
     Row("/v1/gitops/source/{name}/sync", put=_source("gitops-sync")),
     Row("/v1/gitops/source/{name}/pause", put=_source("gitops-sync")),
     Row("/v1/gitops/source/{name}/resume", put=_source("gitops-sync")),

@@ -18,7 +18,7 @@ from orchgit.api.caller import name_of_person, user_name
 from orchgit.api.errors import text_response
 from orchgit.api.gitops_port import HeldChoice, RollbackPerson
 from orchgit.api.pagination import PageRequest, by_index
-from orchgit.api.routes import source_adopt, source_status
+from orchgit.api.routes import source_adopt, source_rename, source_status
 from orchgit.api.routes.source_status import required_gitops
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
@@ -111,6 +111,12 @@ def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
         )
     repository = wanted.repository_name
     others = snapshot.sources.of_repository(repository)
+    if others and not wanted.repository and wanted.kind == others[0].kind == SourceKind.BUILTIN:
+        raise ConflictError(
+            f'cannot add source "{name}": source "{others[0].name}" follows the built-in '
+            f"repository of that name; `-repository {name}` (Repository) shares it, another name "
+            "there makes a new one"
+        )
     if others and (wanted.kind != SourceKind.BUILTIN or others[0].kind != SourceKind.BUILTIN):
         raise ConflictError(
             f'cannot add source "{name}": "{repository}" is the repository of source '
@@ -455,6 +461,7 @@ def _is_seen(call: ApiCall, thing: Thing) -> bool:
 ENDPOINTS = [
     *source_status.ENDPOINTS,
     *source_adopt.ENDPOINTS,
+    *source_rename.ENDPOINTS,
     endpoint("/v1/gitops/source/{name}", get=source_status.source, put=put, delete=delete),
     endpoint("/v1/gitops/source/{name}/settings", put=change),
     endpoint("/v1/gitops/source/{name}/pause", put=pause),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import click
@@ -29,7 +28,6 @@ from orchgit.durations import parse_length_ns
 
 _SYNC_WAIT_S = 120
 _GOOD_RESULTS = frozenset(("applied", "waiting", "unchanged"))
-_NOT_COPIED = frozenset(("Status", "Pause", "CreateIndex", "ModifyIndex"))
 
 
 @cli_group("source")
@@ -65,7 +63,10 @@ def add(
     if _printed_source(client, name, output):
         return
     if body["Kind"] == "builtin":
-        _say_where_to_push(client, name, body.get("Repository") or name)
+        repository = body.get("Repository") or name
+        click.echo(f"Source {name!r} is ready: push to {client.address}/git/{repository}.git")
+        for line in client.tls.git_settings() if client.address.startswith("https:") else ():
+            click.echo(f"For git:  export {line}")
     else:
         click.echo(f"Source {name!r} follows {url} at {body.get('Ref', 'refs/heads/main')}.")
 
@@ -73,24 +74,6 @@ def add(
 def _printed_source(client: ApiClient, name: str, output: OutputFormat) -> bool:
     """Prints the source as it is stored now, if another form than text is wanted."""
     return not output.is_text and output.printed(client.get(f"/v1/gitops/source/{name}"))
-
-
-def _pause_as(client: ApiClient, name: str, known: dict[str, Any]) -> None:
-    """Pauses a source as another one is paused, or resumes it."""
-    if not known["Paused"]:
-        client.post(f"/v1/gitops/source/{name}/resume", {"By": user_name()})
-        return
-    record, left_ns = known["Pause"], 0
-    if record["Until"]:
-        left_ns = max(1_000_000_000, record["Until"] - time.time_ns())
-    body = {"By": record["By"], "Reason": record["Reason"], "For": left_ns}
-    client.post(f"/v1/gitops/source/{name}/pause", body)
-
-
-def _say_where_to_push(client: ApiClient, name: str, repository: str) -> None:
-    click.echo(f"Source {name!r} is ready: push to {client.address}/git/{repository}.git")
-    for line in client.tls.git_settings() if client.address.startswith("https:") else ():
-        click.echo(f"For git:  export {line}")
 
 
 @source.command("set")
@@ -140,21 +123,20 @@ def set_(
 @formatted
 @connected
 def rename(client: ApiClient, name: str, new_name: str, output: OutputFormat) -> None:
-    """Rename a source: a new source with the same settings takes its jobs over.
+    """Rename a source, with its jobs and its history.
 
-    Jobs keep running. The built-in repository of the new name is empty: push the history to it.
+    A built-in repository keeps its own name: push to the same URL as before.
     """
-    known = client.get(f"/v1/gitops/source/{name}")
-    body = {key: value for key, value in known.items() if key not in _NOT_COPIED}
-    body |= {"Name": new_name, "Adopt": True, "Paused": True}
-    client.put(f"/v1/gitops/source/{new_name}", body)
-    _remove(client, name, stop=False)
-    _pause_as(client, new_name, known)
+    answer = client.put(f"/v1/gitops/source/{name}/rename", {"Name": new_name})
+    for warning in answer["Warnings"]:
+        click.echo(f"warning: {warning}", err=True)
     if _printed_source(client, new_name, output):
         return
-    click.echo(f"Renamed source {name!r} to {new_name!r}; its next commit takes the jobs over.")
+    click.echo(f"Renamed source {name!r} to {new_name!r}; its jobs belong to {new_name!r} now.")
+    known = client.get(f"/v1/gitops/source/{new_name}")
     if known["Kind"] == "builtin":
-        _say_where_to_push(client, new_name, known["Repository"] or new_name)
+        repository = known["Repository"] or new_name
+        click.echo(f"Its repository keeps its URL: {client.address}/git/{repository}.git")
 
 
 @source.command("list")
@@ -375,18 +357,11 @@ def remove(
     fate = "Its jobs are stopped." if stop else "Its jobs keep running."
     output.refuse_question(yes)
     if yes or click.confirm(f"Remove source {name!r}? {fate}"):
-        answer = _remove(client, name, stop)
+        answer = client.delete(f"/v1/gitops/source/{name}", stop="true" if stop else None)
+        for warning in answer["Warnings"]:
+            click.echo(f"warning: {warning}", err=True)
         if stop:
             jobs = ", ".join(each["JobID"] for each in answer["Stopped"])
             fate = f"Stopped its jobs: {jobs}." if jobs else "It had no jobs to stop."
         if not output.printed(answer):
             click.echo(f"Removed source {name!r}. {fate}")
-
-
-def _remove(client: ApiClient, name: str, stop: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = client.delete(
-        f"/v1/gitops/source/{name}", stop="true" if stop else None
-    )
-    for warning in answer["Warnings"]:
-        click.echo(f"warning: {warning}", err=True)
-    return answer

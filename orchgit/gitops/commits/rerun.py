@@ -34,7 +34,8 @@ class RetryRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rerunner:
-    """Applies jobs again for any source."""
+    """Applies jobs again for any source. A job that is not asked for is not planned either: it may
+    belong to another source by now, which would refuse the plan."""
 
     services: CommitServices
 
@@ -55,7 +56,8 @@ class Rerunner:
             complete = [key for key in keys if self._is_registered_and_complete(source.name, key)]
             for namespace, job_id in complete:
                 await deregister_job(self.services.context, namespace, job_id, DeregisterOptions())
-            plan = await applier.plan(read, source.name, cache, PlanRequest(frozenset(keys)))
+            wanted = frozenset(keys)
+            plan = await applier.plan(read, source.name, cache, PlanRequest(wanted, only=wanted))
             read.refuse_problems(plan)
             return await applier.apply(read, plan, Trigger("api"), cache)
 
@@ -71,7 +73,7 @@ class Rerunner:
             keys = self._held_keys(source.name, request)
             named = {job_id for _, job_id in request.jobs}
             read = with_fields(read, may_delete=read.may_delete | named)
-            plan = await applier.plan(read, source.name, cache, PlanRequest(keys))
+            plan = await applier.plan(read, source.name, cache, PlanRequest(keys, only=keys))
             read.refuse_problems(plan)
             return await applier.apply(read, plan, Trigger("retry", request.by), cache)
 
@@ -99,7 +101,7 @@ class Rerunner:
             )
             if not keys:
                 return None
-            plan = await applier.plan(read, source.name, cache, PlanRequest(keys))
+            plan = await applier.plan(read, source.name, cache, PlanRequest(keys, only=keys))
             read.refuse_problems(plan)
             return await applier.apply(read, plan, Trigger("api", by), cache)
 

@@ -9,7 +9,7 @@ commit is read again, from the parse cache.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -171,8 +171,9 @@ class DriftDetector:
                 found = await asyncio.to_thread(self._compared, news)
             else:
                 found = self._compared(news)
+            passed_over: Sequence[JobKey] = ()
             if found.put or found.clear:
-                await record_drift(self._context, found.put, found.clear, found.index)
+                passed_over = await record_drift(self._context, found.put, found.clear, found.index)
         except Exception as error:  # noqa: BLE001 - one bad round must not end the loop
             if isinstance(error, OrchgitError):
                 _log.warning("cannot record drift", error=str(error))
@@ -189,6 +190,8 @@ class DriftDetector:
             self._wake(news)
             return
         self._seen.update(found.seen)
+        if passed_over:  # somebody wrote of their drift after the snapshot
+            self._wake(_News(held=set(passed_over), anything=False))
         for name in found.unread:
             known = self._reading.get(name)
             if known is None or known.done():

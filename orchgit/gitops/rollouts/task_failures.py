@@ -12,7 +12,13 @@ from orchgit.model.base import Model
 
 MAX_SHOWN = 3
 _SETUP_FAILURES = frozenset(
-    ("Setup Failure", "Failed Validation", "Failed Artifact Download", "Driver Failure")
+    (
+        "Setup Failure",
+        "Task hook failed",
+        "Failed Validation",
+        "Failed Artifact Download",
+        "Driver Failure",
+    )
 )
 _TERMINATED = "Terminated"
 _KILLING = "Killing"
@@ -94,7 +100,8 @@ def _failing_event(state: TaskState) -> TaskEvent | None:
         if event.type in (_STARTED, _KILLING):
             killing = event.type == _KILLING
         crashed = event.type == _TERMINATED and bool(event.exit_code or event.signal)
-        if event.type in _SETUP_FAILURES or (crashed and not killing):
+        fatal = event.type == _KILLING and event.fails_task
+        if event.type in _SETUP_FAILURES or fatal or (crashed and not killing):
             found = event
     return found
 
@@ -108,7 +115,8 @@ def _reason(event: TaskEvent) -> str:
         ended = f"killed by {known.get(event.signal, f'signal {event.signal}')}"
     if event.details.get("oom_killed") == "true":
         return f"{ended}: it used more memory than resources.memory allows"
-    return f"{ended}: {event.driver_message}" if event.driver_message else ended
+    said = event.details.get("exit_message")
+    return f"{ended}: {said}" if said else ended
 
 
 def _of_whole(allocation: Allocation) -> str:

@@ -12,21 +12,28 @@ from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
 
-def record_drift(txn: WriteTxn, command: RecordDrift, effects: Effects) -> None:
+def record_drift(txn: WriteTxn, command: RecordDrift, effects: Effects) -> list[tuple[str, str]]:
+    """Return (namespace, job id) of those passed over since their drift was written meanwhile,
+    perhaps only a note of it: they have to be compared again."""
+    passed_over = []
     for namespace, job_id in command.clear:
         known = txn.drifted_jobs.get(namespace, job_id)
         if known is not None and known.modify_index <= command.as_of:
             txn.drifted_jobs.delete_all([(namespace, job_id)])
             effects.note(txn.index, "JobDriftEnded", known)
+        elif known is not None:
+            passed_over.append((namespace, job_id))
     for drift in command.put:
         known = txn.drifted_jobs.get(drift.namespace, drift.job_id)
-        is_newer = known is not None and known.modify_index > command.as_of
-        if not is_newer and txn.sources.get(drift.source) is not None:
+        if known is not None and known.modify_index > command.as_of:
+            passed_over.append((drift.namespace, drift.job_id))
+        elif txn.sources.get(drift.source) is not None:
             _store(txn, drift, effects)
     for note in command.notes:
         known = txn.drifted_jobs.get(note.namespace, note.job_id)
         if known is not None and known.note != note.note:
             _store(txn, msgspec.structs.replace(known, note=note.note), effects)
+    return passed_over
 
 
 def note_purge(txn: WriteTxn, job: Job, changed_by: ChangedBy, effects: Effects) -> None:

@@ -24,6 +24,7 @@ from orchgit.replication.apply import (
     variables,
     volumes,
 )
+from orchgit.replication.apply.source_rename import rename_source
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
@@ -61,6 +62,7 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.RecordSourceHealth: gitops.record_source_health,
     commands.RecordGates: gitops.record_gates,
     commands.RemoveSource: gitops.remove_source,
+    commands.RenameSource: rename_source,
     commands.SetJobOwner: gitops.set_job_owner,
     commands.UpdateSourceStatus: gitops.update_source_status,
     commands.DeleteSource: gitops.delete_source,

@@ -16,12 +16,14 @@ async def record_drift(
     put: Sequence[JobDrift],
     clear: Sequence[tuple[str, str]],
     as_of: int,
-) -> None:
+) -> list[tuple[str, str]]:
     """Stores the jobs that have drifted; `clear` are (namespace, job id) of those that no longer
-    have. `as_of` is the index of the snapshot that says so.
+    have. `as_of` is the index of the snapshot that says so. Returns the jobs whose drift was
+    written after it, which stay as they are recorded.
 
     Raises NotUnderstoodError while a server of an earlier version is a member.
     """
+    passed_over: list[tuple[str, str]] = []
     most = max(len(put), len(clear))
     for first in range(0, most, MAX_DRIFTS_PER_ENTRY):
         last = first + MAX_DRIFTS_PER_ENTRY
@@ -31,7 +33,8 @@ async def record_drift(
             put=list(put[first:last]),
             clear=list(clear[first:last]),
         )
-        await context.propose(entry)
+        passed_over += (await context.propose(entry)).result or ()
+    return passed_over
 
 
 async def note_drift(context: UseCaseContext, notes: Sequence[DriftNote]) -> None:

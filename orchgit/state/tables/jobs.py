@@ -79,6 +79,11 @@ class JobReads(TableReads):
         """Returns (namespace, id) of the jobs of the source that are not stopped, in order."""
         return sorted(mark[:2] for mark in self._marks_of_source(source))
 
+    def all_keys_of_source(self, source: str) -> list[tuple[str, str]]:
+        """As `keys_of_source`, with the stopped ones."""
+        sql = "SELECT namespace, id FROM jobs WHERE source = ? AND source != '' ORDER BY 1, 2"
+        return cast(list[tuple[str, str]], self._rows(sql, (source,)))
+
     def modify_indexes_of_source(self, source: str) -> dict[tuple[str, str], int]:
         """Returns (namespace, id) -> JobModifyIndex of the jobs of the source that are not
         stopped."""

@@ -40,7 +40,7 @@ KINDS = {
     "migrate": JobKind("batch"),
     "nightly": JobKind("periodic"),
 }
-SOURCES = ("demo", "shop", "site")
+SOURCES = ("demo", "shop", "site", "depot")
 NAMES = st.sampled_from(sorted(KINDS))
 DOES = st.sampled_from([RUNS, RUNS, RUNS, FAILS, HANGS])
 _SECOND_NS = 1_000_000_000
@@ -153,7 +153,7 @@ class GitopsRig(RuleBasedStateMachine):
         commit = self.server.branch(source)
         if not commit:
             return {}
-        repository = self.server.gitops.mirrors.get(source).open()
+        repository = self.server.gitops.mirrors.get(self.server.repository(source)).open()
         paths = [entry.path for entry in repository.files(commit, ["**/*.nomad.hcl"])]
         return {path.removeprefix("jobs/").split("-")[0]: path for path in paths}
 
@@ -212,7 +212,22 @@ class GitopsRig(RuleBasedStateMachine):
             differences.append(f"held are {self._held()}, not {held}")
         if self._drifted() != self.model.drifted():
             differences.append(f"drifted are {self._drifted()}, not {self.model.drifted()}")
+            differences += self._details()
         return differences
+
+    def _details(self) -> list[str]:
+        """What the state says of drift and held versions, for the reader of a failed test."""
+        with self.server.snapshot() as snapshot:
+            found = [
+                *snapshot.drifted_jobs.all(),
+                *(
+                    row
+                    for name in ("", *SOURCES)
+                    for row in snapshot.held_versions.known_of_source(name)
+                ),
+                *snapshot.rollouts.all(limit=3),
+            ]
+        return [f"index {snapshot.index}: {each}" for each in found]
 
     def _waiting(self, source: str) -> str:
         with self.server.snapshot() as snapshot:

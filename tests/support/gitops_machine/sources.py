@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from orchgit.services.gitops.pauses import pause_source, resume_source
+from orchgit.services.gitops.source_rename import rename_source
 from orchgit.services.gitops.sources import remove_source
 from tests.support.gitops_machine.rig import SOURCES, GitopsRig, drift_of
 from tests.support.gitops_model.source import Settings
@@ -18,7 +17,7 @@ _MOST_SOURCES = 2
 class SourceRules(GitopsRig):
     @rule(name=st.sampled_from(SOURCES), adopt=st.booleans())
     def add_source(self, name: str, adopt: bool) -> None:
-        if name not in self.model.sources and len(self.model.sources) < _MOST_SOURCES:
+        if len(self.model.sources) < _MOST_SOURCES and self.model.may_add(name):
             self.add(name, Settings(adopt=adopt))
 
     @rule(data=st.data(), stop=st.booleans())
@@ -29,25 +28,15 @@ class SourceRules(GitopsRig):
         self.do(remove_source(self.server.context, source.name, stop))
         self.model.remove(source.name, stop)
 
-    @rule(data=st.data(), with_history=st.booleans())
-    def rename_source(self, data: st.DataObject, with_history: bool) -> None:
-        """As `orchgit source rename`; then, perhaps, its files are pushed to the new repository."""
+    @rule(data=st.data())
+    def rename_source(self, data: st.DataObject) -> None:
         source = self.draw_source(data)
         assert source is not None
-        free = [each for each in SOURCES if each not in self.model.branches]
-        if not free:
-            return
-        head = source.branch.head
-        self.do(pause_source(self.server.context, source.name))
-        settings = replace(source.settings, adopt=True, paused=True)
-        self.add(free[0], settings)
-        self.do(remove_source(self.server.context, source.name))
-        self.model.remove(source.name, stop=False)
-        if not source.settings.paused:
-            self.do(resume_source(self.server.context, free[0]))
-            settings.paused = False
-        if with_history and head is not None:
-            self.commit(free[0], dict(head.files))
+        free = [each for each in SOURCES if self.model.may_be_renamed(source.name, each)]
+        if free:
+            new_name = data.draw(st.sampled_from(free))
+            self.do(rename_source(self.server.context, source.name, new_name))
+            self.model.rename(source.name, new_name)
 
     @rule(data=st.data())
     def adopt_jobs(self, data: st.DataObject) -> None:

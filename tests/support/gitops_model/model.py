@@ -19,11 +19,13 @@ from tests.support.gitops_model.source import (
 
 @dataclass
 class GitopsModel:
-    """`branches` are those of built-in repositories, by the name of the repository."""
+    """`branches` are those of built-in repositories, by the name of the repository; `repositories`
+    the names of the repositories by the name of the source, also of a removed one."""
 
     kinds: Mapping[str, JobKind]
     sources: dict[str, ModelSource] = field(default_factory=dict)
     branches: dict[str, ModelBranch] = field(default_factory=dict)
+    repositories: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.cluster = ModelCluster(self.kinds, self.sources)
@@ -42,8 +44,17 @@ class GitopsModel:
 
     # -- sources ---------------------------------------------------------------------------------
 
+    def may_add(self, name: str) -> bool:
+        """A repository that a renamed source has, or had, is not found under another name."""
+        is_anothers = any(
+            each == name for other, each in self.repositories.items() if other != name
+        )
+        is_renamed = self.repositories.get(name, name) != name
+        return name not in self.sources and not is_anothers and not is_renamed
+
     def add(self, name: str, settings: Settings) -> None:
         """The repository of a removed source of that name is found again."""
+        self.repositories[name] = name
         branch = self.branches.setdefault(name, ModelBranch())
         self.sources[name] = ModelSource(name, settings, branch)
 
@@ -69,11 +80,32 @@ class GitopsModel:
             elif ran.source == name:
                 cluster.ran[job_id] = replace(ran, source="")
 
+    def may_be_renamed(self, name: str, new_name: str) -> bool:
+        """A name has one source, one repository and one history."""
+        is_own = self.repositories[name] == new_name
+        is_used = new_name in self.repositories or new_name in self.branches
+        return new_name not in self.sources and (is_own or not is_used)
+
     def rename(self, name: str, new_name: str) -> None:
-        """A new source with the same settings takes the jobs over, once it has their files."""
-        settings = replace(self.sources[name].settings, adopt=True)
-        self.add(new_name, settings)
-        self.remove(name, stop=False)
+        """The source, its jobs and their records get the name; nothing else changes."""
+        source = self.sources.pop(name)
+        source.name = new_name
+        self.sources[new_name] = source
+        self.repositories[new_name] = self.repositories.pop(name)
+        cluster = self.cluster
+        for job_id, job in cluster.jobs.items():
+            cluster.jobs[job_id] = replace(
+                job,
+                owner=new_name if job.owner == name else job.owner,
+                made_by=new_name if job.made_by == name else job.made_by,
+                released_from=new_name if job.released_from == name else job.released_from,
+            )
+        for job_id, held in cluster.held.items():
+            if held.source == name:
+                cluster.held[job_id] = replace(held, source=new_name)
+        for job_id, ran in cluster.ran.items():
+            if ran.source == name:
+                cluster.ran[job_id] = replace(ran, source=new_name)
 
     def take_over(self, name: str) -> None:
         """A person lets the source adopt jobs without a source."""

@@ -58,7 +58,7 @@ def test_batch_task_that_ends_well_completes(run: Callable[[Scenario], None]) ->
         await rig.until_status(runner, "running")
         await rig.clock.advance(11)
         await rig.until_status(runner, "complete")
-        assert rig.events(runner)[-2:] == ["Terminated", "Not Restarting"]
+        assert rig.events(runner)[-2:] == ["Started", "Terminated"]
 
     run(scenario)
 
@@ -154,7 +154,7 @@ def test_missing_volume_fails_the_allocation(run: Callable[[Scenario], None]) ->
         volumes = {"data": VolumeRequest(name="data", type="host", source="nowhere")}
         runner = rig.deliver(mock_job(volumes=volumes))
         await rig.until_status(runner, "failed")
-        assert "no host volume" in rig.state(runner).events[-2].display_message
+        assert "no host volume" in rig.state(runner).events[-1].display_message
 
     run(scenario)
 
@@ -302,6 +302,8 @@ def test_restart_of_all_tasks_restarts_ended_ones(run: Callable[[Scenario], None
         assert rig.state(runner, "init").state == "dead"
         runner.restart(all_tasks=True)
         await rig.until(lambda: rig.events(runner, "init").count("Started") == 2)
+        assert rig.state(runner).state == "pending"
+        await rig.clock.advance(1.5)
         await rig.until(lambda: rig.events(runner).count("Started") == 2)
 
     run(scenario)

@@ -37,7 +37,7 @@ def test_allocation_over_its_limit_completes_without_poststop(tmp_path: Path) ->
             await rig.until_status(runner, "complete")
             assert rig.last(runner).client_description == EXCEEDED
             assert rig.state(runner, "last").started_at is None
-            reasons = {event.kill_reason for event in rig.state(runner, "last").events}
+            reasons = {event.display_message for event in rig.state(runner, "last").events}
             assert EXCEEDED in reasons
         finally:
             await rig.close()

@@ -23,7 +23,7 @@ def test_terminated_event_carries_the_time_of_the_end() -> None:
         (ExitResult(exit_code=3), "Exit Code: 3"),
         (ExitResult(exit_code=137, signal=9), "Exit Code: 137, Signal: 9"),
         (
-            ExitResult(exit_code=137, oom_killed=True, error="killed"),
+            ExitResult(exit_code=137, oom_killed=True, error="OOM Killed"),
             'Exit Code: 137, Exit Message: "OOM Killed"',
         ),
         (ExitResult(exit_code=-1, error="lost"), 'Exit Code: -1, Exit Message: "lost"'),
@@ -37,7 +37,7 @@ def test_terminated_event_names_code_signal_and_error(result: ExitResult, messag
     ("error", "kind", "field"),
     [
         (DriverError("no"), TaskEventType.DRIVER_FAILURE, "driver_error"),
-        (SetupError("no"), TaskEventType.SETUP_FAILURE, "setup_error"),
+        (SetupError("no"), TaskEventType.HOOK_FAILED, "message"),
         (
             SetupError("no", event_type=TaskEventType.ARTIFACT_FAILED),
             TaskEventType.ARTIFACT_FAILED,
@@ -52,6 +52,6 @@ def test_start_failure_names_its_cause(error: Exception, kind: TaskEventType, fi
 
 def test_decision_event_tells_the_delay_or_the_failure() -> None:
     again = decision_event(RestartDecision(True, 5 * 10**9, "why", failed=True), now_ns=1)
-    assert (again.type, again.display_message) == ("Restarting", "Task restarting in 5s")
+    assert (again.type, again.display_message) == ("Restarting", "why - Task restarting in 5s")
     over = decision_event(RestartDecision(False, 0, "why", failed=True), now_ns=1)
     assert (over.type, over.fails_task, over.restart_reason) == ("Not Restarting", True, "why")

@@ -117,3 +117,10 @@ def test_output_is_cut_to_its_last_lines_and_width() -> None:
     assert last_lines(b"") == ""
     assert last_lines(b"a\nb\n\xff\n", max_lines=2) == "b\n\N{REPLACEMENT CHARACTER}"
     assert last_lines(b"x" * 500) == "x" * 197 + "..."
+
+
+def test_task_that_its_agent_failed_names_the_reason() -> None:
+    killed = event("Killing", display_message="Template failed: no function x", fails_task=True)
+    assert reasons(alloc("a", killed)) == ["Template failed: no function x"]
+    hook = event("Task hook failed", display_message="validate: user root is disallowed")
+    assert reasons(alloc("a", hook)) == ["validate: user root is disallowed"]

@@ -119,6 +119,7 @@ from orchgit.replication.commands import (
     RegisterNode,
     ReleaseVariableLock,
     RemoveSource,
+    RenameSource,
     RenewVariableLock,
     ResealAclSecrets,
     ResealVariables,
@@ -508,6 +509,14 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         ),
         source_names,
         st.integers(0, 6),
+    ),
+    RenameSource: st.builds(
+        lambda name, new_name, released: RenameSource(
+            name=name, new_name=new_name, released=[("default", each) for each in released]
+        ),
+        source_names,
+        source_names,
+        st.lists(job_names, max_size=2, unique=True),
     ),
     RemoveSource: st.builds(
         lambda name, stop, jobs: RemoveSource(
