@@ -35,6 +35,10 @@ TERMINAL_ROLLOUT_STATUSES = frozenset(
     )
 )
 WAITING_ROLLOUT_STATUSES = frozenset((RolloutStatus.PENDING, RolloutStatus.AWAITING_APPROVAL))
+OPEN_ROLLOUT_STATUSES = frozenset(RolloutStatus) - TERMINAL_ROLLOUT_STATUSES
+ROLLOUTS_KEPT = 200
+"""How many rollouts of a source the garbage collector leaves, and of how many every server keeps
+the commits."""
 
 
 class Commit(Model):
@@ -119,6 +123,7 @@ class Rollout(Model):
     trigger: str = ""
     """push, webhook, poll, watch, api, retry, drift or revert."""
     pusher: str = ""
+    """Who pushed, or asked for a sync, a retry or to go back; '' where nobody did."""
     ref: str = ""
     """Full name of the ref at which the commit was found, such as that of a tag; '' if unknown."""
     status: str = RolloutStatus.PENDING

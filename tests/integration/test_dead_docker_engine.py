@@ -70,7 +70,8 @@ def containers(runner: AllocRunner) -> list[str]:
 async def until_waiting(rig: AgentRig, runner: AllocRunner) -> None:
     await rig.until(
         lambda: any(
-            event.message.startswith("Waiting for the driver") for event in rig.state(runner).events
+            event.display_message.startswith("Waiting for the driver")
+            for event in rig.state(runner).events
         )
     )
 

@@ -131,7 +131,7 @@ def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
     if (
         wanted.kind == SourceKind.BUILTIN
         and not was_builtin
-        and snapshot.rollouts.applied_commits(repository)
+        and snapshot.rollouts.applied_commits(repository, 1)
     ):
         raise ConflictError(
             f'cannot add source "{name}": the history of a removed source of another kind has that '
@@ -361,7 +361,17 @@ async def rollout(call: ApiCall) -> Response:
         ("rollouts",),
         lambda snapshot: find_rollout(snapshot, rollout_id),
         f'cannot find rollout "{rollout_id}"; `orchgit rollout list` shows them',
+        lambda found: _with_token(call, found),
     )
+
+
+def _with_token(call: ApiCall, found: Rollout) -> dict[str, Any]:
+    """Adds whose token the last change of the rollout by a person bore."""
+    with call.context.snapshot() as snapshot:
+        change = snapshot.authored_changes.get("rollouts", found.id)
+    token = None if change is None else nomad_json.tree(change)
+    shown: dict[str, Any] = nomad_json.tree(found)
+    return {**shown, "Token": token}
 
 
 async def report(call: ApiCall) -> Response:
