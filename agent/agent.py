@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from functools import partial
 
 import structlog
@@ -19,12 +19,14 @@ from agent.config import AgentConfig
 from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
 from agent.context import NodeContext
+from agent.csi.plugins import CsiPlugins, PluginTask
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
+from agent.hooks.csi_plugin import SOCKET, plugin_name
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
 from agent.metrics.task_usage import UsageSampler
@@ -33,6 +35,7 @@ from agent.networks.alloc_networks import AllocNetworks, namespace_dir
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
 from agent.node.volume_plugins import VolumePlugins
+from agent.paths import csi_root, csi_socket_directory
 from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
@@ -122,6 +125,7 @@ class Agent:
             ask_leader=self._ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
+        self.csi = CsiPlugins(self._plugin_tasks, self.clock, self.node_changed)
         self._volume_plugins = VolumePlugins(
             config.data_dir / "volumes",
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
@@ -155,6 +159,7 @@ class Agent:
                 self._sweeps.append(spawn(until_done(work, label, self.clock), label))
         self.offline.start()
         self.garbage.start()
+        self.csi.start()
         self.link.start()
 
     async def stop(self) -> None:
@@ -164,6 +169,7 @@ class Agent:
         await asyncio.gather(*self._sweeps, return_exceptions=True)
         await self.link.stop()
         await self.garbage.stop()
+        await self.csi.stop()
         await self.offline.stop()
         await self._watch.stop()
         await self.allocations.close()
@@ -189,6 +195,7 @@ class Agent:
                 self._driver_infos,
                 self.volumes,
                 self._volume_plugins.attributes(),
+                self.csi,
             )
             for key, value in self.dynamic_meta.items():
                 if value is None:
@@ -205,6 +212,16 @@ class Agent:
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         spawn(self.volumes.take(volumes), "host volumes")
+
+    def _plugin_tasks(self) -> Iterator[PluginTask]:
+        """The running tasks that are CSI plugins."""
+        root = csi_root(self.config.alloc_root)
+        for runner in self.allocations:
+            for task in runner.tasks.values():
+                if task.task.csi_plugin_config is not None and task.handle is not None:
+                    kind, plugin_id = plugin_name(task.task)
+                    socket = csi_socket_directory(root, kind, plugin_id) / SOCKET
+                    yield PluginTask(plugin_id, kind, runner.id, socket)
 
     def volume_results(self) -> list[VolumeResult]:
         return self.volumes.results()

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from agent.hooks import (
     artifacts,
+    csi_plugin,
     dispatch_payload,
     identities,
     network,
@@ -27,6 +28,7 @@ TASK_HOOKS: tuple[TaskHook, ...] = (
     network.prepare,
     volumes.prepare,
     identities.prepare,
+    csi_plugin.prepare,
     dispatch_payload.prepare,
     artifacts.prepare,
     templates.prepare,

@@ -167,14 +167,6 @@ async def no_csi_volume(call: ApiCall) -> Response:
     raise RefusedError("no such volume")
 
 
-async def plugins(call: ApiCall) -> Response:
-    return await answer_list(call, ("nodes",), lambda snapshot: [])
-
-
-async def plugin(call: ApiCall) -> Response:
-    return _missing(call, "plugin not found")
-
-
 def _missing(call: ApiCall, text: str) -> Response:
     with call.context.snapshot() as snapshot:
         headers = {"X-Nomad-Index": str(snapshot.table_indexes.newest("host_volumes"))}
@@ -197,6 +189,4 @@ ENDPOINTS = [
     endpoint(
         "/v1/volumes/snapshot", get=no_csi_plugin, put=no_csi_snapshot, delete=no_csi_snapshot
     ),
-    endpoint("/v1/plugins", get=plugins),
-    endpoint("/v1/plugin/csi/{plugin_id}", get=plugin),
 ]
