@@ -20,6 +20,7 @@ from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
 from agent.context import NodeContext
 from agent.csi.plugins import CsiPlugins, PluginTask
+from agent.csi.volumes import CsiVolumes
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
@@ -58,6 +59,10 @@ from orchgit.wire.messages import (
     AllocSet,
     AuthorizeReply,
     AuthorizeRequest,
+    ClaimVolumeReply,
+    ClaimVolumeRequest,
+    CsiAnswer,
+    CsiCall,
     LeaderReply,
     LeaderRequest,
     MigrationSourceReply,
@@ -66,7 +71,14 @@ from orchgit.wire.messages import (
     SignIdentitiesRequest,
     VolumeResult,
 )
-from orchgit.wire.methods import AUTHORIZE, CONNECT_NODE, LEADER, MIGRATION_SOURCE, SIGN_IDENTITIES
+from orchgit.wire.methods import (
+    AUTHORIZE,
+    CLAIM_VOLUME,
+    CONNECT_NODE,
+    LEADER,
+    MIGRATION_SOURCE,
+    SIGN_IDENTITIES,
+)
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -74,6 +86,8 @@ _log = structlog.get_logger(component="agent")
 
 _DRIVERS_WAIT_S = 0.5
 _ANSWER_S = 10.0
+_CLAIM_S = 120.0
+"""A storage provider may take minutes to attach a volume."""
 _NODE_ID, _SECRET_ID, _ACL = "node_id", "secret_id", "acl"
 
 
@@ -126,6 +140,9 @@ class Agent:
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
         self.csi = CsiPlugins(self._plugin_tasks, self.clock, self.node_changed)
+        self.csi_volumes = CsiVolumes(
+            csi_root(config.alloc_root), self.csi, self.clock, self._claim_volume
+        )
         self._volume_plugins = VolumePlugins(
             config.data_dir / "volumes",
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
@@ -223,6 +240,19 @@ class Agent:
                     socket = csi_socket_directory(root, kind, plugin_id) / SOCKET
                     yield PluginTask(plugin_id, kind, runner.id, socket)
 
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        return await self.csi_volumes.answer(call)
+
+    async def _claim_volume(self, alloc_id: str, name: str, release: bool) -> ClaimVolumeReply:
+        if not self.link.address:
+            raise UnavailableError("cannot claim a volume: no server is connected")
+        request = ClaimVolumeRequest(self.node_id, self._secret_id, alloc_id, name, release)
+        channel = Channel(self.link.address, self.config.tls)
+        try:
+            return await channel.call(CLAIM_VOLUME, request, _CLAIM_S)
+        finally:
+            await channel.close()
+
     def volume_results(self) -> list[VolumeResult]:
         return self.volumes.results()
 
@@ -318,6 +348,7 @@ class Agent:
             max_kill_timeout_s=self.config.max_kill_timeout_s,
             sign_identities=self._sign_identities,
             networks=self.networks,
+            csi=self.csi_volumes,
             take_over=RemoteData(
                 self._migration_source,
                 self.clock,

@@ -201,6 +201,7 @@ class AllocRunner:
             except (OrchgitError, OSError) as error:
                 self._fail_all(error)
             await self._supervise()
+            await self._node.csi.release(self.context.alloc, self.context.group)
             await self._network.remove()
             self.set_local(finished=True, finished_ns=self.clock.now_ns())
         self._close_parts()
@@ -229,6 +230,7 @@ class AllocRunner:
                 context.volume_sources = volumes.find_sources(
                     context.group, context.alloc, self._node.node()
                 )
+                context.volume_sources |= await self._node.csi.publish(context.alloc, context.group)
             except SetupError:  # tasks that survived the agent have their volumes mounted already
                 if not self.tasks.any_runs:
                     raise

@@ -51,15 +51,6 @@ class NodeRpc(IntEnum):
     VOLUME_CONDITION = 4
 
 
-ACCESS_MODES = {
-    "single-node-writer": 1,
-    "single-node-reader-only": 2,
-    "multi-node-reader-only": 3,
-    "multi-node-single-writer": 4,
-    "multi-node-multi-writer": 5,
-}
-
-
 def _text(name: str) -> MessageField:
     return MessageField(name, "string")
 

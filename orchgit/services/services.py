@@ -14,6 +14,8 @@ from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import AclSettings
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
+from orchgit.services.csi.claims import CsiUseCases
+from orchgit.services.csi.node_calls import NodeCalls
 from orchgit.services.host_volumes import take_volume_results
 from orchgit.services.nodes.registration import NodeUpdateResult, register_node, update_node_status
 from orchgit.services.secrets.identities import IdentityUseCases
@@ -62,6 +64,8 @@ class Services:
     acl_settings: AclSettings = field(default_factory=AclSettings)
     providers: IdentityProviders = field(default_factory=lambda: IdentityProviders(SystemClock()))
     """Those at which people log in."""
+    csi_calls: NodeCalls = field(default_factory=NodeCalls)
+    """The nodes whose CSI plugins can be called from here."""
 
     def noting(self, writes: RequestWrites | None) -> Services:
         """Returns the same services for one request: its commands are noted in `writes`."""
@@ -70,6 +74,10 @@ class Services:
     @property
     def nodes(self) -> NodeUseCases:
         return NodeUseCases(self.context)
+
+    @property
+    def csi(self) -> CsiUseCases:
+        return CsiUseCases(self.context, self.csi_calls)
 
     @property
     def acl(self) -> AclContext:

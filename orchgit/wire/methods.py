@@ -80,6 +80,14 @@ AUTHORIZE = UnaryMethod(
     for_agents=True,
 )
 
+CLAIM_VOLUME = UnaryMethod(
+    NODES,
+    "ClaimVolume",
+    messages.ClaimVolumeRequest,
+    messages.ClaimVolumeReply,
+    for_agents=True,
+)
+
 MIGRATION_SOURCE = UnaryMethod(
     NODES,
     "MigrationSource",
