@@ -93,10 +93,15 @@ class AllocTasks(Mapping[str, TaskRunner]):
         self._changed()
 
     async def signal(self, signal: str, task_name: str) -> None:
-        """Signal one task, or all that run."""
+        """Signal one task, or all that run. Raises DriverError where the named one does not."""
         for name, runner in self.items():
             if task_name == name or (not task_name and runner.handle is not None):
                 await runner.signal(signal)
+
+    def note(self, kind: TaskEventType, message: str) -> None:
+        """Adds an event about the allocation to every task."""
+        for runner in self._runners.values():
+            runner.happened(kind, message)
 
     def kill(self, because: TaskEvent) -> None:
         """End every task at once, without shutdown delays."""

@@ -98,6 +98,10 @@ class TaskRunner:
         """Add an event that others saw: the allocation's arrival, the driver's pull of an image."""
         self._progress.happened(kind, message)
 
+    def add_event(self, kind: TaskEventType, message: str) -> None:
+        """Add an event of this moment that the task itself does not cause."""
+        self._progress.happened(kind, message, {"message": message})
+
     def allow_start(self) -> None:
         """The lifecycle allows the task to start."""
         self._requests.may_start.set()
@@ -399,5 +403,6 @@ class TaskRunner:
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
             network=context.network,
+            set_up_network=context.set_up_network,
             done=self._hooks_done,
         )

@@ -80,6 +80,13 @@ class ApiCall:
         identity = self.access.caller.identity
         return None if identity is None else Author(identity.accessor_id, identity.name)
 
+    def claim_author(self, author: Author) -> None:
+        """Has a name that the client claims recorded with what the request writes, where no token
+        tells who it is. Call it before the first use of `services`."""
+        if self.author is None:
+            self.writes = self.writes or RequestWrites()
+            self.writes.author = author
+
     def sees(self, namespace: str) -> bool:
         """Returns whether objects of the namespace may be in the answer."""
         return self.access.sees(namespace)

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from orchgit.api.call import ApiCall
 from orchgit.api.shapes import nomad_json
+from orchgit.model.author import Author
 from orchgit.model.job import ChangedBy
 from orchgit.printable import printable
 
@@ -20,14 +21,23 @@ _MAX_TEXT = 120
 
 def changed_by(call: ApiCall, via: str) -> ChangedBy:
     """Returns the author of a change by hand. `via` is the kind of change."""
-    client = call.request.client
     return ChangedBy(
         via=via,
         user=user_name(call),
         is_verified=call.author is not None,
-        address=client.host if client is not None else "",
+        address=_address(call),
         client=_bounded(call.header(b"user-agent") or ""),
     )
+
+
+def note_claimed_author(call: ApiCall) -> None:
+    """Has who sends the request, by its own account, recorded with what the request writes."""
+    call.claim_author(Author(name=user_name(call), is_claimed=True, address=_address(call)))
+
+
+def _address(call: ApiCall) -> str:
+    client = call.request.client
+    return client.host if client is not None else ""
 
 
 def user_name(call: ApiCall, claimed: str = "") -> str:

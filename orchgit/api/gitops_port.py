@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from orchgit.metrics.values import Gauge, Histogram
+from orchgit.model.author import Author
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
 from orchgit.model.source_health import SourceCheck, SourceHealth, SyncResult
@@ -64,7 +65,7 @@ class GitopsPort(Protocol):
         ...
 
     async def rerun(
-        self, source: str, jobs: Sequence[tuple[str, str]], writes: RequestWrites | None
+        self, source: str, jobs: Sequence[tuple[str, str]], by: str, writes: RequestWrites | None
     ) -> Any:
         """Creates these jobs (namespace, id) of the applied commit again; returns the rollout."""
         ...
@@ -82,8 +83,8 @@ class GitopsPort(Protocol):
         """Applies held versions of the applied commit again; returns the rollout."""
         ...
 
-    def wake(self, source: str) -> None:
-        """Looks for new commits of a source now."""
+    def wake(self, source: str, by: str = "", author: Author | None = None) -> None:
+        """Looks for new commits of a source now; `by` and the token's `author` are who asks."""
         ...
 
     def report(self, snapshot: Snapshot, source: Source) -> SourceReportPort:
@@ -102,7 +103,7 @@ class GitopsPort(Protocol):
         """Takes over jobs without a source that the applied commit has; returns the rollout."""
         ...
 
-    async def sync(self, source: str) -> SyncResult:
+    async def sync(self, source: str, by: str, author: Author | None) -> SyncResult:
         """Looks for new commits of a source now; returns what that came to."""
         ...
 
@@ -136,7 +137,9 @@ class GitopsPort(Protocol):
         """Ends a rollout that waits; returns it."""
         ...
 
-    async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
+    async def override_window(
+        self, source: str, reason: str, by: str, author: Author | None
+    ) -> SyncResult:
         """Applies the source's newest commit outside its windows, as soon as its other gates are
         open; returns what trying so came to."""
         ...

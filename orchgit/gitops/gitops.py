@@ -50,7 +50,10 @@ from orchgit.gitops.sources.health_gate import HealthGate
 from orchgit.gitops.sources.health_recorder import HealthRecorder
 from orchgit.gitops.sources.loops import SourceLoops
 from orchgit.gitops.sources.status_reader import SourceStatusReader
+from orchgit.gitops.sources.wakeups import NOBODY as NO_ASKER
+from orchgit.gitops.sources.wakeups import Asker
 from orchgit.gitops.webhooks.routes import WebhookRoutes
+from orchgit.model.author import Author
 from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
@@ -209,10 +212,12 @@ class Gitops:
         self._disk_cache.close()
         await asyncio.to_thread(self._ports.parser.close)
 
-    def wake(self, source: str, trigger: str = "api", force: bool = False) -> None:
+    def wake(
+        self, source: str, trigger: str = "api", force: bool = False, asker: Asker = NO_ASKER
+    ) -> None:
         """Makes the source's loop check for new commits now. With `force` it tries a refused
         commit again."""
-        self._loops.wake(source, trigger, force)
+        self._loops.wake(source, trigger, force, asker)
 
     def _look_at_gates(self, source: str) -> None:
         self._loops.wake(source, GATE_TRIGGER, force=False)
@@ -231,22 +236,31 @@ class Gitops:
     def now_ns(self) -> int:
         return self._services.context.now_ns()
 
-    async def sync(self, source: str, override: WindowOverride | None = None) -> SyncResult:
+    async def sync(
+        self,
+        source: str,
+        override: WindowOverride | None = None,
+        asker: Asker = NO_ASKER,
+    ) -> SyncResult:
         """Checks the source for new commits, and returns what that came to. With `override` a
-        commit is applied outside its windows. Raises NotFoundError if there is no such source, and
-        UnavailableError if this server stops following it."""
+        commit is applied outside its windows. `asker` is recorded with the rollout.
+
+        Raises NotFoundError if there is no such source, and UnavailableError if this server stops
+        following it.
+        """
         self._services.applier.source(source)
         reconciler = await self._loops.reconciler(source)
-        return await reconciler.round_after_now(override)
+        return await reconciler.round_after_now(override, asker)
 
     async def rerun(
         self,
         source: str,
         jobs: Sequence[tuple[str, str]],
+        by: str = "",
         writes: RequestWrites | None = None,
     ) -> Rollout:
         """Creates jobs of the applied commit again; see `Rerunner.rerun`."""
-        return await Rerunner(self._services.noting(writes)).rerun(source, jobs)
+        return await Rerunner(self._services.noting(writes)).rerun(source, jobs, by)
 
     async def retry(
         self, source: str, request: RetryRequest, writes: RequestWrites | None = None
@@ -311,7 +325,9 @@ class Gitops:
         """Returns what takes sources back; what it writes to the log is noted in `writes`."""
         return Reverter(self._services.noting(writes), self._ports.forecaster)
 
-    async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
+    async def override_window(
+        self, source: str, reason: str, by: str, author: Author | None = None
+    ) -> SyncResult:
         """Applies the source's newest commit outside its windows, once its other gates are open;
         returns what trying so came to. Raises InvalidInputError without a name or a reason."""
         purpose = "override a window"
@@ -320,7 +336,7 @@ class Gitops:
             checked_reason(reason, purpose),
             self._services.context.now_ns(),
         )
-        return await self.sync(source, override)
+        return await self.sync(source, override, Asker(by, author))
 
     async def approve(
         self, rollout_id: str, plan_hash: str, by: str, writes: RequestWrites | None = None

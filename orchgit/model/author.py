@@ -6,14 +6,22 @@ from orchgit.model.base import Model
 
 
 class Author(Model):
-    """The token behind a write; of a task's, the allocation and the task."""
+    """The token behind a write; of a task's, the allocation and the task.
+
+    `is_claimed`: there was no token, and nobody has checked the name that the client gave;
+    `address` is where the request came from.
+    """
 
     accessor_id: str = ""
     name: str = ""
+    is_claimed: bool = False
+    address: str = ""
 
     @property
     def text(self) -> str:
         """Who it was, in words."""
+        if self.is_claimed:
+            return f"{self.name} (claimed)" if self.name else f"unknown from {self.address}"
         return f"{self.name or 'unnamed token'} ({self.accessor_id[:8]})"
 
 

@@ -123,6 +123,7 @@ class Rollout(Model):
     trigger: str = ""
     """push, webhook, poll, watch, api, retry, drift or revert."""
     pusher: str = ""
+    """Who pushed, or asked for a sync, a retry or to go back; '' where nobody did."""
     ref: str = ""
     """Full name of the ref at which the commit was found, such as that of a tag; '' if unknown."""
     status: str = RolloutStatus.PENDING

@@ -306,6 +306,30 @@ class SignIdentitiesReply(Model):
     identities: list[SignedIdentity] = []
 
 
+class MigrationSourceRequest(Model):
+    """Where is the data that this allocation takes over? The answer waits up to `wait_s` for the
+    previous allocation's end."""
+
+    node_id: str
+    secret_id: str
+    alloc_id: str
+    wait_s: float = 20.0
+
+    def __repr__(self) -> str:
+        """Keeps the secret out of tracebacks and logs."""
+        return "MigrationSourceRequest(...)"
+
+
+class MigrationSourceReply(Model):
+    """`runs`: ask again. `gone`: why there is no data. Else `url`, asked with `proof`, has it."""
+
+    runs: bool = False
+    gone: str = ""
+    node_id: str = ""
+    url: str = ""
+    proof: str = ""
+
+
 class AuthorizeRequest(Model):
     """May this request for the agent's own HTTP be answered? `method` is WEBSOCKET for one of
     these."""

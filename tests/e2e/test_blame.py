@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from orchgit.cli.user_name import user_name
 from tests.e2e.conftest import Repository
 from tests.support.job_texts import sleeper, sticky
 
@@ -99,6 +100,10 @@ def test_blame_of_a_variable_says_when_and_which_job_reads_it(repository: Reposi
     data = json.loads(found.out)
     assert (data["Type"], data["Path"]) == ("variable", path)
     assert data["ModifyTime"] > 0
+    writer = data["Token"]["Author"]
+    assert (writer["Name"], writer["IsClaimed"]) == (user_name(), True)
+    shown = server.cli("blame", path)
+    assert f"Changed by = {user_name()} (claimed) from 127.0.0.1, " in shown.out
     [origin] = data["Origins"]
     assert (origin["JobID"], origin["TaskGroup"], origin["CommitID"]) == (name, "main", commit)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from orchgit.cli.user_name import user_name
 from tests.support.dev_server import DevServer, dev_server, git
 from tests.support.job_texts import sleeper
 
@@ -281,6 +282,21 @@ def test_change_of_a_sources_kind_over_the_api_is_refused(
     assert server.cli("source", "remove", name, "-yes").code == 0
     put = httpx.put(source, json=builtin, trust_env=False)
     assert (put.status_code, "choose another name" in put.text) == (409, True), put.text
+
+
+def test_rollout_names_who_asked_for_the_check_that_found_its_commit(
+    server: DevServer, upstream: Path, request: pytest.FixtureRequest
+) -> None:
+    name = name_of(request)
+    server.cli("source", "add", name, f"file://{upstream}", "-poll-interval", "1h")
+    healthy(server, git(upstream, "rev-parse", "HEAD").out.strip())
+    assert server.get(f"/v1/gitops/rollouts?source={name}")[0]["Pusher"] == ""
+    for number, options in enumerate(([], ["-detach"])):
+        commit = write_job(upstream, name, version=f"2.{number}")
+        assert server.cli("source", "sync", name, *options).code == 0
+        healthy(server, commit)
+        shown = server.cli("rollout", "status", commit).out
+        assert f"= sync by {user_name()} (claimed)\n" in shown
 
 
 def test_source_path_outside_the_configuration_is_refused(

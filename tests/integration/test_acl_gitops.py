@@ -241,10 +241,15 @@ def test_token_is_named_by_what_it_changed(team: Team, tmp_path: Path) -> None:
     committed(work, "First", named=job("named"))
     assert push(work, team.url("named", "team-a")).code == 0
     blame = team.ask("team-a", "GET", "/v1/gitops/blame/named?namespace=a").json()
-    author = {"AccessorID": team.accessors["team-a"], "Name": "team-a-token"}
+    author = {
+        "AccessorID": team.accessors["team-a"],
+        "Name": "team-a-token",
+        "IsClaimed": False,
+        "Address": "",
+    }
     assert blame["Token"]["Author"] == author
     rollout = team.ask("team-a", "GET", f"/v1/gitops/rollout/{blame['RolloutID']}").json()
-    assert rollout["Pusher"] == "team-a-token"
+    assert (rollout["Pusher"], rollout["Token"]["Author"]) == ("team-a-token", author)
     pause = team.ask("team-a", "PUT", "/v1/gitops/source/named/pause", {"By": "somebody else"})
     assert pause.status_code == 200
     shown = team.show("named")

@@ -361,7 +361,17 @@ async def rollout(call: ApiCall) -> Response:
         ("rollouts",),
         lambda snapshot: find_rollout(snapshot, rollout_id),
         f'cannot find rollout "{rollout_id}"; `orchgit rollout list` shows them',
+        lambda found: _with_token(call, found),
     )
+
+
+def _with_token(call: ApiCall, found: Rollout) -> dict[str, Any]:
+    """Adds whose token the last change of the rollout by a person bore."""
+    with call.context.snapshot() as snapshot:
+        change = snapshot.authored_changes.get("rollouts", found.id)
+    token = None if change is None else nomad_json.tree(change)
+    shown: dict[str, Any] = nomad_json.tree(found)
+    return {**shown, "Token": token}
 
 
 async def report(call: ApiCall) -> Response:

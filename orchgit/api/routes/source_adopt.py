@@ -30,7 +30,8 @@ async def adopt(call: ApiCall) -> Response:
     name, gitops = call.path["name"], required_gitops(call)
     before = await asyncio.to_thread(_without_source, call, name)
     await change_source(call.context, name, lambda source: replace(source, adopt=True))
-    result = await gitops.sync(name)
+    by = user_name(call)
+    result = await gitops.sync(name, by, call.author)
     if not result.commit_id:
         raise ConflictError(
             f'cannot adopt jobs for source "{name}": '
@@ -38,7 +39,7 @@ async def adopt(call: ApiCall) -> Response:
         )
     rollout = None
     if result.result in ("applied", "unchanged"):
-        rollout = await gitops.adopt(name, user_name(call), call.writes)
+        rollout = await gitops.adopt(name, by, call.writes)
     with call.context.snapshot() as snapshot:
         index, owned = snapshot.index, snapshot.jobs.keys_of_source(name)
     answer: dict[str, Any] = {"Index": index, **nomad_json.tree(result)}

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import wait_parameters
 from orchgit.api.call import ApiCall
-from orchgit.api.caller import name_of_person
+from orchgit.api.caller import name_of_person, user_name
 from orchgit.api.errors import text_response
 from orchgit.api.gitops_port import GitopsPort, SourceReportPort
 from orchgit.api.pagination import PageRequest
@@ -122,25 +122,26 @@ async def sync(call: ApiCall) -> Response:
     sent = await call.body()
     body = nomad_json.decode_tree(sent) if sent.strip() else {}
     rerun, reason = nomad_json.get(body, "Rerun", []), nomad_json.get(body, "OverrideWindow", "")
+    by = user_name(call, nomad_json.get(body, "By", ""))
     if rerun and reason:
         raise InvalidInputError("cannot use OverrideWindow with Rerun, which waits for no window")
     if rerun:
         if not (isinstance(rerun, list) and all(isinstance(each, str) for each in rerun)):
             raise InvalidInputError("cannot run jobs again: Rerun is a list of job ids")
         keys = [(call.namespace, job_id) for job_id in rerun]
-        rollout = await required_gitops(call).rerun(name, keys, call.writes)
+        rollout = await required_gitops(call).rerun(name, keys, by, call.writes)
         return call.answer(rollout, index=call.context.state.store.watch.applied_index)
     wait_s = _sync_wait_s(call)
     if reason:
         if not call.rights.allows_namespace(known.namespace, "gitops-approve"):
             raise NotAllowedError("Permission denied")
         by = name_of_person(call, body)
-        work = required_gitops(call).override_window(name, reason, by)
+        work = required_gitops(call).override_window(name, reason, by, call.author)
         result = await _synced(call, work, wait_s or _MAX_SYNC_WAIT_S)
     elif wait_s:
-        result = await _synced(call, required_gitops(call).sync(name), wait_s)
+        result = await _synced(call, required_gitops(call).sync(name, by, call.author), wait_s)
     else:
-        call.api.wake_source(name)
+        required_gitops(call).wake(name, by, call.author)
         return call.answer({"Index": index}, index=index)
     index = call.context.state.store.watch.applied_index
     return call.answer({"Index": index, **nomad_json.tree(result)}, index=index)

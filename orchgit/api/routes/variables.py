@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, blocking_read
 from orchgit.api.call import ApiCall
+from orchgit.api.caller import note_claimed_author
 from orchgit.api.errors import VARY, text_response
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
@@ -125,6 +126,7 @@ async def write_variable(call: ApiCall) -> Response:
         raise InvalidInputError("missing variable path")
     if (refusal := _refused_path(call, path)) is not None:
         return refusal
+    note_claimed_author(call)
     if operation is None:
         return await _put(call, namespace, path, body)
     new = NewVariable(namespace, path, body.items or {})
@@ -163,6 +165,7 @@ async def _put(call: ApiCall, namespace: str, path: str, body: VariableBody) -> 
 
 async def delete_variable(call: ApiCall) -> Response:
     expected = _expected_index(call)
+    note_claimed_author(call)
     try:
         index = await call.services.variables.delete(call.namespace, call.path["path"], expected)
     except VariableConflictError as conflict:

@@ -11,7 +11,7 @@ from orchgit.cli.command import cli_command
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import ago, heading, pairs, plain, short, table
 from orchgit.cli.printing.output_format import OutputFormat
-from orchgit.cli.printing.tokens import token_text
+from orchgit.cli.printing.tokens import token_row
 
 TYPES = ("allocation", "node", "claim", "volume", "job", "variable")
 
@@ -67,7 +67,7 @@ def _thing(data: dict[str, Any]) -> tuple[tuple[str, object], ...]:
         ("Node", node),
         ("Created", ago(data["CreateTime"]) if data["CreateTime"] else ""),
         ("Changed", ago(data["ModifyTime"]) if data["ModifyTime"] else ""),
-        ("Token", plain(token_text(data.get("Token")))),
+        token_row(data.get("Token")),
     )
 
 

@@ -29,6 +29,7 @@ from orchgit.cli.printing.output import (
     table,
 )
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.cli.printing.tokens import token_row
 from orchgit.cli.user_name import user_name
 from orchgit.clock import SECOND_NS
 from orchgit.durations import parse_length_ns
@@ -249,6 +250,14 @@ def _show_report(client: ApiClient, data: dict[str, Any]) -> None:
             console().print(plain(line))
 
 
+def _trigger(data: dict[str, Any]) -> str:
+    """Returns why the rollout was made, and who pushed or asked for it."""
+    who = data.get("Pusher") or ""
+    claimed = " (claimed)" if who and not data.get("Token") else ""
+    kind = "sync" if data["Trigger"] == "api" else data["Trigger"]
+    return f"{kind} by {who}{claimed}" if who else str(kind)
+
+
 def show(data: dict[str, Any], verbose: bool) -> None:
     """Prints one rollout and its jobs."""
     commit = data["Commit"]
@@ -259,7 +268,8 @@ def show(data: dict[str, Any], verbose: bool) -> None:
             ("Commit", short(commit["ID"], verbose)),
             ("Author", plain(f"{commit['Author']} <{commit['Email']}>")),
             ("Subject", plain(commit["Subject"])),
-            ("Trigger", data["Trigger"]),
+            ("Trigger", plain(_trigger(data))),
+            token_row(data.get("Token")),
             ("Reverts", short(data.get("Reverts") or "", verbose)),
             ("Reason", plain(data.get("Reason") or "")),
             ("Status", styled(data["Status"])),

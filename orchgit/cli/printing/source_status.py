@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from orchgit.cli.printing.output import ago, duration, heading, pairs, plain, short, styled, table
-from orchgit.cli.printing.tokens import token_text
+from orchgit.cli.printing.tokens import token_row
 
 _SECOND_NS = 1_000_000_000
 _COUNTED = ("Healthy", "Progressing", "Degraded", "Held", "Drifted")
@@ -68,7 +68,7 @@ def show_source(data: dict[str, Any]) -> None:
             ("Since", ago(health["Since"]) if health.get("Since") else ""),
             ("Jobs", f"{jobs['Total']}" + (f" ({', '.join(counts)})" if counts else "")),
             ("Paused" if data["Paused"] else "Resumed", _pause_record(data["Pause"])),
-            ("Token", plain(token_text(data.get("Token")))),
+            token_row(data.get("Token")),
             ("Applied commit", seen["AppliedCommit"] or "<none yet>"),
             ("Applied rollout", short(seen["AppliedRollout"])),
             ("Remote commit", health["RemoteCommit"] or no_commit),

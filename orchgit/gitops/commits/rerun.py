@@ -39,7 +39,7 @@ class Rerunner:
 
     services: CommitServices
 
-    async def rerun(self, source_name: str, keys: Sequence[JobKey]) -> Rollout:
+    async def rerun(self, source_name: str, keys: Sequence[JobKey], by: str = "") -> Rollout:
         """Creates these jobs again in one rollout of the applied commit, and changes nothing else.
 
         A job that is complete and still registered is stopped first. Raises NotFoundError for a
@@ -59,7 +59,7 @@ class Rerunner:
             wanted = frozenset(keys)
             plan = await applier.plan(read, source.name, cache, PlanRequest(wanted, only=wanted))
             read.refuse_problems(plan)
-            return await applier.apply(read, plan, Trigger("api"), cache)
+            return await applier.apply(read, plan, Trigger("api", by), cache)
 
     async def retry(self, source_name: str, request: RetryRequest) -> Rollout:
         """Applies held versions again in one rollout of the applied commit, and changes nothing

@@ -73,9 +73,11 @@ def checked_reason(reason: str, purpose: str) -> str:
 
 
 def _is_own(rollout: Rollout, name: str) -> bool:
-    """Returns whether a person of that name wrote or pushed the commit."""
+    """Returns whether a person of that name wrote or pushed the commit. Who had a remote checked
+    did neither."""
     commit = rollout.commit
-    own = (rollout.pusher, commit.author, commit.email, commit.email.partition("@")[0])
+    pusher = rollout.pusher if rollout.trigger != "api" else ""
+    own = (pusher, commit.author, commit.email, commit.email.partition("@")[0])
     return _folded(name) in {_folded(each) for each in own if each}
 
 

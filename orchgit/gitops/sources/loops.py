@@ -18,6 +18,7 @@ from orchgit.gitops.sources.access import opened_url
 from orchgit.gitops.sources.local_watch import watch_refs
 from orchgit.gitops.sources.reconciler import SourceReconciler
 from orchgit.gitops.sources.remote_reader import RemoteReader
+from orchgit.gitops.sources.wakeups import NOBODY, Asker
 from orchgit.model.source import Source, SourceKind, SourceStatus
 from orchgit.model.source_health import SourceCheck
 
@@ -132,12 +133,12 @@ class SourceLoops:
         await _end(followed.loop)
         await _end(followed.watch)
 
-    def wake(self, name: str, trigger: str, force: bool = False) -> None:
+    def wake(self, name: str, trigger: str, force: bool = False, asker: Asker = NOBODY) -> None:
         """Wakes the source's loop. A source without a loop needs no wake-up: its loop begins with
         a round."""
         followed = self._followed.get(name)
         if followed is not None:
-            followed.reconciler.wake(trigger, force)
+            followed.reconciler.wake(trigger, force, asker)
 
     def pushed(self, name: str) -> None:
         """Notes that a push has just told the source's commit, as a check would."""

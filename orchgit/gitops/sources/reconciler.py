@@ -8,6 +8,7 @@ goes wrong before the log entry is an error in the source's status and leaves th
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace as replace_services
 from random import Random
 
 import structlog
@@ -26,13 +27,14 @@ from orchgit.gitops.mirrors.rules import PUBLIC_PREFIXES, followed_ref
 from orchgit.gitops.sources.gate_loop import GATE_TRIGGER
 from orchgit.gitops.sources.health import error_kind
 from orchgit.gitops.sources.remote_reader import RemoteReader
-from orchgit.gitops.sources.wakeups import POLL, Wake, Wakeups
+from orchgit.gitops.sources.wakeups import NOBODY, POLL, Asker, Wake, Wakeups
 from orchgit.model.base import NS_PER_S
 from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceErrorKind, SourceKind, SourceStatus
 from orchgit.model.source_health import SourceCheck, SyncResult
 from orchgit.replication.commands import RefMove
+from orchgit.replication.proposal import RequestWrites
 from orchgit.services.gitops.pauses import pause_text, resume_when_due
 from orchgit.services.gitops.sources import move_refs, record_source_status
 
@@ -78,9 +80,9 @@ class SourceReconciler:
         self._result = SyncResult("checking")
         self._round_done = asyncio.Condition()
 
-    def wake(self, trigger: str, force: bool = False) -> None:
+    def wake(self, trigger: str, force: bool = False, asker: Asker = NOBODY) -> None:
         """Causes a round. With `force` it tries a refused commit again."""
-        self._wakeups.request(Wake(trigger, force))
+        self._wakeups.request(Wake(trigger, force, asker=asker))
 
     async def run(self) -> None:
         """Runs rounds until cancelled; then nobody waits for a round any longer."""
@@ -126,13 +128,15 @@ class SourceReconciler:
             self.check = replace(self.check, last_success_ns=now_ns, failures=0)
         return result
 
-    async def round_after_now(self, override: WindowOverride | None = None) -> SyncResult:
+    async def round_after_now(
+        self, override: WindowOverride | None = None, asker: Asker = NOBODY
+    ) -> SyncResult:
         """Causes a round, and returns the result of one that started after this call. With
         `override` that round applies a commit outside its windows.
 
         Raises UnavailableError if the loop ends before.
         """
-        self._wakeups.request(Wake("api", True, override))
+        self._wakeups.request(Wake("api", True, override, asker))
         asked = self._wakeups.requested
         async with self._round_done:
             await self._round_done.wait_for(lambda: self._finished_round >= asked)
@@ -300,11 +304,12 @@ class SourceReconciler:
 
     async def _apply(self, source: Source, wanted: ResolvedRef, wake: Wake) -> Rollout:
         commit_id = wanted.commit_id
-        applier, cache = self._services.applier, self._services.caches.of(self.name)
+        services = self._services.noting(RequestWrites(author=wake.asker.author))
+        applier, cache = services.applier, services.caches.of(self.name)
         read = await applier.read(self._mirror.open(), commit_id, source, cache)
         plan = await applier.plan(read, self.name, cache)
         kind = "poll" if wake.trigger == GATE_TRIGGER else wake.trigger
-        trigger = Trigger(kind, ref=wanted.name)
+        trigger = Trigger(kind, wake.asker.name, ref=wanted.name)
         if plan.problems:
             if not self._is_recorded(commit_id, plan.problems):
                 await applier.record_refused(source, read, plan.problems, trigger)
@@ -316,7 +321,7 @@ class SourceReconciler:
             await self._record(status, text, SourceErrorKind.HELD)
             raise JobFileError(f"cannot apply commit {commit_id[:12]}", plan.problems)
         await self._services.quorum.hold(self._mirror.name, [commit_id])
-        rollout = await self._gatekeeper.carry_out(
+        rollout = await replace_services(self._gatekeeper, services=services).carry_out(
             read, plan, trigger, cache, override=wake.override
         )
         await self._services.synchronizer.sync_refs_locked(self._mirror)

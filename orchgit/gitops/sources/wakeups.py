@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 
 from orchgit.clock import Clock
+from orchgit.model.author import Author
 from orchgit.model.gates import WindowOverride
 from orchgit.wait_first import wait_first
 
@@ -13,13 +14,25 @@ POLL = "poll"
 
 
 @dataclass(frozen=True, slots=True)
+class Asker:
+    """A person who asks for a round: the name, a claim unless the request bore `author`'s token."""
+
+    name: str = ""
+    author: Author | None = None
+
+
+NOBODY = Asker()
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """Why a round runs. With `force` it tries a refused commit again; with `override` it applies a
-    commit outside its windows."""
+    commit outside its windows. `asker` is recorded with the rollout that comes of it."""
 
     trigger: str
     force: bool = False
     override: WindowOverride | None = None
+    asker: Asker = NOBODY
 
 
 class Wakeups:
@@ -62,4 +75,5 @@ class Wakeups:
             asked[0].trigger,
             any(wake.force for wake in reasons),
             overrides[-1] if overrides else None,
+            asked[0].asker,
         )

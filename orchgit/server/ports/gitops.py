@@ -22,7 +22,9 @@ from orchgit.gitops.parsing.regions import check_region
 from orchgit.gitops.rollouts.report import RolloutReport
 from orchgit.gitops.sources.access import check_access
 from orchgit.gitops.sources.status_reader import SourceReport
+from orchgit.gitops.sources.wakeups import Asker
 from orchgit.metrics.values import Gauge, Histogram
+from orchgit.model.author import Author
 from orchgit.model.rollout import JobAction, Rollout
 from orchgit.model.source import Source
 from orchgit.model.source_health import SyncResult
@@ -64,9 +66,9 @@ class ApiGitops:
         return any(each.name == source for each in self._config.sources)
 
     async def rerun(
-        self, source: str, jobs: Sequence[tuple[str, str]], writes: RequestWrites | None
+        self, source: str, jobs: Sequence[tuple[str, str]], by: str, writes: RequestWrites | None
     ) -> Rollout:
-        return await self._gitops.rerun(source, jobs, writes)
+        return await self._gitops.rerun(source, jobs, by, writes)
 
     async def drift_patch(self, source: str) -> str:
         return await self._gitops.drift_patch(source)
@@ -77,8 +79,8 @@ class ApiGitops:
         request = RetryRequest(wanted.jobs, wanted.every, by)
         return await self._gitops.retry(source, request, writes)
 
-    def wake(self, source: str) -> None:
-        self._gitops.wake(source, force=True)
+    def wake(self, source: str, by: str = "", author: Author | None = None) -> None:
+        self._gitops.wake(source, force=True, asker=Asker(by, author))
 
     def report(self, snapshot: Snapshot, source: Source) -> SourceReport:
         return self._gitops.statuses.report(snapshot, source)
@@ -98,8 +100,8 @@ class ApiGitops:
     async def adopt(self, source: str, by: str, writes: RequestWrites | None) -> Rollout | None:
         return await self._gitops.adopt(source, by, writes)
 
-    async def sync(self, source: str) -> SyncResult:
-        return await self._gitops.sync(source)
+    async def sync(self, source: str, by: str, author: Author | None) -> SyncResult:
+        return await self._gitops.sync(source, asker=Asker(by, author))
 
     async def revert(
         self, rollout_id: str, person: RollbackPerson, writes: RequestWrites | None
@@ -127,8 +129,10 @@ class ApiGitops:
     ) -> Rollout:
         return await self._gitops.reject(rollout_id, reason, by, writes)
 
-    async def override_window(self, source: str, reason: str, by: str) -> SyncResult:
-        return await self._gitops.override_window(source, reason, by)
+    async def override_window(
+        self, source: str, reason: str, by: str, author: Author | None
+    ) -> SyncResult:
+        return await self._gitops.override_window(source, reason, by, author)
 
     async def rollout_report(self, rollout: Rollout) -> RolloutReport:
         return await self._gitops.reporter.report(rollout)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.allocations.garbage import AllocGarbageCollector, EndedAlloc, to_remove
+from agent.allocations.garbage import AllocGarbageCollector, DiskUse, EndedAlloc, to_remove
 from agent.allocations.stop_when_disconnected import DisconnectWatch
 from agent.config import AgentConfig, GarbageConfig, HostVolumeConfig
 from agent.fingerprint.node import Fingerprint
@@ -26,10 +26,13 @@ from tests.support.agent_rig import AgentRig, mock_job, mock_task
 
 def test_oldest_beyond_the_count_are_removed() -> None:
     ended = [EndedAlloc("c", 3), EndedAlloc("a", 1), EndedAlloc("b", 2)]
-    assert to_remove(ended, GarbageConfig(max_allocs=1), 10) == ["a", "b"]
-    assert to_remove(ended, GarbageConfig(max_allocs=3), 10) == []
-    assert to_remove(ended, GarbageConfig(max_allocs=3), 81) == ["a"]
-    assert to_remove([], GarbageConfig(max_allocs=0), 99) == []
+    one = GarbageConfig(max_allocs=4, parallel_destroys=1)
+    assert to_remove(ended, 0, GarbageConfig(max_allocs=1), DiskUse(10)) == ["a", "b"]
+    assert to_remove(ended, 1, one, DiskUse(10, 10)) == []
+    assert to_remove(ended, 2, one, DiskUse(10, 10)) == ["a"]
+    assert to_remove(ended, 0, one, DiskUse(81, 10)) == ["a"]
+    assert to_remove(ended, 0, one, DiskUse(10, 71)) == ["a"]
+    assert to_remove([], 9, GarbageConfig(max_allocs=0), DiskUse(99, 99)) == []
 
 
 def test_garbage_collection_removes_files_and_keeps_facts(tmp_path: Path) -> None:
