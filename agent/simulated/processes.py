@@ -54,7 +54,7 @@ class SimulatedProcesses:
                 *(sys.executable, "-m", "agent.simulated", "--reports"),
                 *("--servers", ",".join(servers), "--datacenters", ",".join(datacenters)),
                 *("--first", str(first), "--nodes", str(min(each, nodes - first))),
-                *_tls_arguments(tls),
+                *([] if tls is None else ["--tls", str(tls.ca), str(tls.cert), str(tls.key)]),
             ]
             for each in [-(-nodes // processes)]
             for first in range(0, nodes, each)
@@ -125,7 +125,3 @@ class _Process:
         for reader, pipe in zip(self._readers, (self._stdout, self._stderr), strict=True):
             reader.join()
             pipe.close()
-
-
-def _tls_arguments(tls: TlsFiles | None) -> list[str]:
-    return [] if tls is None else ["--tls", str(tls.ca), str(tls.cert), str(tls.key)]

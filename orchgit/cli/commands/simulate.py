@@ -138,18 +138,19 @@ class _Trial:
         began_s = time.monotonic()
         for number, first in enumerate(range(0, count, _ALLOCATIONS_PER_JOB)):
             self.client.put("/v1/jobs", _job(number, min(_ALLOCATIONS_PER_JOB, count - first)))
-        placed_s = self._until("allocations are placed", lambda _: self._placed(), count)
+
+        def placed(_: SimulatedFigures) -> int:
+            jobs = self.client.get("/v1/jobs", prefix=_JOB)
+            counts = [each["JobSummary"]["Summary"].get("main", {}) for each in jobs]
+            return sum(each.get("Starting", 0) + each.get("Running", 0) for each in counts)
+
+        placed_s = self._until("allocations are placed", placed, count)
         self._until("allocations run", lambda now: now.running, count)
         return {
             "Allocations": count,
             "PlaceSeconds": placed_s,
             "RunningSeconds": round(time.monotonic() - began_s, 2),
         }
-
-    def _placed(self) -> int:
-        jobs = self.client.get("/v1/jobs", prefix=_JOB)
-        summaries = [each["JobSummary"]["Summary"].get("main", {}) for each in jobs]
-        return sum(each.get("Starting", 0) + each.get("Running", 0) for each in summaries)
 
     def _watch(self) -> None:
         left_s = parse_length_ns(self.options.duration) / NS_PER_S
