@@ -32,6 +32,7 @@ from agent.migration.remote_data import RemoteData
 from agent.networks.alloc_networks import AllocNetworks, namespace_dir
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
+from agent.node.volume_plugins import VolumePlugins
 from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
@@ -60,6 +61,7 @@ from orchgit.wire.messages import (
     MigrationSourceRequest,
     ServerFrame,
     SignIdentitiesRequest,
+    VolumeResult,
 )
 from orchgit.wire.methods import AUTHORIZE, CONNECT_NODE, LEADER, MIGRATION_SOURCE, SIGN_IDENTITIES
 
@@ -120,9 +122,14 @@ class Agent:
             ask_leader=self._ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
-        self.volumes = DynamicHostVolumes(
-            config.data_dir / "volumes", self.local, self.node_changed
+        self._volume_plugins = VolumePlugins(
+            config.data_dir / "volumes",
+            config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
+            {"DHV_NODE_ID": self.node_id, "DHV_NODE_POOL": config.node_pool},
         )
+        self.volumes = DynamicHostVolumes(self._volume_plugins, self.local, self.node_changed)
+        await self._volume_plugins.find()
+        await self.volumes.restore()
         await self._start_drivers()
         self.networks = AllocNetworks(
             config.group_networks,
@@ -181,6 +188,7 @@ class Agent:
                 self._found,
                 self._driver_infos,
                 self.volumes,
+                self._volume_plugins.attributes(),
             )
             for key, value in self.dynamic_meta.items():
                 if value is None:
@@ -197,6 +205,9 @@ class Agent:
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         spawn(self.volumes.take(volumes), "host volumes")
+
+    def volume_results(self) -> list[VolumeResult]:
+        return self.volumes.results()
 
     def take_servers(self, servers: list[str]) -> None:
         """Store the servers, so that a restart finds one even when the config's are gone."""

@@ -84,6 +84,8 @@ class AgentConfig:
     node_class: str = ""
     meta: Mapping[str, str] = field(default_factory=dict)
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
+    host_volume_plugin_dir: Path | None = None
+    """Where executables that make host volumes lie; None: `host_volume_plugins` in `data_dir`."""
     host_networks: Mapping[str, HostNetworkConfig] = field(default_factory=dict)
     group_networks: GroupNetworkConfig = field(default_factory=GroupNetworkConfig)
     measured: MeasuredConfig = field(default_factory=MeasuredConfig)

@@ -203,10 +203,19 @@ class AgentHello(Model, tag_field="Type", tag="hello"):
     cluster: ClusterName = ClusterName()
 
 
+class VolumeResult(Model):
+    """What a plugin of the node made of a volume that it was to create."""
+
+    volume_id: str
+    error: str = ""
+    capacity_bytes: int = 0
+
+
 class AgentNodeUpdate(Model, tag_field="Type", tag="node-update"):
-    """The fingerprint changed."""
+    """The fingerprint changed, or what became of the node's dynamic host volumes."""
 
     node: Node
+    volumes: list[VolumeResult] = []
 
 
 class AgentHeartbeat(Model, tag_field="Type", tag="heartbeat"):
