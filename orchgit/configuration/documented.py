@@ -20,7 +20,6 @@ _UI = "the pages of orchgit have no such setting"
 _GOSSIP = "servers do not gossip: they reach each other through RPC and the log, with tls"
 _EVENTS = "events are read from the replicated state, without a buffer"
 _NO_CSI = "there are no CSI volumes here"
-_CHROOT = "exec tasks get a root directory of their own by the OCI runtime"
 _CLOUD = "no cloud is asked for facts"
 _FIXED = "orchgit decides this by itself"
 _UPDATES = "orchgit asks nobody for updates"
@@ -207,7 +206,7 @@ _CLIENT = ConfigBlock(
         "node_max_allocs": _whole("a node takes what its resources allow"),
         "options": _map(),
         "meta": _map(),
-        "chroot_env": _map(_CHROOT),
+        "chroot_env": _map(),
         "network_interface": _text(),
         "network_speed": _whole(),
         "preferred_address_family": _text(),

@@ -124,6 +124,7 @@ class ClientSection(Section):
     gc_parallel_destroys: int = 2
     gc_interval: str = "1m"
     max_kill_timeout: str = "30s"
+    chroot_env: dict[str, str] = {}
     task_env_allow: list[str] | None = None
     artifact: ArtifactSection = msgspec.field(default_factory=ArtifactSection)
 

@@ -271,7 +271,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             disk_mb=client.reserved.disk,
             reserved_ports=client.reserved.reserved_ports,
         ),
-        "drivers": {name: section.config for name, section in file.plugin.items()},
+        "drivers": _driver_options(file),
         "garbage": GarbageConfig(
             max_allocs=client.gc_max_allocs,
             disk_usage_percent=client.gc_disk_usage_threshold,
@@ -350,3 +350,13 @@ def _source(name: str, section: SourceSection) -> Source:
     if section.paths is not None:
         source.paths = section.paths
     return source
+
+
+def _driver_options(file: FileConfig) -> dict[str, dict[str, Any]]:
+    """Returns the options of each driver; `client.chroot_env` is one of the drivers with a root
+    file system made of the host's files."""
+    options = {name: dict(section.config) for name, section in file.plugin.items()}
+    if file.client.chroot_env:
+        for name in ("exec", "java"):
+            options.setdefault(name, {}).setdefault("chroot_env", file.client.chroot_env)
+    return options
