@@ -40,6 +40,7 @@ from orchgit.durations import to_text
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
+from orchgit.model.service_addresses import DriverAddress
 from orchgit.model.task import Task
 from orchgit.wait_first import wait_first
 
@@ -369,6 +370,10 @@ class TaskRunner:
 
     def _start_services(self) -> None:
         interpolate = self.setup().environment().interpolate
+        given = self.handle.network if self.handle is not None else None
+        if given is not None:
+            address = DriverAddress(given.ip, given.ports, given.auto_advertise)
+            self._services.driver_addresses[self.name] = address
         self._services.start(
             self.name, self.task.services or [], interpolate, lambda _name: self.run_command
         )
