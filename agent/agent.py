@@ -28,8 +28,11 @@ from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_n
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
 from agent.metrics.task_usage import UsageSampler
+from agent.migration.remote_data import RemoteData
+from agent.networks.alloc_networks import AllocNetworks, namespace_dir
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
+from agent.node.volume_plugins import VolumePlugins
 from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
@@ -45,6 +48,7 @@ from orchgit.model.node import DriverInfo, Node
 from orchgit.model.volume import HostVolume
 from orchgit.model.workload_identity import SignedIdentity, WantedIdentity
 from orchgit.wire.channel import Channel
+from orchgit.wire.https import asking_context
 from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
@@ -53,10 +57,13 @@ from orchgit.wire.messages import (
     AuthorizeRequest,
     LeaderReply,
     LeaderRequest,
+    MigrationSourceReply,
+    MigrationSourceRequest,
     ServerFrame,
     SignIdentitiesRequest,
+    VolumeResult,
 )
-from orchgit.wire.methods import AUTHORIZE, CONNECT_NODE, LEADER, SIGN_IDENTITIES
+from orchgit.wire.methods import AUTHORIZE, CONNECT_NODE, LEADER, MIGRATION_SOURCE, SIGN_IDENTITIES
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -80,6 +87,7 @@ class Agent:
         self.services = ServiceTable()
         self._templates = TemplateRenderer()
         self.local: LocalState
+        self.networks: AllocNetworks
         self.drivers: dict[str, Driver] = {}
         self.usage: UsageSampler
         self.allocations: Allocations
@@ -114,10 +122,22 @@ class Agent:
             ask_leader=self._ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
-        self.volumes = DynamicHostVolumes(
-            config.data_dir / "volumes", self.local, self.node_changed
+        self._volume_plugins = VolumePlugins(
+            config.data_dir / "volumes",
+            config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
+            {"DHV_NODE_ID": self.node_id, "DHV_NODE_POOL": config.node_pool},
         )
+        self.volumes = DynamicHostVolumes(self._volume_plugins, self.local, self.node_changed)
+        await self._volume_plugins.find()
+        await self.volumes.restore()
         await self._start_drivers()
+        self.networks = AllocNetworks(
+            config.group_networks,
+            config.client_dir / "networks",
+            namespace_dir(config.data_dir),
+            self.drivers,
+            self.clock,
+        )
         self.allocations = Allocations(self._node_context(), self.link.report)
         stored = self.local.allocations()
         await self._end_orphans({entry.alloc.id for entry in stored})
@@ -126,6 +146,8 @@ class Agent:
             self.allocations, config.garbage, config.alloc_root, self.clock
         )
         self.allocations.restore(stored)
+        work = partial(self.networks.sweep_forever, self.allocations.needs_network)
+        self._sweeps.append(spawn(until_done(work, "networks", self.clock), "networks"))
         for name, driver in self.drivers.items():
             if isinstance(driver, EndsOrphans):
                 work = partial(driver.end_orphans, self.allocations.knows)
@@ -166,6 +188,7 @@ class Agent:
                 self._found,
                 self._driver_infos,
                 self.volumes,
+                self._volume_plugins.attributes(),
             )
             for key, value in self.dynamic_meta.items():
                 if value is None:
@@ -182,6 +205,9 @@ class Agent:
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         spawn(self.volumes.take(volumes), "host volumes")
+
+    def volume_results(self) -> list[VolumeResult]:
+        return self.volumes.results()
 
     def take_servers(self, servers: list[str]) -> None:
         """Store the servers, so that a restart finds one even when the config's are gone."""
@@ -235,6 +261,9 @@ class Agent:
                 FingerprintConfig(
                     data_dir=config.data_dir,
                     network_interface=config.network_interface,
+                    network_speed_mbits=config.network_speed_mbits,
+                    preferred_address_family=config.preferred_address_family,
+                    group_networks=config.group_networks,
                     cpu_total_compute_mhz=config.measured.cpu_total_compute_mhz,
                     memory_total_mb=config.measured.memory_total_mb,
                     disk_total_mb=config.measured.disk_total_mb,
@@ -252,6 +281,7 @@ class Agent:
 
     def _node_context(self) -> NodeContext:
         environ = self.config.host_env
+        files = self.config.tls or (self.config.http_tls.files if self.config.http_tls else None)
         return NodeContext(
             clock=self.clock,
             local=self.local,
@@ -270,6 +300,12 @@ class Agent:
             templates=self._templates,
             max_kill_timeout_s=self.config.max_kill_timeout_s,
             sign_identities=self._sign_identities,
+            networks=self.networks,
+            take_over=RemoteData(
+                self._migration_source,
+                self.clock,
+                None if files is None else partial(asking_context, files),
+            ).take_over,
         )
 
     async def _end_orphans(self, known: set[str]) -> None:
@@ -334,6 +370,16 @@ class Agent:
         channel = Channel(self.link.address, self.config.tls)
         try:
             return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).identities
+        finally:
+            await channel.close()
+
+    async def _migration_source(self, alloc_id: str) -> MigrationSourceReply:
+        if not self.link.address:
+            raise UnavailableError("cannot ask where data is: no server is connected")
+        request = MigrationSourceRequest(self.node_id, self._secret_id, alloc_id)
+        channel = Channel(self.link.address, self.config.tls)
+        try:
+            return await channel.call(MIGRATION_SOURCE, request, request.wait_s + _ANSWER_S)
         finally:
             await channel.close()
 

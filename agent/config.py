@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.artifacts.plan import FetchLimits
+from agent.networks.config import GroupNetworkConfig
 from agent.tasks.environment import DEFAULT_ALLOWED
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import is_host_port, split_host_port
@@ -62,8 +63,11 @@ class GarbageConfig:
     """When the files of ended allocations are removed."""
 
     max_allocs: int = 50
-    """Ended ones beyond this many lose their files, the oldest first."""
+    """Beyond these, running ones included, ended ones lose their files, the oldest first."""
     disk_usage_percent: float = 80.0
+    inode_usage_percent: float = 70.0
+    parallel_destroys: int = 2
+    """How many allocations lose their files at the same time."""
     interval_s: float = 60.0
 
 
@@ -80,12 +84,19 @@ class AgentConfig:
     node_class: str = ""
     meta: Mapping[str, str] = field(default_factory=dict)
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
+    host_volume_plugin_dir: Path | None = None
+    """Where executables that make host volumes lie; None: `host_volume_plugins` in `data_dir`."""
     host_networks: Mapping[str, HostNetworkConfig] = field(default_factory=dict)
+    group_networks: GroupNetworkConfig = field(default_factory=GroupNetworkConfig)
     measured: MeasuredConfig = field(default_factory=MeasuredConfig)
     reserved: ReservedConfig = field(default_factory=ReservedConfig)
     http_addr: str = ""
     """The address of this agent's HTTP API, for the servers and their clients."""
     network_interface: str = ""
+    network_speed_mbits: int = 0
+    """0: as the interface says."""
+    preferred_address_family: str = ""
+    """`ipv4` or `ipv6`: which address of the interface comes first; "": the IPv4 address."""
     drivers: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Options by driver: `{"raw_exec": {"enabled": True}}`."""
     host_env: Mapping[str, str] | None = None
@@ -122,11 +133,18 @@ class AgentConfig:
             *(f"servers: {problem}" for problem in map(_address_problem, self.servers) if problem),
             *_volume_problems(self.host_volumes),
             *_network_problems(self.host_networks),
+            *self.group_networks.problems(),
         ]
+        if self.preferred_address_family not in ("", "ipv4", "ipv6"):
+            problems.append('preferred_address_family: must be "ipv4" or "ipv6"')
+        if self.network_speed_mbits < 0:
+            problems.append("network_speed: must not be negative")
         if not self.servers:
             problems.append("servers: name at least one, as host:port")
         if self.garbage.max_allocs < 0:
             problems.append("garbage.max_allocs: must not be negative")
+        if self.garbage.parallel_destroys < 1:
+            problems.append("garbage.parallel_destroys: must be at least 1")
         if self.max_kill_timeout_s < 0:
             problems.append("max_kill_timeout: must not be negative")
         if problems:

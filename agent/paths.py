@@ -64,6 +64,10 @@ class AllocPaths:
         return TaskPaths(self.shared, self.root / name)
 
 
+class MissingFileError(NotFoundError):
+    """There is no file of that name."""
+
+
 def open_inside(root: Path, relative: str, flags: int = os.O_RDONLY) -> int:
     """A descriptor of the file or directory `relative` under `root`.
 
@@ -109,7 +113,7 @@ def _open(name: str | Path, at: int | None, flags: int, shown: str) -> int:
     except (FileNotFoundError, NotADirectoryError):
         if at is not None and _is_link(name, at):
             raise _link_error(shown) from None
-        raise NotFoundError(f"stat {shown}: no such file or directory") from None
+        raise MissingFileError(f"stat {shown}: no such file or directory") from None
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise NotFoundError(f"stat {shown}: file name too long") from None

@@ -9,12 +9,13 @@ they are then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import msgspec
 import structlog
 
 from agent.allocations.health_watch import HealthWatch
+from agent.allocations.network import AllocNetwork
 from agent.allocations.run_limit import EXCEEDED, RunLimit
 from agent.allocations.wait_for_replaced import wait_for_replaced
 from agent.context import AllocContext, NodeContext
@@ -31,8 +32,10 @@ from orchgit.clock import Clock
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import Allocation, TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
+from orchgit.model.interpolation import Interpolator
 from orchgit.model.job import Job
 from orchgit.model.service import ServiceCheck
+from orchgit.wait_first import wait_first
 from orchgit.wire.messages import AllocReport
 
 _log = structlog.get_logger(component="agent")
@@ -67,6 +70,13 @@ class AllocRunner:
             node.clock, node.node, context.alloc, self._wake.set, self._check_restart
         )
         self.tasks = AllocTasks(node, context, self.services, tasks, self._wake.set)
+        self._network = AllocNetwork(
+            node,
+            context,
+            self._interpolator,
+            self._network_changed,
+            lambda: self.tasks.all_between_attempts,
+        )
         self._health = HealthWatch(self, node.clock)
         self._limit = RunLimit(node.clock, self._exceed_limit)
 
@@ -152,7 +162,8 @@ class AllocRunner:
 
     async def signal(self, signal: str, task_name: str = "") -> None:
         """Signal one task, or all that run."""
-        self.tasks.check_known(task_name)
+        if task_name and task_name not in self.tasks:
+            raise DriverError("Task not found")
         await self.tasks.signal(signal, task_name)
 
     def report(self) -> AllocReport:
@@ -165,6 +176,7 @@ class AllocRunner:
             task_states=self.states,
             deployment_healthy=self.local.healthy,
             deployment_healthy_at_ns=self.local.healthy_at_ns,
+            network_status=self._network.status,
         )
 
     def set_local(self, **changes: object) -> None:
@@ -179,6 +191,11 @@ class AllocRunner:
             _log.info("allocation is unhealthy", alloc=self.id, reason=reason)
         self._reported(self)
 
+    def tell_unhealthy(self, messages: Mapping[str, str]) -> None:
+        """Add an event to each named task that says why the allocation is unhealthy."""
+        for name, message in messages.items():
+            self.tasks[name].add_event(TaskEventType.UNHEALTHY, message)
+
     # -- the allocation's life ---------------------------------------------------------------------
 
     async def _run(self) -> None:
@@ -190,6 +207,7 @@ class AllocRunner:
             except (OrchgitError, OSError) as error:
                 self._fail_all(error)
             await self._supervise()
+            await self._network.remove()
             self.set_local(finished=True, finished_ns=self.clock.now_ns())
         self._close_parts()
         self._reported(self)
@@ -200,8 +218,7 @@ class AllocRunner:
         context = self.context
         is_new = all(runner.record.attempt == 0 for runner in self.tasks.values())
         if is_new and not context.alloc.is_terminal:
-            for runner in self.tasks.values():
-                runner.happened(TaskEventType.RECEIVED, "Task received by client")
+            self.tasks.note(TaskEventType.RECEIVED, "Task received by client")
             self._reported(self)
             old_paths = await wait_for_replaced(
                 context.alloc, self._node.wait_ended, self._stop_asked
@@ -209,6 +226,8 @@ class AllocRunner:
             alloc_dir.create(context.paths)
             if old_paths is not None:
                 await previous_alloc.take_over(context.group, old_paths, context.paths)
+            elif context.alloc.previous_allocation and context.group.ephemeral_disk.migrate:
+                await self._take_over_remote_data()
         if context.alloc.is_terminal or self.local.killed:
             self.stop(kill_request(self.clock.now_ns(), self.local.killed))
         if self._stop is None:
@@ -219,6 +238,28 @@ class AllocRunner:
             except SetupError:  # tasks that survived the agent have their volumes mounted already
                 if not self.tasks.any_runs:
                     raise
+            await self._set_up_network()
+
+    async def _set_up_network(self) -> None:
+        """Also where tasks have survived the agent: the network of one that starts again, and the
+        addresses of services, follow from it. A stop ends the wait."""
+        async with wait_first(self._network.set_up(), self._stop_asked.wait()) as (set_up, _):
+            if not set_up.done():
+                return
+            try:
+                await set_up
+            except DriverError as error:
+                if not self.tasks.any_runs:
+                    raise
+                _log.warning("cannot find the network again", alloc=self.id, error=str(error))
+
+    async def _take_over_remote_data(self) -> None:
+        """A stop ends the waiting: the previous allocation may run for long."""
+        context = self.context
+        moving = self._node.take_over(context.alloc, context.group, context.paths)
+        async with wait_first(moving, self._stop_asked.wait()) as (moved, _):
+            if moved.done():
+                self.tasks.note(TaskEventType.SETUP, moved.result())
 
     def _fail_all(self, error: OrchgitError | OSError) -> None:
         """The allocation cannot be set up: none of its tasks may start."""
@@ -290,9 +331,20 @@ class AllocRunner:
         """Group services are interpolated with the environment of the group's first task."""
         services = self.context.group.services or []
         if services and self._killing is None:
-            setup = self.tasks[self.context.group.tasks[0].name].setup()
-            interpolate = setup.environment().interpolate
-            self.services.start("", services, interpolate, self._run_in_task)
+            self.services.start("", services, self._interpolator(), self._run_in_task)
+
+    def _interpolator(self) -> Interpolator:
+        """What belongs to the group is interpolated as for its first task."""
+        return self.tasks[self.context.group.tasks[0].name].setup().environment().interpolate
+
+    def _network_changed(self) -> None:
+        """The addresses of services follow those of the network."""
+        self.services.network = self._network.status
+        for runner in self.tasks.values():
+            runner.register_again()
+        if self.services.registrations:
+            self._start_group_services()
+        self._reported(self)
 
     def _run_in_task(self, task_name: str) -> RunInTask:
         return self.tasks[task_name or self.context.group.tasks[0].name].run_command

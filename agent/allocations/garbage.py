@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shutil
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from agent.config import GarbageConfig
 from agent.loops import spawn, until_done
 from orchgit.clock import Clock
 from orchgit.errors import NotFoundError
+from orchgit.wait_first import wait_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,35 @@ class EndedAlloc:
     ended_ns: int
 
 
-def to_remove(ended: Iterable[EndedAlloc], config: GarbageConfig, disk_percent: float) -> list[str]:
-    """Returns the ids of those beyond the count, and of one more while the disk is too full."""
+@dataclass(frozen=True, slots=True)
+class DiskUse:
+    """How full the file system of the allocations is."""
+
+    disk_percent: float = 0.0
+    inode_percent: float = 0.0
+
+    @classmethod
+    def of(cls, path: Path) -> DiskUse:
+        found = os.statvfs(path)
+        return cls(_percent(found.f_blocks, found.f_bfree), _percent(found.f_files, found.f_ffree))
+
+
+def _percent(total: int, free: int) -> float:
+    """A file system that makes inodes as it needs them has a total of 0."""
+    return 100.0 * (total - free) / total if total else 0.0
+
+
+def to_remove(
+    ended: Iterable[EndedAlloc], running: int, config: GarbageConfig, use: DiskUse
+) -> list[str]:
+    """Returns the ids of those beyond the count, and of some more while the disk is too full."""
     oldest_first = sorted(ended, key=lambda entry: (entry.ended_ns, entry.alloc_id))
-    count = max(0, len(oldest_first) - config.max_allocs)
-    if disk_percent > config.disk_usage_percent:
-        count = max(count, 1)
+    count = max(0, running + len(oldest_first) - config.max_allocs)
+    if (
+        use.disk_percent > config.disk_usage_percent
+        or use.inode_percent > config.inode_usage_percent
+    ):
+        count = max(count, config.parallel_destroys)
     return [entry.alloc_id for entry in oldest_first[:count]]
 
 
@@ -57,17 +81,16 @@ class AllocGarbageCollector:
     async def collect(self) -> None:
         """Remove files until the limits are met."""
         while True:
-            usage = shutil.disk_usage(self._alloc_root)
-            batch = to_remove(self._ended(), self._config, 100.0 * usage.used / usage.total)
-            if not batch:
+            ended = self._ended()
+            running = sum(1 for runner in self._allocations if not runner.local.finished)
+            use = DiskUse.of(self._alloc_root)
+            if not (batch := to_remove(ended, running, self._config, use)):
                 return
-            for alloc_id in batch:
-                await self._remove(alloc_id)
+            await self._remove(batch)
 
     async def collect_all(self) -> None:
         """Remove the files of every ended allocation, whatever the limits say."""
-        for entry in self._ended():
-            await self._remove(entry.alloc_id)
+        await self._remove([entry.alloc_id for entry in self._ended()])
 
     async def collect_one(self, runner: AllocRunner) -> bool:
         """Remove one allocation's files. Returns whether it has ended."""
@@ -76,13 +99,22 @@ class AllocGarbageCollector:
         return runner.local.finished
 
     async def _collect_forever(self) -> None:
+        """Each interval, and for each new allocation, which may need the room."""
         while True:
-            await self._clock.sleep(self._config.interval_s)
+            received = self._allocations.received
+            async with wait_first(self._clock.sleep(self._config.interval_s), received.wait()):
+                received.clear()
             await self.collect()
 
-    async def _remove(self, alloc_id: str) -> None:
-        with contextlib.suppress(NotFoundError):  # the servers have just forgotten it
-            await self._allocations.remove_files(self._allocations.get(alloc_id))
+    async def _remove(self, alloc_ids: list[str]) -> None:
+        at_once = asyncio.Semaphore(self._config.parallel_destroys)
+
+        async def remove(alloc_id: str) -> None:
+            with contextlib.suppress(NotFoundError):  # the servers have just forgotten it
+                async with at_once:
+                    await self._allocations.remove_files(self._allocations.get(alloc_id))
+
+        await asyncio.gather(*map(remove, alloc_ids))
 
     def _ended(self) -> list[EndedAlloc]:
         return [

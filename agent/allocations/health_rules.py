@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.tasks.lifecycle import Phase, is_sidecar, phase
-from agent.tasks.task_state import DEAD, RUNNING
+from agent.tasks.task_state import DEAD, PENDING, RUNNING
+from orchgit.durations import to_text
 from orchgit.model.allocation import TaskState
 from orchgit.model.base import ns_of_datetime
 from orchgit.model.group import MigrateStrategy, UpdateStrategy
@@ -23,6 +24,7 @@ class HealthRules:
     use_checks: bool
     manual: bool
     min_healthy_time_ns: int
+    healthy_deadline_ns: int
     deadline_ns: int
     """Unix nanoseconds after which the allocation is unhealthy."""
 
@@ -50,6 +52,7 @@ def rules_of(strategy: UpdateStrategy | MigrateStrategy, started_ns: int) -> Hea
         use_checks=strategy.health_check in ("", "checks"),
         manual=strategy.health_check == "manual",
         min_healthy_time_ns=strategy.min_healthy_time_ns,
+        healthy_deadline_ns=strategy.healthy_deadline_ns,
         deadline_ns=started_ns + strategy.healthy_deadline_ns,
     )
 
@@ -74,6 +77,27 @@ def judge(
         return HealthDecision(None, look_again_ns=rules.deadline_ns)
     healthy_ns = since_ns + rules.min_healthy_time_ns
     return HealthDecision(None, look_again_ns=min(healthy_ns, rules.deadline_ns))
+
+
+def unhealthy_messages(
+    rules: HealthRules, tasks: Iterable[Task], states: Mapping[str, TaskState]
+) -> dict[str, str]:
+    """What the tasks of an unhealthy allocation are told, by name (the recorded texts)."""
+    deadline = f"by healthy_deadline of {to_text(rules.healthy_deadline_ns)}"
+    found = {}
+    for task in tasks:
+        state = states[task.name]
+        is_step = phase(task) is not Phase.MAIN and not is_sidecar(task)
+        if state.failed:
+            found[task.name] = "Unhealthy because of failed task"
+        elif state.state == PENDING and phase(task) is not Phase.POSTSTOP:
+            found[task.name] = f"Task not running {deadline}"
+        elif state.state == DEAD and not is_step:
+            found[task.name] = "Unhealthy because of dead task"
+        elif state.state == RUNNING:
+            min_time = to_text(rules.min_healthy_time_ns)
+            found[task.name] = f"Task not running for min_healthy_time of {min_time} {deadline}"
+    return found
 
 
 def _good_since(rules: HealthRules, tasks: list[Task], view: HealthView) -> int | None:

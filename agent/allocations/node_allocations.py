@@ -36,6 +36,8 @@ class Allocations:
         self._reported: dict[str, AllocReport] = {}
         self._runners: dict[str, AllocRunner] = {}
         self._removing: dict[str, asyncio.Task[None]] = {}
+        self.received = asyncio.Event()
+        """Set with each new allocation, for the garbage collection, which clears it."""
 
     def __iter__(self) -> Iterator[AllocRunner]:
         return iter(list(self._runners.values()))
@@ -48,6 +50,11 @@ class Allocations:
 
     def knows(self, alloc_id: str) -> bool:
         return alloc_id in self._runners
+
+    def needs_network(self, alloc_id: str) -> bool:
+        """Whether the allocation is known and has not ended."""
+        runner = self._runners.get(alloc_id)
+        return runner is not None and not runner.local.finished
 
     def restore(self, stored: list[StoredAlloc]) -> None:
         """Make runners for the stored allocations, before the first contact with a server. Running
@@ -116,6 +123,7 @@ class Allocations:
         self._node.local.put_allocation(alloc, job, local)
         context = AllocContext(alloc, job, self._paths(alloc.id))
         self._add(AllocRunner(self._node, context, local, {}, self._changed))
+        self.received.set()
 
     def _add(self, runner: AllocRunner) -> None:
         self._runners[runner.id] = runner

@@ -30,6 +30,27 @@ def decode_options(driver: str, options: Mapping[str, object], shape: type[T]) -
     return _decode(options, shape, f'cannot use the block plugin "{driver}"')
 
 
+class OptionProblem(msgspec.Struct, frozen=True):
+    """A mistake of a plugin's options; `path` leads to the key, () to the block."""
+
+    path: tuple[str, ...]
+    message: str
+
+
+def option_problems(options: Mapping[str, object], shape: type[T]) -> list[OptionProblem]:
+    """Returns every unknown key; without any, the first value of a wrong kind."""
+    unknown: list[OptionProblem] = []
+    shaped = _in_shape(dict(options), inspect.type_info(shape), (), unknown)
+    if unknown:
+        return unknown
+    try:
+        msgspec.convert(shaped, shape, strict=False)
+    except msgspec.ValidationError as error:
+        path = str(error).rpartition("`$.")[2].rstrip("`") if "`$." in str(error) else ""
+        return [OptionProblem(tuple(path.split(".")) if path else (), str(error).replace("`", ""))]
+    return []
+
+
 def duration_s(text: str) -> float:
     """A duration of a driver's config in seconds; "" is none. ConfigError for anything else."""
     try:
@@ -39,10 +60,10 @@ def duration_s(text: str) -> float:
 
 
 def _decode(given: Mapping[str, object], shape: type[T], refusal: str) -> T:
-    unknown: list[str] = []
-    shaped = _in_shape(dict(given), inspect.type_info(shape), "", unknown)
+    unknown: list[OptionProblem] = []
+    shaped = _in_shape(dict(given), inspect.type_info(shape), (), unknown)
     if unknown:
-        raise ConfigError(f"{refusal}: unknown {', '.join(unknown)}")
+        raise ConfigError(f"{refusal}: unknown {', '.join(one.message for one in unknown)}")
     try:
         return msgspec.convert(shaped, shape, strict=False)
     except msgspec.ValidationError as error:
@@ -55,7 +76,9 @@ def _decode(given: Mapping[str, object], shape: type[T], refusal: str) -> T:
         raise ConfigError(f"{refusal}: {why}") from None
 
 
-def _in_shape(value: Any, wanted: inspect.Type, path: str, unknown: list[str]) -> Any:
+def _in_shape(
+    value: Any, wanted: inspect.Type, path: tuple[str, ...], unknown: list[OptionProblem]
+) -> Any:
     """Returns `value` with each block as `wanted` has it, and adds the keys that it does not know.
 
     HCL gives a block as one map, or as a list of maps where it may be repeated.
@@ -71,11 +94,12 @@ def _in_shape(value: Any, wanted: inspect.Type, path: str, unknown: list[str]) -
         fields = {field.encode_name: field.type for field in wanted.fields}
         for key in value:
             if key not in fields:
+                place = ".".join((*path, ""))
                 near = difflib.get_close_matches(key, fields, n=1)
-                hint = f' (did you mean "{path}{near[0]}"?)' if near else ""
-                unknown.append(f'key "{path}{key}"{hint}')
+                hint = f' (did you mean "{place}{near[0]}"?)' if near else ""
+                unknown.append(OptionProblem((*path, key), f'key "{place}{key}"{hint}'))
         return {
-            key: _in_shape(one, fields[key], f"{path}{key}.", unknown)
+            key: _in_shape(one, fields[key], (*path, key), unknown)
             for key, one in value.items()
             if key in fields
         }

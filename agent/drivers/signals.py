@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from orchgit.errors import DriverError
+from orchgit.errors import DriverError, InvalidInputError
 from orchgit.whole_number import whole_number
 
 DEFAULT_KILL_SIGNAL = "SIGINT"
@@ -20,6 +20,14 @@ def signal_number(name: str) -> int:
     if not isinstance(found, signal.Signals):
         raise DriverError(f'cannot use signal "{name}": it is not known on this system')
     return int(found)
+
+
+def check_signal(name: str) -> None:
+    """Raises InvalidInputError for a signal that a client of the API may not send."""
+    try:
+        signal_number(name)
+    except DriverError as error:
+        raise InvalidInputError(str(error)) from None
 
 
 def _name_of(number: int) -> str:

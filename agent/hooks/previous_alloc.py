@@ -18,12 +18,13 @@ async def take_over(group: TaskGroup, previous: AllocPaths, paths: AllocPaths) -
     moves = [(previous.shared / "data", paths.shared / "data")]
     moves += [(previous.task(task.name).local, paths.task(task.name).local) for task in group.tasks]
     try:
-        await asyncio.to_thread(_move_all, moves)
+        await asyncio.to_thread(move_all, moves)
     except OSError as error:
         raise SetupError(f"cannot take over the previous allocation's files: {error}") from None
 
 
-def _move_all(moves: list[tuple[Path, Path]]) -> None:
+def move_all(moves: list[tuple[Path, Path]]) -> None:
+    """Replaces each second directory by the first, where the first is a directory."""
     for old, new in moves:
         if not old.is_dir() or old.is_symlink():
             continue

@@ -6,13 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from agent.allocations.alloc_runner import AllocRunner
+from agent.drivers.signals import check_signal
+from agent.migration.snapshot import write_snapshot
+from agent.serve.pipes import piped
 from agent.serve.replies import body_of, check_no_page, json_reply
 from agent.services.registrations import RunningCheck
-from orchgit.errors import DriverError
+from orchgit.errors import DriverError, NotAllowedError, NotFoundError
 from orchgit.model.base import NS_PER_S
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ def routes(agent: Agent) -> list[BaseRoute]:
         Route(f"{base}/restart", allocations.restart, methods=_WRITE),
         Route(f"{base}/signal", allocations.signal, methods=_WRITE),
         Route(f"{base}/pause", allocations.pause, methods=["GET", *_WRITE]),
+        Route(f"{base}/snapshot", allocations.snapshot),
         Route(f"{base}/gc", allocations.gc, methods=["GET", *_WRITE]),
     ]
 
@@ -49,7 +53,8 @@ class _Allocations:
 
     async def signal(self, request: Request) -> Response:
         body = await body_of(request)
-        signal = str(body.get("signal") or "SIGKILL")
+        signal = str(body.get("signal") or "")
+        check_signal(signal)
         task = str(body.get("task") or body.get("taskname") or "")
         await self._runner(request).signal(signal, task)
         return json_reply({"Index": 0})
@@ -59,6 +64,20 @@ class _Allocations:
         if not await self._agent.garbage.collect_one(self._runner(request)):
             raise DriverError("cannot collect the allocation's garbage: it still runs")
         return Response()
+
+    async def snapshot(self, request: Request) -> Response:
+        """Answers a server's proof only, which the agent that takes the data over has."""
+        if not self._agent.access().proves(request.scope):
+            raise NotAllowedError("Permission denied")
+        runner = self._runner(request)
+        if not runner.local.finished:
+            raise DriverError("cannot give the allocation's data away: it still runs")
+        if runner.local.files_removed:
+            raise NotFoundError("the allocation's files have been garbage collected")
+        root, tasks = runner.context.paths.root, list(runner.tasks)
+        return StreamingResponse(
+            piped(lambda out: write_snapshot(root, tasks, out)), media_type="application/x-tar"
+        )
 
     async def pause(self, request: Request) -> Response:
         """Refuses: tasks that are paused by a schedule are Nomad Enterprise's."""

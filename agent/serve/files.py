@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from agent.paths import open_inside
+from agent.paths import MissingFileError, open_inside
 from agent.serve.frames import Frames, follow_file
-from agent.serve.replies import flag, json_reply, number
-from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError
+from agent.serve.replies import Handler, json_reply, number
+from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, OrchgitError
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -38,10 +38,22 @@ def routes(agent: Agent) -> list[BaseRoute]:
     return [
         Route("/v1/client/fs/ls/{alloc_id}", fs.ls),
         Route("/v1/client/fs/stat/{alloc_id}", fs.stat),
-        Route("/v1/client/fs/cat/{alloc_id}", fs.cat),
-        Route("/v1/client/fs/readat/{alloc_id}", fs.read_at),
+        Route("/v1/client/fs/cat/{alloc_id}", _told_as_text(fs.cat)),
+        Route("/v1/client/fs/readat/{alloc_id}", _told_as_text(fs.read_at)),
         Route("/v1/client/fs/stream/{alloc_id}", fs.stream),
     ]
+
+
+def _told_as_text(handler: Handler) -> Handler:
+    """Returns the handler with errors as bodies of status 200, as clients of Nomad know them."""
+
+    async def told(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except OrchgitError as error:
+            return PlainTextResponse(str(error))
+
+    return told
 
 
 class _Files:
@@ -51,7 +63,7 @@ class _Files:
     async def ls(self, request: Request) -> Response:
         """Without a path: the top directory."""
         path = request.query_params.get("path") or "/"
-        fd = self._open(request, path, os.O_RDONLY | os.O_DIRECTORY)
+        fd = self._open(request, path, os.O_RDONLY | os.O_DIRECTORY, action="open")
         try:
             infos = [
                 _info(name, os.stat(name, dir_fd=fd, follow_symlinks=False))
@@ -92,9 +104,8 @@ class _Files:
         fd = self._open_file(request)
         size = os.fstat(fd).st_size
         offset = max(0, size - offset) if origin == "end" else min(offset, size)
-        frames = Frames(path, plain=flag(request, "plain"))
-        body = follow_file(fd, offset, frames, follow, self._agent.clock)
-        return StreamingResponse(body, media_type=frames.media_type)
+        body = follow_file(fd, offset, Frames(path, plain=False), follow, self._agent.clock)
+        return StreamingResponse(body, media_type="text/plain")
 
     def _open_file(self, request: Request) -> int:
         fd = self._open(request, _path(request))
@@ -103,14 +114,21 @@ class _Files:
             raise InvalidInputError(f'file "{_path(request)}" is a directory')
         return fd
 
-    def _open(self, request: Request, path: str, flags: int = os.O_RDONLY) -> int:
+    def _open(
+        self, request: Request, path: str, flags: int = os.O_RDONLY, action: str = "stat"
+    ) -> int:
         runner = self._agent.allocations.get(request.path_params["alloc_id"])
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if len(parts) > 1 and parts[1] in _PROHIBITED and parts[0] in runner.tasks:
             raise NotAllowedError(f"Reading secret file prohibited: {path}")
         if runner.local.files_removed:
             raise NotFoundError("cannot read: the allocation's files have been garbage collected")
-        return open_inside(runner.context.paths.root, path, flags)
+        root = runner.context.paths.root
+        try:
+            return open_inside(root, path, flags)
+        except MissingFileError:
+            shown = os.path.join(root, *parts)
+            raise NotFoundError(f"{action} {shown}: no such file or directory") from None
 
 
 def _path(request: Request) -> str:

@@ -24,10 +24,6 @@ class Frames:
     file: str
     plain: bool
 
-    @property
-    def media_type(self) -> str:
-        return "text/plain" if self.plain else "application/json"
-
     def data(self, data: bytes, end_offset: int) -> bytes:
         if self.plain:
             return data

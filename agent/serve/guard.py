@@ -39,6 +39,18 @@ class NodeAccess:
     is_on: bool
     ask: Callable[[AuthorizeRequest], Awaitable[AuthorizeReply]]
 
+    def proves(self, scope: Scope) -> bool:
+        """Whether the request carries a server's proof that it was checked there."""
+        values = [value for name, value in scope["headers"] if name == HEADER]
+        return len(values) == 1 and is_proven(
+            self.node_secret,
+            _method(scope),
+            scope["path"],
+            scope["query_string"],
+            self.clock.now_ns(),
+            values[0],
+        )
+
 
 class _EndedError(Exception):
     """Ends an answer whose caller has lost the right to it."""
@@ -51,7 +63,8 @@ class AccessGuard:
         self._kept: OrderedDict[bytes, tuple[float, AuthorizeReply]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if not self._access().is_on or self._is_relayed(scope):
+        is_options = scope["type"] == "http" and scope["method"] == "OPTIONS"
+        if is_options or not self._access().is_on or self._access().proves(scope):
             await self._app(scope, receive, send)
             return
         refusal = await self._refusal(scope)
@@ -71,18 +84,6 @@ class AccessGuard:
             await self._app(scope, receive, checked_send)
         except* _EndedError:
             pass
-
-    def _is_relayed(self, scope: Scope) -> bool:
-        values = [value for name, value in scope["headers"] if name == HEADER]
-        access = self._access()
-        return len(values) == 1 and is_proven(
-            access.node_secret,
-            _method(scope),
-            scope["path"],
-            scope["query_string"],
-            access.clock.now_ns(),
-            values[0],
-        )
 
     async def _refusal(self, scope: Scope) -> AuthorizeReply:
         """Returns what the servers say, or said a moment ago; a reply without a status allows."""

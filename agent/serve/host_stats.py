@@ -20,7 +20,7 @@ def read(alloc_root: Path, clock: Clock) -> dict[str, object]:
     mhz = float(getattr(psutil.cpu_freq(), "max", 0.0)) or _UNKNOWN_MHZ
     per_cpu = [_cpu(index, times, mhz) for index, times in enumerate(cpus)]
     return {
-        "AllocDirStats": _disk(str(alloc_root), "", str(alloc_root)),
+        "AllocDirStats": _disk(str(alloc_root), "", ""),
         "CPU": per_cpu,
         "CPUTicksConsumed": sum(float(str(cpu["TotalTicks"])) for cpu in per_cpu),
         "DeviceStats": None,

@@ -46,8 +46,9 @@ def routes(agent: Agent) -> list[BaseRoute]:
             clock=agent.clock,
         )
         body = reader.read(number(request, "offset", 0), from_end=origin == "end")
-        media_type = "text/plain" if flag(request, "plain") else "application/json"
-        return StreamingResponse(body, media_type=media_type)
+        # Given as a header: a media type of text would get a character set.
+        kind = "text/plain" if flag(request, "plain") else "application/json"
+        return StreamingResponse(body, headers={"Content-Type": kind})
 
     return [Route("/v1/client/fs/logs/{alloc_id}", logs)]
 

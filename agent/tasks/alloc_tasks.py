@@ -56,6 +56,13 @@ class AllocTasks(Mapping[str, TaskRunner]):
         return any(runner.handle is not None for runner in self.values())
 
     @property
+    def all_between_attempts(self) -> bool:
+        """Whether tasks have run, and none runs or may run now."""
+        attempts = [runner.record.attempt for runner in self.values()]
+        starting = any(runner.record.starting for runner in self.values())
+        return any(attempts) and not starting and not self.any_runs
+
+    @property
     def all_dead(self) -> bool:
         return all(runner.state.state == DEAD for runner in self.values())
 
@@ -93,10 +100,15 @@ class AllocTasks(Mapping[str, TaskRunner]):
         self._changed()
 
     async def signal(self, signal: str, task_name: str) -> None:
-        """Signal one task, or all that run."""
+        """Signal one task, or all that run. Raises DriverError where the named one does not."""
         for name, runner in self.items():
             if task_name == name or (not task_name and runner.handle is not None):
                 await runner.signal(signal)
+
+    def note(self, kind: TaskEventType, message: str) -> None:
+        """Adds an event about the allocation to every task."""
+        for runner in self._runners.values():
+            runner.happened(kind, message)
 
     def kill(self, because: TaskEvent) -> None:
         """End every task at once, without shutdown delays."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from agent.drivers.base import NetworkIsolation
 from agent.drivers.cgroups import CGROUP_PARENT
 from orchgit.host_port import join_host_port
 from orchgit.model.allocation import Allocation
@@ -19,7 +20,12 @@ from orchgit.model.interpolation import Interpolator, node_names
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedTask
-from orchgit.model.runtime_variables import identity_variables, meta_variables, port_variables
+from orchgit.model.runtime_variables import (
+    allocated_ports,
+    identity_variables,
+    meta_variables,
+    port_variables,
+)
 from orchgit.model.task import Task
 
 DEFAULT_ALLOWED = ("PATH", "HOME", "LANG", "LC_*", "TZ", "TMPDIR")
@@ -46,6 +52,7 @@ class EnvInput:
     secrets_dir: str
     host_env: Mapping[str, str]
     template_env: Mapping[str, str]
+    network: NetworkIsolation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ def build(source: EnvInput) -> TaskEnv:
         **_directories(source),
         **_resources(source),
         **port_variables(source.alloc),
+        **_network(source),
         **_origin(source.job, source.alloc),
         "NOMAD_PARENT_CGROUP": CGROUP_PARENT,
         **source.template_env,
@@ -119,8 +127,35 @@ def _resources(source: EnvInput) -> dict[str, str]:
                 f"NOMAD_HOST_PORT_{port.label}": str(port.value),
                 f"NOMAD_ADDR_{port.label}": join_host_port(network.ip, port.value),
             }
-    env["NOMAD_CPU_CORES"] = ",".join(str(core) for core in cores) or " "
+    env["NOMAD_CPU_CORES"] = core_list(cores) or " "
     return env
+
+
+def _network(source: EnvInput) -> dict[str, str]:
+    """Where each port of the group is inside its own network."""
+    network = source.network
+    if network is None or not network.address:
+        return {}
+    env: dict[str, str] = {}
+    for port in allocated_ports(source.alloc):
+        number = port.to if port.to > 0 else port.value
+        env |= {
+            f"NOMAD_ALLOC_INTERFACE_{port.label}": network.interface,
+            f"NOMAD_ALLOC_IP_{port.label}": network.address,
+            f"NOMAD_ALLOC_ADDR_{port.label}": join_host_port(network.address, number),
+        }
+    return env
+
+
+def core_list(cores: Sequence[int]) -> str:
+    """Returns `0-2,7,12-14`, as the kernel writes sets of processors."""
+    ranges: list[list[int]] = []
+    for core in sorted(set(cores)):
+        if ranges and ranges[-1][1] == core - 1:
+            ranges[-1][1] = core
+        else:
+            ranges.append([core, core])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
 def allocated_task(alloc: Allocation, task: Task) -> AllocatedTask:

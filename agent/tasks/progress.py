@@ -11,7 +11,7 @@ import structlog
 from agent.drivers.base import TaskHandle
 from agent.local_state.store import LocalState, TaskRecord
 from agent.tasks import task_state
-from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
+from agent.tasks.task_state import DEAD, RUNNING, TRANSITIONS, TaskEventType
 from orchgit.clock import Clock
 from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.task import Task
@@ -60,8 +60,8 @@ class TaskProgress:
         self.add(task_state.event(kind, self._clock.now_ns(), shown, details))
 
     def add(self, event: TaskEvent) -> None:
-        """Move the task's state by `event`. A dead task takes no event but a restart."""
-        if self.state.state == DEAD and event.type != TaskEventType.RESTART_REQUESTED:
+        """Move the task's state by `event`. A dead task takes only a few."""
+        if (self.state.state, event.type) not in TRANSITIONS and self.state.state == DEAD:
             return
         self.record = msgspec.structs.replace(
             self.record, state=task_state.apply(self.state, event)

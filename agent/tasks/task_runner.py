@@ -40,6 +40,7 @@ from orchgit.durations import to_text
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
+from orchgit.model.service_addresses import DriverAddress
 from orchgit.model.task import Task
 from orchgit.wait_first import wait_first
 
@@ -97,6 +98,10 @@ class TaskRunner:
     def happened(self, kind: TaskEventType, message: str) -> None:
         """Add an event that others saw: the allocation's arrival, the driver's pull of an image."""
         self._progress.happened(kind, message)
+
+    def add_event(self, kind: TaskEventType, message: str) -> None:
+        """Add an event of this moment that the task itself does not cause."""
+        self._progress.happened(kind, message, {"message": message})
 
     def allow_start(self) -> None:
         """The lifecycle allows the task to start."""
@@ -365,6 +370,10 @@ class TaskRunner:
 
     def _start_services(self) -> None:
         interpolate = self.setup().environment().interpolate
+        given = self.handle.network if self.handle is not None else None
+        if given is not None:
+            address = DriverAddress(given.ip, given.ports, given.auto_advertise)
+            self._services.driver_addresses[self.name] = address
         self._services.start(
             self.name, self.task.services or [], interpolate, lambda _name: self.run_command
         )
@@ -399,5 +408,6 @@ class TaskRunner:
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
             network=context.network,
+            set_up_network=context.set_up_network,
             done=self._hooks_done,
         )

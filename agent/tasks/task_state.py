@@ -89,6 +89,7 @@ TRANSITIONS: dict[tuple[str, TaskEventType], str] = {
     (RUNNING, TaskEventType.KILLED): DEAD,
     # A person may restart a task that has ended, together with its whole allocation.
     (DEAD, TaskEventType.RESTART_REQUESTED): PENDING,
+    (DEAD, TaskEventType.UNHEALTHY): DEAD,
 }
 
 
@@ -160,7 +161,7 @@ def apply(state: TaskState, entry: TaskEvent) -> TaskState:
         changes |= {"started_at": moment, "finished_at": None}
     if happened is TaskEventType.RESTARTING:
         changes |= {"restarts": state.restarts + 1, "last_restart": moment}
-    if after == DEAD:
+    if after == DEAD and state.state != DEAD:
         changes["finished_at"] = moment
     if state.state == DEAD and after == PENDING:
         changes |= {"failed": False, "finished_at": None}

@@ -17,6 +17,8 @@ from orchgit.api.kept_answers import KEEP, Keep, KeptBytes
 from orchgit.api.request_metrics import RequestMetrics
 from orchgit.api.routing import Endpoint, answer
 
+_OF_ANY_SITE = "/v1/var"
+"""Answers that pages of any site may read; headers for these are added outside of this app."""
 _Found = tuple[Endpoint, dict[str, str]]
 
 
@@ -57,7 +59,7 @@ class Dispatch:
     def _keep(self, each: Endpoint, scope: Scope, response: KeptResponse, keep: Keep) -> None:
         """Lets the listener answer equal requests; not those that wait, or ask for a proof."""
         query = scope["query_string"]
-        if b"index=" in query or b"consistent" in query:
+        if b"index=" in query or b"consistent" in query or scope["path"].startswith(_OF_ANY_SITE):
             return
         lines = [b"%s: %s\r\n" % pair for pair in response.raw_headers]
         keep(

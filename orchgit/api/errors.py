@@ -68,4 +68,4 @@ def text_response(text: str, status: int, headers: dict[str, str] | None = None)
     )
 
 
-VARY = {"Vary": "Accept-Encoding, Origin"}
+VARY = {"Vary": "Accept-Encoding"}

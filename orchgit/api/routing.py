@@ -108,8 +108,5 @@ def _preflight(each: Endpoint) -> Response:
         headers={
             **VARY,
             "Allow": ", ".join([*each.methods, "OPTIONS"]),
-            "Access-Control-Allow-Origin": "*",
-            "Access-Control-Allow-Methods": "GET, HEAD",
-            "Access-Control-Allow-Headers": "*",
         },
     )

@@ -97,9 +97,19 @@ class ClientSection(Section):
     node_class: str = ""
     meta: dict[str, str] = {}
     host_volume: dict[str, HostVolumeSection] = {}
+    host_volume_plugin_dir: str = ""
     host_network: dict[str, HostNetworkSection] = {}
     reserved: ReservedSection = msgspec.field(default_factory=ReservedSection)
     network_interface: str = ""
+    network_speed: int = 0
+    preferred_address_family: str = ""
+    cni_path: str = ""
+    cni_config_dir: str = ""
+    bridge_network_name: str = ""
+    bridge_network_subnet: str = ""
+    bridge_network_subnet_ipv6: str = ""
+    bridge_network_hairpin_mode: bool = False
+    bind_wildcard_default_host_network: bool = True
     options: dict[str, str] = {}
     disable_remote_exec: bool = False
     default_ineligible: bool = False
@@ -111,8 +121,11 @@ class ClientSection(Section):
     max_dynamic_port: int = 32000
     gc_max_allocs: int = 50
     gc_disk_usage_threshold: float = 80.0
+    gc_inode_usage_threshold: float = 70.0
+    gc_parallel_destroys: int = 2
     gc_interval: str = "1m"
     max_kill_timeout: str = "30s"
+    chroot_env: dict[str, str] = {}
     task_env_allow: list[str] | None = None
     artifact: ArtifactSection = msgspec.field(default_factory=ArtifactSection)
 

@@ -101,7 +101,7 @@ class Gitops:
         git = GitProcess(data_dir / "git", limits)
         git.prepare()
         self.mirrors = MirrorStore(data_dir / "git", limits)
-        self._maintenance = Maintenance(git)
+        self._maintenance = Maintenance(git, context.clock)
         self.exchange = PackExchange(git, self.mirrors, self._maintenance, peers, client)
         self.synchronizer = MirrorSynchronizer(
             context, self.mirrors, git, self.exchange, ports.random, self._wake_repository

@@ -35,6 +35,10 @@ TERMINAL_ROLLOUT_STATUSES = frozenset(
     )
 )
 WAITING_ROLLOUT_STATUSES = frozenset((RolloutStatus.PENDING, RolloutStatus.AWAITING_APPROVAL))
+OPEN_ROLLOUT_STATUSES = frozenset(RolloutStatus) - TERMINAL_ROLLOUT_STATUSES
+ROLLOUTS_KEPT = 200
+"""How many rollouts of a source the garbage collector leaves, and of how many every server keeps
+the commits."""
 
 
 class Commit(Model):

@@ -13,6 +13,7 @@ from orchgit.rpc.forwarded_requests import HttpTunnel
 from orchgit.rpc.identities import IdentityServicer
 from orchgit.rpc.leader_watch import LeaderServicer
 from orchgit.rpc.membership import MembershipServicer
+from orchgit.rpc.migrations import MigrationServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
 from orchgit.rpc.node_stream import ServerIdentity
 from orchgit.rpc.nodes import NodeServicer
@@ -67,6 +68,7 @@ class RpcServer:
         if membership is not None:
             membership.register(self._server)
         IdentityServicer(services.identities).register(self._server)
+        MigrationServicer(services.context).register(self._server)
         AuthorizationServicer(store, settings.authorize).register(self._server)
         identity = ServerIdentity(settings.server_id, settings.authorize is not None)
         self.nodes = NodeServicer(services.nodes, control, store, identity, cluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fnmatch import fnmatchcase
 
-from orchgit.model.allocation import Allocation
+from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.job import Job, JobType
 from orchgit.model.node import Node
 from orchgit.state.snapshot import Snapshot
@@ -14,18 +14,23 @@ _ALL_POOLS = "all"
 
 def jobs_of_node(snapshot: Snapshot, node: Node) -> list[Job]:
     """Returns the jobs with allocations on the node that have not ended, and the system jobs that
-    run on every node like it.
+    run on every node like it, unless they have done their work on this one.
 
     A job that was purged is returned as its allocation knows it.
     """
+    on_node = snapshot.allocations.of_node(node.id)
     held_of = {
-        (allocation.namespace, allocation.job_id): allocation
-        for allocation in snapshot.allocations.of_node(node.id)
-        if not (allocation.is_server_terminal and allocation.is_client_terminal)
+        (each.namespace, each.job_id): each for each in on_node if not each.is_client_terminal
+    }
+    done = {
+        (each.namespace, each.job_id, each.job_version)
+        for each in on_node
+        if each.client_status == ClientStatus.COMPLETE and not each.is_server_terminal
     }
     jobs = {key: snapshot.jobs.get(*key) or purged_job_of(held_of[key]) for key in sorted(held_of)}
     for job in snapshot.jobs.of_type(JobType.SYSTEM, JobType.SYSBATCH):
-        if _runs_on(job, node):
+        key = job.namespace, job.id, job.version
+        if _runs_on(job, node) and not (job.type == JobType.SYSBATCH and key in done):
             jobs.setdefault((job.namespace, job.id), job)
     return list(jobs.values())
 

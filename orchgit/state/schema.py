@@ -282,12 +282,21 @@ CREATE TABLE source_health (
     create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
 """
 
+_INDEXES_OF_COMMITS = """
+CREATE INDEX rollouts_applied ON rollouts (source, create_index, commit_id) WHERE was_applied;
+CREATE INDEX rollouts_by_source_status ON rollouts (source, status);
+CREATE INDEX rollouts_by_source_change ON rollouts (source, modify_index);
+CREATE INDEX deployments_by_version ON deployments (namespace, job_id, job_version);
+"""
+"""The column `was_applied` lies behind the body: without the first index, reading it reads the
+body."""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
     *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS, _HELD_VERSIONS, _REPOSITORIES),
     *(_ACL_TOKENS, _ACL_BOOTSTRAP, _ACL_ONE_TIME_TOKENS, _ACL_POLICIES, _ACL_ROLES),
     *(_ACL_AUTH_METHODS, _ACL_BINDING_RULES, _AUTHORED_CHANGES),
-    *(_SCALING_EVENTS, _SOURCE_HEALTH, _QUOTAS),
+    *(_SCALING_EVENTS, _SOURCE_HEALTH, _QUOTAS, _INDEXES_OF_COMMITS),
 )
 
 TABLES = (

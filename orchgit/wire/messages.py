@@ -203,10 +203,19 @@ class AgentHello(Model, tag_field="Type", tag="hello"):
     cluster: ClusterName = ClusterName()
 
 
+class VolumeResult(Model):
+    """What a plugin of the node made of a volume that it was to create."""
+
+    volume_id: str
+    error: str = ""
+    capacity_bytes: int = 0
+
+
 class AgentNodeUpdate(Model, tag_field="Type", tag="node-update"):
-    """The fingerprint changed."""
+    """The fingerprint changed, or what became of the node's dynamic host volumes."""
 
     node: Node
+    volumes: list[VolumeResult] = []
 
 
 class AgentHeartbeat(Model, tag_field="Type", tag="heartbeat"):
@@ -304,6 +313,30 @@ class SignIdentitiesRequest(Model):
 
 class SignIdentitiesReply(Model):
     identities: list[SignedIdentity] = []
+
+
+class MigrationSourceRequest(Model):
+    """Where is the data that this allocation takes over? The answer waits up to `wait_s` for the
+    previous allocation's end."""
+
+    node_id: str
+    secret_id: str
+    alloc_id: str
+    wait_s: float = 20.0
+
+    def __repr__(self) -> str:
+        """Keeps the secret out of tracebacks and logs."""
+        return "MigrationSourceRequest(...)"
+
+
+class MigrationSourceReply(Model):
+    """`runs`: ask again. `gone`: why there is no data. Else `url`, asked with `proof`, has it."""
+
+    runs: bool = False
+    gone: str = ""
+    node_id: str = ""
+    url: str = ""
+    proof: str = ""
 
 
 class AuthorizeRequest(Model):

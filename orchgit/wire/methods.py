@@ -80,6 +80,14 @@ AUTHORIZE = UnaryMethod(
     for_agents=True,
 )
 
+MIGRATION_SOURCE = UnaryMethod(
+    NODES,
+    "MigrationSource",
+    messages.MigrationSourceRequest,
+    messages.MigrationSourceReply,
+    for_agents=True,
+)
+
 HTTP: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
     SERVERS, "Http", messages.HttpUp, messages.HttpDown
 )

@@ -11,6 +11,7 @@ import httpx
 import msgspec
 import pytest
 
+from orchgit.clock import SystemClock
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.limits import GitLimits
@@ -553,7 +554,9 @@ def test_many_pushes_are_repacked(tmp_path: Path) -> None:
             answer = await work.push(rig.url("demo"), "detach")
             assert answer.returncode == 0, answer.output
         mirror = rig.gitops.mirrors.get("demo")
-        await Maintenance(GitProcess(tmp_path / "data" / "git", GitLimits())).pack(mirror)
+        await Maintenance(GitProcess(tmp_path / "data" / "git", GitLimits()), SystemClock()).pack(
+            mirror
+        )
         assert len(list((mirror.path / "objects" / "pack").glob("*.pack"))) <= WRITES_BETWEEN
         work.commit({"web.hcl": batch_job("web", text="after")})
         assert (await work.push(rig.url("demo"))).returncode == 0

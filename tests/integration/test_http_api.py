@@ -201,7 +201,7 @@ def test_answers_are_compressed_and_indented_on_request(rig: ServerRig, http: ht
         ("GET", "/v1/jobs?per_page=x", 400),
         ("GET", "/v1/job/x?version=x", 400),
         ("GET", "/v1/jobs?filter=%28", 400),
-        ("GET", "/v1/client/stats?node_id=none", 404),
+        ("GET", "/v1/client/stats?node_id=none", 500),
         ("GET", "/v1/client/allocation/none/stats", 404),
         ("GET", "/v1/event/stream?index=x", 400),
     ],

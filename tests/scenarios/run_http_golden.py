@@ -19,9 +19,8 @@ from typing import Any
 
 import httpx
 
-from agent.config import HostVolumeConfig
-from tests.compat.acl_scenario import acl_rig
 from tests.support.golden_steps import print_result, step_differences
+from tests.support.recorded_agent import recorded_agent
 from tests.support.recorded_scenario import RecordedScenario
 
 FIRST = ("jobs-write", "jobs-read", "evals-allocs-deployments", "nodes")
@@ -32,7 +31,8 @@ NEEDS_REST = re.compile(r"/scale$|/revert$|/stable$|/stop$|/v1/jobs$")
 """Writes to what earlier ones registered, which runs by then."""
 MACHINE = (
     # What a node is made of, and what its server is called.
-    r"Attributes(\.|:)|NodeResources|\.Version:|\.Links|Meta\.connect|unique\.|CgroupParent",
+    r"Attributes(\.|:)|NodeResources|\.Version:|\.Links|unique\.|CgroupParent",
+    r"Memory\.Total:|\.Size:|^\$\.OS:|pprof/cmdline",
 )
 """Places in answers that say something about the machine of the recording, not about the API."""
 
@@ -90,26 +90,9 @@ def main() -> int:
             ) as http:
                 found = run(given.directory, http, directory)
         else:
-            with acl_rig(Path(directory), agent_config(Path(directory))) as rig:
-                found = run(given.directory, rig.http, directory)
+            with recorded_agent(Path(directory)) as http:
+                found = run(given.directory, http, directory)
     return print_result(found)
-
-
-def agent_config(directory: Path) -> dict[str, Any]:
-    """Returns the node of the recordings: its name, its meta, its driver, a static host volume."""
-    volume = directory / "hv1"
-    volume.mkdir()
-    return {
-        "node_name": "bod",
-        "meta": {"rack": "r1", "zone": "a"},
-        "network_interface": "lo",
-        "drivers": {
-            "raw_exec": {"enabled": True},
-            "docker": {"enabled": False},
-            "exec": {"enabled": False},
-        },
-        "host_volumes": {"hv1": HostVolumeConfig(path=str(volume))},
-    }
 
 
 if __name__ == "__main__":

@@ -33,10 +33,14 @@ _IN_TEXTS = {
 }
 _ADDRESS = re.compile(r"(127\.0\.0\.1):155\d\d")
 """An address of the recorded agent; other agents have other ports."""
-_FREE_HEADERS = frozenset(
-    ("date", "content-length", "connection", "transfer-encoding", "allow", "vary")
+_FREE_HEADERS = frozenset(("date", "content-length", "connection", "transfer-encoding"))
+"""How a server frames its answer is no part of the API."""
+_UNORDERED = re.compile(
+    # By random ids, by ties of an index, or in the order of a map; recorded in another, sorted one.
+    r"/v1/(allocations|evaluations|deployments|jobs/statuses|volumes)$"
+    r"|/v1/(job|node|evaluation|deployment|allocation)/.*/"
+    r"(allocations|evaluations|deployments|services)$"
 )
-"""How a server frames its answer, and what HTTP wants of it besides, is no part of the API."""
 _ONLY_IN_ONE = ": only in one recording"
 
 
@@ -58,11 +62,30 @@ def step_differences(step: Mapping[str, Any], answer: httpx.Response) -> list[st
             for each in step.get("unstable") or ()
             if each.endswith(_ONLY_IN_ONE)
         )
-        lines = differences(wanted["json"], value)
+        path = step.get("request", {}).get("path", "").partition("?")[0]
+        recorded = wanted["json"]
+        if isinstance(recorded, list) and isinstance(value, list) and _UNORDERED.search(path):
+            value = _in_recorded_order(recorded, value)
+        lines = differences(recorded, value)
         found += (line for line in lines if not line.startswith(optional or ("\0",)))
     elif "text" in wanted:
         found += differences(wanted["text"], answer.text)
     return found
+
+
+def _in_recorded_order(wanted: list[Any], found: list[Any]) -> list[Any]:
+    """Returns the items of `found`, each at the place of the recorded item that it is most like."""
+    pairs = sorted(
+        (sum(1 for _ in differences(one, other)), place, at)
+        for place, one in enumerate(wanted)
+        for at, other in enumerate(found)
+    )
+    chosen: dict[int, int] = {}
+    for _, place, at in pairs:
+        if place not in chosen and at not in chosen.values():
+            chosen[place] = at
+    rest = [each for at, each in enumerate(found) if at not in chosen.values()]
+    return [found[chosen[place]] for place in sorted(chosen)] + rest
 
 
 def _of_headers(wanted: Mapping[str, str], found: httpx.Headers) -> Iterator[str]:

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchgit.api.access.control import DENIED, AccessControl, AccessRefusedError, Refusal
 from orchgit.api.access.enforcement import admit, refusal_response
 from orchgit.api.access.socket_token import accept_with_token, asks_for_handshake
+from orchgit.api.access.table import TABLE
 from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
+from orchgit.api.errors import VARY, text_response
 
 _OF_AGENTS = "/v1/client/"
 """A node's agent has more paths than the table, should one be forgotten here: they are refused."""
 WEBSOCKET = "WEBSOCKET"
+_FILE_ACTIONS = frozenset(("ls", "stat", "cat", "readat", "stream", "logs"))
+_NO_COMMAND = "failed to marshal command into json: unexpected end of JSON input"
+_NO_SOCKET = "cannot run a command over plain HTTP: connect with a websocket"
+_METHODS = ("GET", "HEAD", "PUT", "POST", "DELETE")
 _REFUSED = 1011
 _BAD_TOKEN = 1008
 _MAX_REASON = 120
@@ -39,7 +47,15 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         control = self._api.access
+        is_options = scope["type"] == "http" and scope["method"] == "OPTIONS"
+        if is_options and (methods := self._methods(scope["path"])):
+            answer = Response(status_code=204, headers={**VARY, "Allow": methods})
+            await answer(scope, receive, send)
+            return
         found = self._find(scope, control) if control is not None else None
+        if scope["type"] == "http" and (unknown := self._unknown(scope)) is not None:
+            await unknown(scope, receive, send)
+            return
         if control is not None and found is None and scope["path"].startswith(_OF_AGENTS):
             await _refuse(scope, receive, send, Refusal(403, DENIED))
             return
@@ -60,6 +76,31 @@ class Guard:
             await _refuse(scope, receive, send, error.refusal)
             return
         await while_allowed(call, self._app, scope, receive, send)
+
+    def _unknown(self, scope: Scope) -> Response | None:
+        """Returns the answer to a path below the agents' that no request finds, or None."""
+        path = scope["path"]
+        if not path.startswith(_OF_AGENTS):
+            return None
+        if path.endswith("/exec"):
+            command = QueryParams(scope["query_string"]).get("command", "")
+            return text_response(_NO_SOCKET if command else _NO_COMMAND, 400 if command else 500)
+        if any(each.match(path) for each, _ in self._paths):
+            return None
+        kind, _, rest = path.removeprefix(_OF_AGENTS).partition("/")
+        action, _, of = rest.partition("/")
+        if kind == "fs" and action in _FILE_ACTIONS and not of:
+            return text_response("must provide a valid alloc id", 400)
+        texts = {"fs": "Invalid method", "allocation": "resource not found"}
+        return text_response(texts.get(kind, ""), 404)
+
+    def _methods(self, path: str) -> str:
+        """Returns the methods of an agent's path; "" for a path that is not an agent's."""
+        if not path.startswith(_OF_AGENTS):
+            return ""
+        row = next((row for pattern, row in self._paths if pattern.match(path)), None)
+        found = [method for method in _METHODS if row is not None and TABLE.rule(row, method)]
+        return ", ".join([*found, "OPTIONS"]) if found else ""
 
     def _find(self, scope: Scope, control: AccessControl) -> tuple[str, str, dict[str, str]] | None:
         """Returns (path of a row, method, parameters); None where no row is about the request."""

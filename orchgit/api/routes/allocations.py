@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from starlette.responses import Response
@@ -13,6 +13,7 @@ from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes.stubs import AllocationWithJob, alloc_stub, allocation_with_job
 from orchgit.model.allocation import Allocation
+from orchgit.model.variable import RootKey
 from orchgit.services.allocations.stop import stop_allocation
 from orchgit.services.service_catalog import services_of_allocation
 from orchgit.state.snapshot import Snapshot
@@ -51,8 +52,11 @@ def _page_by_keys(
     return [found[key[1]] for key in chosen], headers
 
 
-def with_job(snapshot: Snapshot, each: Allocation) -> AllocationWithJob:
-    return allocation_with_job(each, snapshot.job_versions.nearest_to_allocation(each))
+def with_job(
+    snapshot: Snapshot, each: Allocation, root_keys: Sequence[RootKey] = ()
+) -> AllocationWithJob:
+    job = snapshot.job_versions.nearest_to_allocation(each)
+    return allocation_with_job(each, job, root_keys)
 
 
 async def answer_allocations(
@@ -70,7 +74,7 @@ async def answer_allocations(
 async def read_allocation(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> AllocationWithJob | None:
         found = snapshot.allocations.get(call.path["alloc_id"])
-        return with_job(snapshot, found) if found else None
+        return with_job(snapshot, found, snapshot.root_keys.all()) if found else None
 
     return await answer_object(
         call,
@@ -78,7 +82,7 @@ async def read_allocation(call: ApiCall) -> Response:
         read,
         "alloc not found",
         key=call.path["alloc_id"],
-        depends_on=_TABLES,
+        depends_on=(*_TABLES, "root_keys"),
     )
 
 

@@ -18,7 +18,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, status_of, text_response
 from orchgit.api.routes.agent_socket_relay import refuse, relay
-from orchgit.errors import InvalidInputError, NotFoundError, OrchgitError, UnavailableError
+from orchgit.errors import (
+    InvalidInputError,
+    NotFoundError,
+    OrchgitError,
+    RefusedError,
+    UnavailableError,
+)
 from orchgit.model.node import Node
 from orchgit.wire.https import asking_context
 from orchgit.wire.relay_proof import HEADER, proof
@@ -31,8 +37,14 @@ _HOP_HEADERS = frozenset(
 _OF_A_PAGE = frozenset(("origin", "referer", "cookie", "sec-fetch-site"))
 """Headers of browsers. They are checked on the first server; the agent, at its own address, would
 take them for another site's."""
+_GC = "/v1/client/gc"
+_UUID_CHARACTERS = 36
 _CONNECT_TIMEOUT_S = 5.0
 _HEAR_OF_IT_S = 2.0
+
+
+class _UnknownNodeError(NotFoundError):
+    """No node has the id of the request."""
 
 
 class ClientRoutes:
@@ -60,7 +72,8 @@ class ClientRoutes:
                 return
             response = await self._forward(node_id, Request(scope, receive))
         except OrchgitError as error:
-            response = text_response(str(error), status_of(error))
+            is_of_gc = scope["path"] == _GC and isinstance(error, _UnknownNodeError)
+            response = text_response(str(error), 500 if is_of_gc else status_of(error))
         await response(scope, receive, send)
 
     async def _answer_socket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -107,7 +120,10 @@ class ClientRoutes:
         """Returns the id of the node that can answer; "" for the node of this process."""
         match = _ALLOC_PATH.match(scope["path"])
         if match is None:
-            return Request({**scope, "type": "http"}).query_params.get("node_id", "")
+            wanted = Request({**scope, "type": "http"}).query_params.get("node_id", "")
+            if wanted and len(wanted) != _UUID_CHARACTERS:
+                raise RefusedError("node lookup failed: index error: UUID must be 36 characters")
+            return wanted
         alloc_id = match["a"] or match["f"]
         with self._api.services.context.snapshot() as snapshot:
             allocation = snapshot.allocations.get(alloc_id)
@@ -153,7 +169,7 @@ class ClientRoutes:
         with self._api.services.context.snapshot() as snapshot:
             node = snapshot.nodes.get(node_id) if node_id else None
         if node is None:
-            raise NotFoundError(f"Unknown node {node_id}" if node_id else "No node to ask")
+            raise _UnknownNodeError(f"Unknown node {node_id}" if node_id else "No node to ask")
         return node
 
     def _client(self, node: Node) -> httpx.AsyncClient:

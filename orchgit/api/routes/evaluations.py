@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,10 +14,11 @@ from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routes.allocations import answer_allocations
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.evaluations import shown_evaluations
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.filters import FieldError, parse_filter
 from orchgit.model.base import datetime_of_ns
-from orchgit.model.evaluation import EvalStatus, Evaluation
+from orchgit.model.evaluation import Evaluation
 from orchgit.replication.commands import DeleteEvaluations
 from orchgit.state.snapshot import Snapshot
 
@@ -25,18 +27,11 @@ async def list_evaluations(call: ApiCall) -> Response:
     page = PageRequest.of(call)
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        chosen, headers = page.apply(_chosen(call, snapshot), by_index)
-        return [explained(snapshot, each) for each in chosen], headers
+        found = _chosen(call, snapshot)
+        chosen, headers = page.apply(found, by_index)
+        return shown_evaluations(snapshot, chosen, found), headers
 
     return await answer_list(call, ("evaluations",), read, in_thread=True)
-
-
-def explained(snapshot: Snapshot, each: Evaluation) -> Evaluation:
-    """Adds to a blocked evaluation why the evaluation before it could not place everything."""
-    if each.status != EvalStatus.BLOCKED or each.failed_tg_allocs:
-        return each
-    before = snapshot.evaluations.get(each.previous_eval)
-    return replace(each, failed_tg_allocs=before.failed_tg_allocs) if before else each
 
 
 def _chosen(call: ApiCall, snapshot: Snapshot) -> list[Evaluation]:
@@ -63,16 +58,19 @@ async def read_evaluation(call: ApiCall) -> Response:
         found = snapshot.evaluations.get(call.path["eval_id"])
         if found is None:
             return None
-        found = explained(snapshot, found)
-        return replace(found, related_evals=_related(snapshot, found)) if related else found
+        of_job = snapshot.evaluations.of_job(found.namespace, found.job_id)
+        (found,) = shown_evaluations(snapshot, [found], of_job)
+        return replace(found, related_evals=_related(snapshot, found, of_job)) if related else found
 
     key = "" if related else call.path["eval_id"]
     return await answer_object(call, ("evaluations",), read, "eval not found", key=key)
 
 
-def _related(snapshot: Snapshot, start: Evaluation) -> list[dict[str, Any]]:
+def _related(
+    snapshot: Snapshot, start: Evaluation, of_job: Sequence[Evaluation]
+) -> list[dict[str, Any]]:
     """Returns every evaluation that led to this one or follows from it."""
-    known = {each.id: each for each in snapshot.evaluations.of_job(start.namespace, start.job_id)}
+    known = {each.id: each for each in of_job}
     followers: dict[str, list[str]] = {}
     for each in known.values():
         followers.setdefault(each.previous_eval, []).append(each.id)
@@ -84,8 +82,8 @@ def _related(snapshot: Snapshot, start: Evaluation) -> list[dict[str, Any]]:
             if name in known and name not in seen:
                 seen.add(name)
                 queue.append(known[name])
-    found = [known[name] for name in seen - {start.id}]
-    return [_related_stub(each) for each in in_order_of_creation(found)]
+    found = in_order_of_creation(known[name] for name in seen - {start.id})
+    return [_related_stub(each) for each in shown_evaluations(snapshot, found, of_job)]
 
 
 def _related_stub(each: Evaluation) -> dict[str, Any]:

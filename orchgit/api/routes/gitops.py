@@ -131,7 +131,7 @@ def _check_is_new(snapshot: Snapshot, wanted: Source) -> None:
     if (
         wanted.kind == SourceKind.BUILTIN
         and not was_builtin
-        and snapshot.rollouts.applied_commits(repository)
+        and snapshot.rollouts.applied_commits(repository, 1)
     ):
         raise ConflictError(
             f'cannot add source "{name}": the history of a removed source of another kind has that '

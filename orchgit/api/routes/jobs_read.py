@@ -10,8 +10,8 @@ from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, in_order_of_creation
-from orchgit.api.routes.evaluations import explained
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes.evaluations import shown_evaluations
 from orchgit.api.shapes.stubs import alloc_stub, job_stub, with_children
 from orchgit.model.job import Job
 from orchgit.services.service_catalog import services_of_job
@@ -97,7 +97,7 @@ async def allocations(call: ApiCall) -> Response:
 async def evaluations(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
         found = snapshot.evaluations.of_job(call.namespace, call.path["job_id"])
-        return [explained(snapshot, each) for each in in_order_of_creation(found)[::-1]]
+        return shown_evaluations(snapshot, in_order_of_creation(found)[::-1], found)
 
     return await answer_list(call, ("evaluations",), read)
 

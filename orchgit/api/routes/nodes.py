@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
@@ -12,7 +13,7 @@ from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routes.allocations import with_job
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
-from orchgit.api.shapes.stubs import node_stub, shown_node
+from orchgit.api.shapes.stubs import node_stub, shown_node, signing_key_id
 from orchgit.model.node import DrainStrategy, Node
 from orchgit.services.nodes.operations import (
     drain_node,
@@ -45,9 +46,14 @@ async def list_nodes_of(call: ApiCall, pool: str | None) -> Response:
 async def read_node(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Node | None:
         found = snapshot.nodes.get(call.path["node_id"])
-        return shown_node(found) if found else None
+        return _shown(snapshot, found) if found else None
 
     return await answer_object(call, ("nodes",), read, "node not found", key=call.path["node_id"])
+
+
+def _shown(snapshot: Snapshot, node: Node) -> Node:
+    key_id = signing_key_id(snapshot.root_keys.all(), node.create_index)
+    return replace(shown_node(node), identity_signing_key_id=key_id)
 
 
 async def allocations(call: ApiCall) -> Response:
@@ -56,7 +62,8 @@ async def allocations(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Any:
         known = call.visible(snapshot.allocations.of_node(call.path["node_id"]))
         found = in_order_of_creation(known)
-        return [with_job(snapshot, each) for each in found]
+        root_keys = snapshot.root_keys.all()
+        return [with_job(snapshot, each, root_keys) for each in found]
 
     return await answer_list(call, ("allocations",), read, in_thread=True)
 

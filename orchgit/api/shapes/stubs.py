@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, UnsetType, field
@@ -27,6 +28,7 @@ from orchgit.model.node import (
 )
 from orchgit.model.resources import AllocatedResources, Resources
 from orchgit.model.task import Task
+from orchgit.model.variable import RootKey
 
 
 class JobStub(Model):
@@ -141,8 +143,11 @@ class AllocationWithJob(Allocation):
     signing_key_id: str = ""
 
 
-def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWithJob:
-    """Returns the allocation with its job, which clients take for granted.
+def allocation_with_job(
+    allocation: Allocation, job: Job | None, root_keys: Sequence[RootKey] = ()
+) -> AllocationWithJob:
+    """Returns the allocation with its job as it was when the allocation was placed, which clients
+    take for granted. `root_keys`: the newest first.
 
     Where an older server lost the job, the answer holds what the allocation knows of it.
     """
@@ -172,7 +177,8 @@ def allocation_with_job(allocation: Allocation, job: Job | None) -> AllocationWi
     )
     return AllocationWithJob(
         **values,
-        job=job if job is not None else _lost_job(allocation),
+        job=_placed_job(allocation, job) if job is not None else _lost_job(allocation),
+        signing_key_id=signing_key_id(root_keys, allocation.create_index),
         resources=whole,
         shared_resources=shared,
         task_resources=tasks,
@@ -184,6 +190,20 @@ def allocation_alone(allocation: Allocation) -> dict[str, Any]:
     found: dict[str, Any] = shown(allocation_with_job(allocation, None))
     del found["Job"]
     return found
+
+
+def signing_key_id(root_keys: Sequence[RootKey], index: int) -> str:
+    """Returns the key that signed identities at an index of the log: the newest one then, or the
+    first that was made later. `root_keys`: the newest first."""
+    of_then = (each.key_id for each in root_keys if each.create_index <= index)
+    return next(of_then, root_keys[-1].key_id if root_keys else "")
+
+
+def _placed_job(allocation: Allocation, job: Job) -> Job:
+    """Returns the job's version before the allocation changed its status and its stability."""
+    is_first = not (job.version or allocation.previous_allocation)
+    status = JobStatus.PENDING if is_first else JobStatus.RUNNING
+    return replace(job, status=status, stable=job.stable and bool(allocation.previous_allocation))
 
 
 def _lost_job(allocation: Allocation) -> Job:

@@ -8,12 +8,14 @@ stable version if the job asks for that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from orchgit.model.allocation import Allocation
 from orchgit.model.base import ns_of_datetime
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
+from orchgit.model.group import ReschedulePolicy
 
 WATCHED = frozenset((DeploymentStatus.RUNNING,))
 
@@ -50,9 +52,10 @@ def judge(
     allocations: Sequence[Allocation],
     memory: HealthyAllocations,
     now_ns: int,
+    policies: Mapping[str, ReschedulePolicy | None] = MappingProxyType({}),
 ) -> DeploymentDecision:
     """Returns what the deployment needs, given its allocations; adds the healthy ones to
-    `memory`."""
+    `memory`. `policies` are those of the groups that are known."""
     if deployment.status not in WATCHED:
         return DeploymentDecision()
     late = [state for state in deployment.task_groups.values() if is_late(state, now_ns)]
@@ -62,7 +65,7 @@ def judge(
         return DeploymentDecision(
             fail=NO_PROGRESS, revert=any(state.auto_revert for state in unfinished)
         )
-    hopeless = _hopeless_groups(deployment, allocations)
+    hopeless = _hopeless_groups(deployment, allocations, policies, now_ns)
     if hopeless:
         return DeploymentDecision(
             fail=UNHEALTHY, revert=any(state.auto_revert for state in hopeless)
@@ -120,16 +123,36 @@ def may_promote(deployment: Deployment, allocations: Sequence[Allocation]) -> tu
 
 
 def _hopeless_groups(
-    deployment: Deployment, allocations: Sequence[Allocation]
+    deployment: Deployment,
+    allocations: Sequence[Allocation],
+    policies: Mapping[str, ReschedulePolicy | None],
+    now_ns: int,
 ) -> list[DeploymentState]:
-    """Returns the groups without a progress deadline that have an unhealthy allocation: it ends the
-    deployment."""
-    unhealthy = {held.task_group for held in allocations if _health(held) is False}
+    """Returns the groups with an unhealthy allocation that ends the deployment: there is no
+    progress deadline to wait for, or no attempt is left to replace the allocation."""
+    unhealthy = [held for held in allocations if _health(held) is False]
+    bad = {held.task_group for held in unhealthy}
+    lost = {
+        held.task_group
+        for held in unhealthy
+        if held.task_group in policies
+        and not _has_attempts(held, policies[held.task_group], now_ns)
+    }
     return [
         state
         for name, state in deployment.task_groups.items()
-        if name in unhealthy and not state.progress_deadline_ns
+        if name in lost or (name in bad and not state.progress_deadline_ns)
     ]
+
+
+def _has_attempts(allocation: Allocation, policy: ReschedulePolicy | None, now_ns: int) -> bool:
+    """Returns whether the policy lets the allocation be replaced once more, now or later."""
+    if policy is None or not (policy.unlimited or policy.attempts > 0):
+        return False
+    tracker = allocation.reschedule_tracker
+    events = tracker.events or [] if tracker is not None else []
+    used = sum(now_ns - event.reschedule_time < policy.interval_ns for event in events)
+    return policy.unlimited or used < policy.attempts
 
 
 def _replaceable(deployment: Deployment, allocations: Sequence[Allocation]) -> list[str]:

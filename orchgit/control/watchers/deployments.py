@@ -98,7 +98,13 @@ class DeploymentWatcher:
                 return
             memory = self._memories.setdefault(deployment_id, HealthyAllocations())
             allocations = snapshot.allocations.of_deployment(deployment_id)
-            verdict = judge(deployment, allocations, memory, self._clock.now_ns())
+            job = snapshot.job_versions.get(
+                deployment.namespace, deployment.job_id, deployment.job_version
+            )
+            policies = (
+                {each.name: each.reschedule_policy for each in job.task_groups} if job else {}
+            )
+            verdict = judge(deployment, allocations, memory, self._clock.now_ns(), policies)
             commands = self._commands(snapshot, deployment, verdict)
         now_s = self._clock.monotonic_s()
         self._rests_until_s[deployment_id] = now_s + min(

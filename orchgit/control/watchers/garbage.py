@@ -20,6 +20,7 @@ from orchgit.errors import ConflictError, NotFoundError, OrchgitError
 from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job
+from orchgit.model.rollout import ROLLOUTS_KEPT
 from orchgit.replication.commands import (
     Command,
     DeleteDeployments,
@@ -53,7 +54,7 @@ class GarbageLimits:
     deployment_age_s: float = 3600.0
     node_age_s: float = 24 * 3600.0
     token_age_s: float = 3600.0
-    rollouts_kept: int = 200
+    rollouts_kept: int = ROLLOUTS_KEPT
 
 
 class StateGarbageCollector:
@@ -211,8 +212,7 @@ class StateGarbageCollector:
         source."""
         ids: list[str] = []
         for source in snapshot.sources.all():
-            old = snapshot.rollouts.all(source.name)[self._limits.rollouts_kept :]
-            kept = source.status.applied_rollout
-            ids.extend(rollout.id for rollout in old if rollout.is_terminal and rollout.id != kept)
+            old = snapshot.rollouts.ended_beyond(source.name, self._limits.rollouts_kept)
+            ids.extend(each for each in old if each != source.status.applied_rollout)
         now_ns = self._clock.now_ns()
         return [DeleteRollouts(now_ns=now_ns, ids=batch) for batch in chunks(ids, BATCH)]

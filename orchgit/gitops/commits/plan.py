@@ -34,6 +34,7 @@ from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discovery
 from orchgit.gitops.rollouts.failed_versions import failed_versions
 from orchgit.gitops.rollouts.health import Deadline, JobProgress
+from orchgit.gitops.rollouts.job_views import LaterRollouts
 from orchgit.gitops.rollouts.tracker import judge, judge_registered
 from orchgit.gitops.rollouts.waiting import unapplied_jobs
 from orchgit.gitops.stages.graph import NO_ORDER, JobGraph, job_graph
@@ -276,6 +277,7 @@ def _held_versions(
     failed: list[HeldVersion] = []
     active = snapshot.rollouts.active(source)
     versions = snapshot.jobs.versions_of_source(source) if active else {}
+    rollouts = LaterRollouts(snapshot)
     for rollout in active:
         # A version that is still registered needs no hold yet: its own rollout goes on, and tells.
         replaced = [
@@ -286,9 +288,10 @@ def _held_versions(
         if not replaced:
             continue
         rollout = replace(rollout, jobs=replaced)
-        after = judge(snapshot, rollout, now_ns=0, patience_ns=0)
-        applied = snapshot.rollouts.applied_after(rollout)
-        later = {(job.namespace, job.job_id) for each in applied for job in each.jobs}
+        after, _ = judge(snapshot, rollout, now_ns=0, patience_ns=0, later=rollouts)
+        later = {
+            (job.namespace, job.job_id) for each in rollouts.than(rollout) for job in each.jobs
+        }
         failed += [
             each
             for each in failed_versions(snapshot, rollout, after, now_ns=0)

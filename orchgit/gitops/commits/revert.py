@@ -182,7 +182,7 @@ class Reverter:
         if found == applied:
             raise ConflictError(f"{where}: it is the applied commit")
         with self.services.context.snapshot() as snapshot:
-            was_applied = found in snapshot.rollouts.applied_commits(source.name)
+            was_applied = snapshot.rollouts.was_applied(source.name, found)
         if not was_applied and not repository.is_descendant(applied, found):
             raise ConflictError(
                 f"{where}: it is no ancestor of the applied commit {applied[:8]}, and was not "

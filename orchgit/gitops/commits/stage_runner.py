@@ -15,7 +15,8 @@ from orchgit.backoff import backoff_s
 from orchgit.errors import ConflictError, OrchgitError, SourceError
 from orchgit.gitops.commits.services import CommitServices
 from orchgit.gitops.rollouts.health import JobProgress
-from orchgit.gitops.rollouts.tracker import judge_with_stage
+from orchgit.gitops.rollouts.job_views import LaterRollouts
+from orchgit.gitops.rollouts.tracker import judge
 from orchgit.model.rollout import Rollout
 from orchgit.services.gitops.rollouts import record_rollout
 
@@ -113,7 +114,8 @@ class StageRunner:
             rollout = snapshot.rollouts.get(applied)
             if rollout is None or rollout.is_terminal:
                 return None, None
-            return judge_with_stage(snapshot, rollout, context.now_ns(), self._patience_ns)
+            later = LaterRollouts(snapshot)
+            return judge(snapshot, rollout, context.now_ns(), self._patience_ns, later)
 
     async def _fail(self, rollout: Rollout, stage: int, problem: str) -> None:
         """Records that the stage cannot be applied; the tracker then ends the rollout."""

@@ -11,8 +11,9 @@ import contextlib
 import itertools
 import re
 import shutil
+import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -28,6 +29,7 @@ from orchgit.model.base import NS_PER_S
 from orchgit.model.rollout import Commit
 
 _MAX_SUBJECT = 200
+_TREES_CACHED = 8
 _ID_BEGINNING = re.compile(r"[0-9a-f]{4,64}")
 _WHOLE_DIFF = DiffOption.SHOW_BINARY
 
@@ -84,10 +86,10 @@ at the end), whether that path is UTF-8, and the filter."""
 class TreeCache:
     """Caches what is listed below each directory, so that an unchanged one is walked once. Tree ids
     name content, so nothing invalidates an entry. The oldest leave first, as soon as all lists
-    together have more than `max_entries`."""
+    together have more than `min_entries`, and more than some trees like the largest have."""
 
-    def __init__(self, max_entries: int = 4_000_000) -> None:
-        self._max_entries = max_entries
+    def __init__(self, min_entries: int = 100_000) -> None:
+        self._max_entries = min_entries
         self._lists: dict[TreePlace, tuple[TreeEntry, ...]] = {}
         self._size = 0
         self._lock = threading.Lock()
@@ -102,6 +104,7 @@ class TreeCache:
             self._remove(place)
             self._lists[place] = entries
             self._size += len(entries) + 1
+            self._max_entries = max(self._max_entries, _TREES_CACHED * len(entries))
             while self._size > self._max_entries:
                 self._remove(next(iter(self._lists)))
 
@@ -152,12 +155,9 @@ class Repository:
 
     def refs(self) -> dict[str, str]:
         """Returns every ref with the id it points at, sorted by name; tags are not peeled."""
-        found = {}
-        for name in sorted(self._git.references):
-            target = self._git.references[name].target
-            if not isinstance(target, str):
-                found[name] = str(target)
-        return found
+        # A look-up by name would never free the name: pygit2 1.21 counts one reference too many.
+        refs = ((ref.name, ref.target) for ref in self._git.references.iterator())
+        return dict(sorted((name, str(to)) for name, to in refs if not isinstance(to, str)))
 
     def head(self) -> str:
         """Returns the name of the branch that a clone checks out; the branch may not exist yet."""
@@ -173,10 +173,11 @@ class Repository:
 
     def resolve(self, name: str) -> str | None:
         """Returns the commit that a full ref name points at, tags peeled; None if there is none."""
-        if name not in self._git.references:
+        found = self._git.references.get(sys.intern(name))  # freed never, see `refs`
+        if found is None:
             return None
         try:
-            return self.peel(str(self._git.references[name].resolve().target))
+            return self.peel(str(found.resolve().target))
         except (pygit2.GitError, ValueError):
             return None
 
@@ -354,9 +355,11 @@ class Repository:
         """Points a ref at an object. The caller holds the mirror's lock."""
         self._git.references.create(check_ref_name(name), commit_id, force=True)
 
-    def delete_ref(self, name: str) -> None:
-        """Deletes a ref. The caller holds the mirror's lock."""
-        self._git.references.delete(name)
+    def delete_refs(self, names: Collection[str]) -> None:
+        """Deletes refs. The caller holds the mirror's lock."""
+        found = self._git.references.iterator() if names else ()  # not by name, see `refs`
+        for ref in [ref for ref in found if ref.name in names]:
+            ref.delete()
 
     def write_commit(
         self,

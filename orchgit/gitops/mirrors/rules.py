@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from orchgit.gitops.git.refs import SEMVER, is_commit_id, newest_tag
+from orchgit.model.rollout import ROLLOUTS_KEPT
 from orchgit.model.source import Source, SourceKind
 from orchgit.state.snapshot import StateReads
 
@@ -47,23 +48,24 @@ class MirrorPlan:
     """Refs of the mirror to set and to delete, and objects to get from other servers."""
 
     put: Mapping[str, str]
-    drop: tuple[str, ...]
+    drop: frozenset[str]
     lacking: frozenset[str]
 
 
 def wanted_of(snapshot: StateReads, name: str) -> Wanted:
     """Returns what the mirror of a repository must have: its refs, and the commits that a revert, a
-    comparison or a push may ask for. These are the applied one, those of stored rollouts, those
-    that wait at their gates, and those that were reverted."""
+    comparison or a push may ask for. These are the applied one, those of the rollouts that the
+    garbage collector leaves, those that wait at their gates, and those that were reverted. git
+    keeps older ones too as long as a branch or tag contains them."""
     sources = snapshot.sources.of_repository(name)
     refs: dict[str, str] | None = snapshot.git_refs.of_source(name)
     if not sources:
-        return Wanted(refs, "", frozenset(snapshot.rollouts.applied_commits(name)))
+        return Wanted(refs, "", frozenset(snapshot.rollouts.applied_commits(name, ROLLOUTS_KEPT)))
     commits: set[str] = set()
     for source in sources:
         # Commits that were fetched for an earlier source of this name do not belong to this one.
         since_index = 0 if source.kind == SourceKind.BUILTIN else source.create_index
-        commits |= snapshot.rollouts.applied_commits(source.name, since_index)
+        commits |= snapshot.rollouts.applied_commits(source.name, ROLLOUTS_KEPT, since_index)
         commits |= {source.status.applied_commit, *source.status.quarantined}
         commits |= {rollout.commit.id for rollout in snapshot.rollouts.waiting(source.name)}
     commits.discard("")
@@ -109,7 +111,7 @@ def plan_mirror(wanted: Wanted, held: Collection[str], present: Mapping[str, str
     }
     # Other refs, like those of a fetched repository, are not for the state to decide.
     decided = (KEPT_PREFIX, *(PUBLIC_PREFIXES if wanted.refs is not None else ()))
-    drop = tuple(name for name in present if name not in targets and name.startswith(decided))
+    drop = frozenset(each for each in present if each not in targets and each.startswith(decided))
     return MirrorPlan(put, drop, wanted.objects - frozenset(held))
 
 

@@ -314,8 +314,7 @@ def _move_refs(mirror: Mirror, wanted: Wanted, held: frozenset[str]) -> None:
     """Deletes refs first, since a new branch may have the name of a deleted branch's directory."""
     repository = mirror.open()
     plan = plan_mirror(wanted, held, repository.refs())
-    for name in plan.drop:
-        repository.delete_ref(name)
+    repository.delete_refs(plan.drop)
     for name, object_id in plan.put.items():
         repository.set_ref(name, object_id)
     if wanted.head and repository.head() != wanted.head:

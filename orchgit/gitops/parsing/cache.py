@@ -45,18 +45,27 @@ _DECODER = msgspec.msgpack.Decoder(_Record)
 
 @dataclass(slots=True)
 class ParseCache:
-    """Caches outcomes by what they depend on; the oldest leave first. `disk` keeps jobs across
-    restarts."""
+    """Caches outcomes by what they depend on. `disk` keeps jobs across restarts, and the outcomes
+    that memory no longer holds."""
 
     disk: DiskParseCache | None = None
-    max_files: int = 50_000
+    min_files: int = 1_000
     outcomes: dict[str, FileOutcome] = field(default_factory=dict)
 
     def put(self, key: str, outcome: FileOutcome) -> None:
         """Caches an outcome in memory."""
-        while len(self.outcomes) >= self.max_files:
-            self.outcomes.pop(next(iter(self.outcomes)), None)
         self.outcomes[key] = outcome
+
+    def trim(self, used: Sequence[str]) -> None:
+        """Drops the oldest outcomes beside those of the commit that uses `used`: it may leave as
+        many others as the commit has files, and `min_files`. It drops half of them at once, so that
+        a commit costs what it changed."""
+        others = max(self.min_files, len(used))
+        if len(self.outcomes) <= len(used) + others:
+            return
+        in_use = {key: self.outcomes[key] for key in used if key in self.outcomes}
+        left = [each for each in self.outcomes.items() if each[0] not in in_use][-others // 2 :]
+        self.outcomes = {**dict(left), **in_use}
 
     def load(self, keys: Sequence[str]) -> None:
         """Loads from disk what is cached of the keys that are not in memory."""

@@ -87,6 +87,7 @@ class Discoverer:
             if outcome.is_cacheable:
                 self._cache.put(keys[at], outcome)
         self._cache.save(fresh)
+        self._cache.trim(keys)
         outcomes = [outcome for outcome in known if outcome is not None]
         without_job = frozenset(
             entry.path

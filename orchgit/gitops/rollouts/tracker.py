@@ -22,11 +22,11 @@ from orchgit.gitops.rollouts.health import (
     Deadline,
     JobProgress,
     JobVerdict,
-    JobView,
     judge_job,
     judge_late,
     judge_rollout,
 )
+from orchgit.gitops.rollouts.job_views import LaterRollouts, view_of
 from orchgit.gitops.rollouts.timings import RolloutTimings
 from orchgit.gitops.rollouts.waiting import judge_waiting
 from orchgit.model.allocation import ClientStatus
@@ -139,8 +139,9 @@ class RolloutTracker:
         with self._context.snapshot() as snapshot:
             active = snapshot.rollouts.active()
             judged = []
+            later = LaterRollouts(snapshot)
             for before in active:
-                after, stage = judge_with_stage(snapshot, before, now_ns, patience_ns)
+                after, stage = judge(snapshot, before, now_ns, patience_ns, later)
                 if stage is not None and (why := self._stage_problem(before.source)):
                     after = _held_up(after, stage, why)
                 failed = failed_versions(snapshot, before, after, now_ns)
@@ -228,26 +229,16 @@ def _shows(rollout: Rollout) -> tuple[object, ...]:
     return rollout.status, waits_for, rollout.jobs
 
 
-def judge(snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int) -> Rollout:
-    """Returns the rollout as this snapshot shows it. Jobs that have ended keep their status."""
-    return judge_with_stage(snapshot, rollout, now_ns, patience_ns)[0]
-
-
-def judge_with_stage(
-    snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int
+def judge(
+    snapshot: Snapshot, rollout: Rollout, now_ns: int, patience_ns: int, later: LaterRollouts
 ) -> tuple[Rollout, int | None]:
-    """Returns the rollout as this snapshot shows it, and the later stage to apply now, or None."""
+    """Returns the rollout as this snapshot shows it, and the later stage to apply now, or None.
+    Jobs that have ended keep their status. `later` is of the same snapshot."""
     if not rollout.was_applied:
         return rollout, None  # it waits at its gates
     source = snapshot.sources.get(rollout.source)
     deadline = Deadline(patience_ns, source.rollout_deadline_ns if source is not None else 0)
-    # The newest later commit of the source that changed a job.
-    replaced_by = {
-        (job.namespace, job.job_id): later.commit.id
-        for later in snapshot.rollouts.applied_after(rollout)
-        for job in later.jobs
-        if job.action != JobAction.UNCHANGED
-    }
+    replaced_by = later.changing_jobs_of(rollout)
     unscheduled = _unscheduled(snapshot, rollout, deadline, now_ns)
     judged = [
         replace(job, status=JobProgress.PROGRESSING, description=SCHEDULING)
@@ -308,7 +299,7 @@ def judge_registered(
         job_version=job.version if job is not None else 0,
         must_complete=wait.condition == WaitCondition.COMPLETE,
     )
-    verdict = judge_job(assumed, _view(snapshot, assumed), since_ns, now_ns, deadline)
+    verdict = judge_job(assumed, view_of(snapshot, assumed), since_ns, now_ns, deadline)
     if verdict.status == JobProgress.OVERRIDDEN:
         late = deadline.is_past(since_ns, now_ns)
         return replace_fields(
@@ -357,7 +348,7 @@ def _judged_job(
 ) -> RolloutJob:
     if job.status in ENDED or job.status == JobProgress.WAITING:
         return job
-    view = _view(snapshot, job, replaced_by.get((job.namespace, job.job_id), ""))
+    view = view_of(snapshot, job, replaced_by.get((job.namespace, job.job_id), ""))
     since_ns = job.applied_time_ns or rollout.applied_time_ns
     verdict = judge_job(job, view, since_ns, now_ns, deadline)
     return replace(
@@ -365,28 +356,4 @@ def _judged_job(
         status=verdict.status,
         description=verdict.description,
         deployment_id=verdict.deployment_id or job.deployment_id,
-    )
-
-
-def _view(snapshot: Snapshot, job: RolloutJob, replaced_by: str = "") -> JobView:
-    registered = snapshot.jobs.get(job.namespace, job.job_id)
-    # A job that was purged and registered again counts its versions from 0 again.
-    of_version = [
-        deployment
-        for deployment in snapshot.deployments.of_job(job.namespace, job.job_id)
-        if deployment.job_version == job.job_version
-        and (registered is None or deployment.job_create_index == registered.create_index)
-    ]
-    completed = 0
-    if job.must_complete and job.action == JobAction.UNCHANGED:
-        summary = snapshot.job_summaries.get(job.namespace, job.job_id)
-        groups = summary.summary.values() if summary is not None else ()
-        completed = sum(group.complete for group in groups)
-    return JobView(
-        completed=completed,
-        job=registered,
-        evaluations=snapshot.evaluations.of_job(job.namespace, job.job_id),
-        deployment=max(of_version, key=lambda each: each.create_index, default=None),
-        allocations=snapshot.allocations.of_job(job.namespace, job.job_id),
-        replaced_by=replaced_by,
     )

@@ -2,7 +2,8 @@
 
 An ASGI app in front of every listener. It refuses requests under a name that is not this server's
 (DNS rebinding). It also refuses whatever changes something, or opens a websocket, for a page of
-another origin. Programs send neither `Origin` nor `Sec-Fetch-Site`, so nothing changes for them.
+another origin, unless the configuration names that origin. Programs send neither `Origin` nor
+`Sec-Fetch-Site`, so nothing changes for them.
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ _MOST_KNOWN = 1000
 
 
 class BrowserGuard:
-    """Passes allowed requests on to the app, which answers under `names`."""
+    """Passes allowed requests on to the app, which answers under `names`. `friend` is the origin of
+    other pages that may write, or ''."""
 
-    def __init__(self, app: ASGIApp, names: HostNames) -> None:
+    def __init__(self, app: ASGIApp, names: HostNames, friend: str = "") -> None:
         self._app = app
         self._names = names
+        self._friend = friend.lower()
         self._known: set[bytes] = set()
         """Values of Host that were found to be allowed."""
 
@@ -72,6 +75,8 @@ class BrowserGuard:
         self._known.add(host)
 
     def _check_page(self, host: bytes, origin: bytes | None, site: bytes | None) -> None:
+        if origin is not None and self._friend and origin.decode("latin-1").lower() == self._friend:
+            return
         if origin is None:
             if site not in (b"same-origin", b"none"):
                 raise NotAllowedError("cannot change anything for a page of another site")

@@ -20,6 +20,7 @@ from orchgit.server.audit.audit_log import AuditLog
 from orchgit.server.http.access import HttpAccess, check_exposure
 from orchgit.server.http.browser_guard import BrowserGuard
 from orchgit.server.http.clients import HttpClients
+from orchgit.server.http.cors import Cors, configured_origin
 from orchgit.server.http.kept_requests import KeptRequests
 from orchgit.server.http.protocol import HttpProtocol, SocketProtocol
 from orchgit.server.http.tls_listener import TlsListener
@@ -55,7 +56,8 @@ class HttpServer:
         audit: AuditLog | None = None,
     ) -> None:
         self._access = access or HttpAccess()
-        self._app: ASGIApp = BrowserGuard(app, self._access.names)
+        origin = configured_origin(self._access.response_headers)
+        self._app: ASGIApp = BrowserGuard(Cors(app, origin), self._access.names, origin)
         self._audit = audit
         self._kept = kept
         if audit is not None:

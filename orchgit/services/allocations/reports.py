@@ -9,11 +9,16 @@ import msgspec
 from orchgit.errors import NotFoundError, RefusedError
 from orchgit.model.allocation import Allocation, ClientStatus, status_after_report
 from orchgit.model.evaluation import EvalTrigger, Evaluation
+from orchgit.model.job import JobType
 from orchgit.replication.commands import AllocClientUpdate, UpdateAllocsFromClient
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.nodes.registration import OUT_OF_TOUCH
 from orchgit.state.snapshot import Snapshot
+
+_RETRY = EvalTrigger.RETRY_FAILED_ALLOC
+_NEVER_RETRIED = (JobType.SYSTEM, JobType.SYSBATCH)
+"""Jobs without a reschedule policy: a failed allocation alone does not make them be evaluated."""
 
 
 async def update_allocs(
@@ -74,7 +79,9 @@ def evaluations_for_reports(
     return [
         evaluation_for_job(context, job, trigger)
         for job, trigger in found
-        if job is not None and not job.stop
+        if job is not None
+        and not job.stop
+        and (job.type not in _NEVER_RETRIED or trigger != _RETRY)
     ]
 
 

@@ -96,6 +96,10 @@ class AllocationReads(TableReads):
             f"{where} AND job_version = {version}", (namespace, job_id, namespace, job_id)
         )
 
+    def of_version(self, namespace: str, job_id: str, version: int) -> list[Allocation]:
+        where = "namespace = ? AND job_id = ? AND job_version = ?"
+        return self._allocations(where, (namespace, job_id, version))
+
     def of_node(self, node_id: str, terminal: bool | None = None) -> list[Allocation]:
         """`terminal` True: desired or client status is terminal; False: neither is; None: all."""
         return self._allocations(f"node_id = ?{_which(terminal)}", (node_id,))

@@ -32,6 +32,10 @@ class DeploymentReads(TableReads):
         where = "namespace = ? AND job_id = ?"
         return DEPLOYMENTS.find(self._connection, where, (namespace, job_id))
 
+    def of_version(self, namespace: str, job_id: str, version: int) -> list[Deployment]:
+        where = "namespace = ? AND job_id = ? AND job_version = ?"
+        return DEPLOYMENTS.find(self._connection, where, (namespace, job_id, version))
+
     def latest_of_job(self, namespace: str, job_id: str) -> Deployment | None:
         """Returns the newest one of the registered job, not of a purged job of the same id."""
         where = """namespace = ?1 AND job_id = ?2 AND create_index >= coalesce(

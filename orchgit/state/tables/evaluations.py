@@ -35,6 +35,11 @@ class EvaluationReads(TableReads):
         where = "namespace = ? AND job_id = ?"
         return EVALUATIONS.find(self._connection, where, (namespace, job_id))
 
+    def undone_of_job(self, namespace: str, job_id: str) -> list[Evaluation]:
+        """Returns the evaluations of the job that are pending or blocked."""
+        where = "namespace = ? AND job_id = ? AND status IN ('pending', 'blocked')"
+        return EVALUATIONS.find(self._connection, where, (namespace, job_id))
+
     def blocked_of_job(self, namespace: str, job_id: str) -> list[Evaluation]:
         where = "namespace = ? AND job_id = ? AND status = 'blocked'"
         return EVALUATIONS.find(self._connection, where, (namespace, job_id))

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, cast
 
-from orchgit.model.rollout import TERMINAL_ROLLOUT_STATUSES, WAITING_ROLLOUT_STATUSES, Rollout
+from orchgit.model.rollout import (
+    OPEN_ROLLOUT_STATUSES,
+    TERMINAL_ROLLOUT_STATUSES,
+    WAITING_ROLLOUT_STATUSES,
+    Rollout,
+)
 from orchgit.state.body_table import BodyTable, conditions
 from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
 _TERMINAL = tuple(sorted(TERMINAL_ROLLOUT_STATUSES))
+_OPEN = tuple(sorted(OPEN_ROLLOUT_STATUSES))
 _WAITING = tuple(sorted(WAITING_ROLLOUT_STATUSES))
 _NEWEST_FIRST = "create_index DESC, id"
+# A plus sign keeps SQLite from reading all rollouts of a source in their order: few have not ended.
 
 ROLLOUTS = BodyTable(
     "rollouts",
@@ -55,19 +62,19 @@ class RolloutReads(TableReads):
 
     def active(self, source: str | None = None) -> list[Rollout]:
         """Returns the rollouts that have not ended, of one source or of all, oldest first."""
-        where = f"status NOT IN ({', '.join('?' * len(_TERMINAL))})"
-        values: list[str] = list(_TERMINAL)
+        where = f"status IN ({', '.join('?' * len(_OPEN))})"
+        values: list[str] = list(_OPEN)
         if source is not None:
             where, values = f"source = ? AND {where}", [source, *values]
-        return ROLLOUTS.find(self._connection, where, values, "create_index, id")
+        return ROLLOUTS.find(self._connection, where, values, "+create_index, id")
 
     def active_of_source(self, source: str) -> list[tuple[str, int]]:
         """Returns (id, modify index) of the source's rollouts that have not ended, the newest
         first."""
-        marks = ", ".join("?" * len(_TERMINAL))
+        marks = ", ".join("?" * len(_OPEN))
         sql = f"""SELECT id, modify_index FROM rollouts
-            WHERE source = ? AND status NOT IN ({marks}) ORDER BY create_index DESC, id"""  # noqa: S608
-        return cast(list[tuple[str, int]], self._rows(sql, (source, *_TERMINAL)))
+            WHERE source = ? AND status IN ({marks}) ORDER BY +create_index DESC, id"""  # noqa: S608
+        return cast(list[tuple[str, int]], self._rows(sql, (source, *_OPEN)))
 
     def newest_change_of(self, source: str) -> int:
         """Returns the newest modify index of the source's rollouts; 0 if it has none."""
@@ -89,16 +96,28 @@ class RolloutReads(TableReads):
         where = f"status IN ({', '.join('?' * len(_WAITING))}) AND NOT was_applied"
         values: list[str] = list(_WAITING)
         if source is not None:
-            # The plus sign keeps SQLite from reading all rollouts of the source.
             where, values = f"+source = ? AND {where}", [source, *values]
         return ROLLOUTS.find(self._connection, where, values, _NEWEST_FIRST)
 
-    def applied_commits(self, source: str, since_index: int = 0) -> set[str]:
-        """Returns the ids of the commits of the source that were applied, as far as their rollouts
-        are still stored."""
-        sql = """SELECT DISTINCT commit_id FROM rollouts
-            WHERE source = ? AND was_applied AND create_index >= ?"""
-        return {str(commit_id) for (commit_id,) in self._rows(sql, (source, since_index))}
+    def applied_commits(self, source: str, limit: int, since_index: int = 0) -> set[str]:
+        """Returns the ids of the commits of the source's newest `limit` applied rollouts that are
+        stored."""
+        sql = """SELECT commit_id FROM rollouts WHERE source = ? AND create_index >= ?
+            AND was_applied ORDER BY create_index DESC LIMIT ?"""
+        return {str(commit_id) for (commit_id,) in self._rows(sql, (source, since_index, limit))}
+
+    def was_applied(self, source: str, commit_id: str) -> bool:
+        """Returns whether a stored rollout of the source applied the commit."""
+        sql = "SELECT count(*) FROM rollouts WHERE source = ? AND commit_id = ? AND was_applied"
+        return self._number(sql, (source, commit_id)) > 0
+
+    def ended_beyond(self, source: str, newest: int) -> list[str]:
+        """Returns the ids of the source's rollouts that have ended and are older than its newest
+        so many."""
+        marks = ", ".join("?" * len(_TERMINAL))
+        sql = f"""SELECT id FROM (SELECT id, status FROM rollouts WHERE source = ?
+            ORDER BY create_index DESC, id LIMIT -1 OFFSET ?) WHERE status IN ({marks})"""  # noqa: S608
+        return [str(rollout_id) for (rollout_id,) in self._rows(sql, (source, newest, *_TERMINAL))]
 
 
 class RolloutWrites(RolloutReads):

@@ -78,7 +78,7 @@ def test_failing_task_is_restarted_and_then_fails(run: Callable[[Scenario], None
         await rig.clock.advance(1.5)
         await rig.until_status(runner, "failed")
         assert rig.state(runner).restarts == 1
-        assert "Exceeded allowed attempts 1" in rig.state(runner).events[-1].display_message
+        assert "Exceeded allowed attempts 1" in rig.state(runner).events[-2].display_message
 
     run(scenario)
 
@@ -154,7 +154,7 @@ def test_missing_volume_fails_the_allocation(run: Callable[[Scenario], None]) ->
         volumes = {"data": VolumeRequest(name="data", type="host", source="nowhere")}
         runner = rig.deliver(mock_job(volumes=volumes))
         await rig.until_status(runner, "failed")
-        assert "no host volume" in rig.state(runner).events[-1].display_message
+        assert "no host volume" in rig.state(runner).events[-2].display_message
 
     run(scenario)
 

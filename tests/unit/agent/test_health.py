@@ -6,7 +6,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from agent.allocations.health_rules import HealthDecision, HealthRules, HealthView, judge, rules_of
+from agent.allocations.health_rules import (
+    HealthDecision,
+    HealthRules,
+    HealthView,
+    judge,
+    rules_of,
+    unhealthy_messages,
+)
 from agent.tasks.task_state import TaskEventType, apply, event
 from orchgit.model.allocation import TaskState
 from orchgit.model.group import UpdateStrategy
@@ -137,3 +144,18 @@ class Life(RuleBasedStateMachine):
 
 Life.TestCase.settings = settings(max_examples=50, stateful_step_count=40, deadline=None)
 TestLife = Life.TestCase
+
+
+def test_tasks_of_an_unhealthy_allocation_are_told_why() -> None:
+    failed = task((TaskEventType.STARTED, 1), (TaskEventType.NOT_RESTARTING, 2), fails=True)
+    dead = task((TaskEventType.STARTED, 1), (TaskEventType.KILLED, 2))
+    found = {
+        name: unhealthy_messages(rules(), TASKS, {"web": state, "init": DONE})
+        for name, state in {"f": failed, "d": dead, "p": TaskState(), "r": RUNS}.items()
+    }
+    assert found == {
+        "f": {"web": "Unhealthy because of failed task"},
+        "d": {"web": "Unhealthy because of dead task"},
+        "p": {"web": "Task not running by healthy_deadline of 1m0s"},
+        "r": {"web": "Task not running for min_healthy_time of 10s by healthy_deadline of 1m0s"},
+    }

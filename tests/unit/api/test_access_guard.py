@@ -142,7 +142,7 @@ def test_first_message_without_a_token_is_refused(hello: str) -> None:
     assert [each["type"] for each in sent].count("websocket.accept") >= 1
 
 
-def test_path_of_an_agent_without_an_entry_is_refused() -> None:
+def test_path_of_an_agent_without_an_entry_is_not_found() -> None:
     socket = Socket(deque([{"type": "http.request", "body": b""}]))
     scope: Scope = {
         "type": "http",
@@ -152,7 +152,7 @@ def test_path_of_an_agent_without_an_entry_is_refused() -> None:
         "headers": [],
     }
     asyncio.run(guarded()(scope, socket.receive, socket.send))
-    assert socket.sent[0]["status"] == 403
+    assert socket.sent[0]["status"] == 404
 
 
 def test_every_path_of_an_agent_has_an_entry() -> None:

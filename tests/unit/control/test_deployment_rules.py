@@ -14,6 +14,7 @@ from orchgit.control.watchers.deployment_rules import (
 from orchgit.model.allocation import Allocation, AllocDeploymentStatus
 from orchgit.model.base import NS_PER_S, datetime_of_ns
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatus
+from orchgit.model.group import ReschedulePolicy
 from tests.support.factories import NOW_NS, make_allocation, make_deployment, make_job
 
 DEADLINE_NS = NOW_NS + 600 * NS_PER_S
@@ -70,6 +71,23 @@ def test_healthy_canaries_await_manual_promotion_without_a_deadline() -> None:
     assert not judge(waiting, [], HealthyAllocations(), DEADLINE_NS).fail
     promoted = deployment(desired_canaries=1, healthy_allocs=1, promoted=True)
     assert judge(promoted, [], HealthyAllocations(), DEADLINE_NS).fail
+
+
+@pytest.mark.parametrize(
+    ("policy", "fail"),
+    [
+        (None, UNHEALTHY),
+        (ReschedulePolicy(attempts=0, unlimited=False), UNHEALTHY),
+        (ReschedulePolicy(attempts=1, unlimited=False, interval_ns=NS_PER_S), ""),
+        (ReschedulePolicy(attempts=0, unlimited=True), ""),
+    ],
+)
+def test_unhealthy_allocation_without_attempts_left_fails_the_deployment_at_once(
+    policy: ReschedulePolicy | None, fail: str
+) -> None:
+    policies = {"web": policy}
+    verdict = judge(deployment(), [allocation(False)], HealthyAllocations(), NOW_NS, policies)
+    assert verdict.fail == fail
 
 
 def test_unhealthy_allocation_is_replaced_once() -> None:

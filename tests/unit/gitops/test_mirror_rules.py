@@ -51,7 +51,7 @@ def test_ref_moves_only_to_objects_that_are_here(
     assert not set(plan.drop) & set(plan.put)
     now = after(before, want, held)
     again = plan_mirror(want, held, now)
-    assert (dict(again.put), again.drop) == ({}, ())
+    assert (dict(again.put), again.drop) == ({}, frozenset())
     assert now.get("refs/orchgit/fetched") == before.get("refs/orchgit/fetched")
     if want.refs is None:
         assert {n: now.get(n) for n in NAMES} == {n: before.get(n) for n in NAMES}

@@ -77,10 +77,10 @@ def test_directories_that_repeat_each_other_without_end_are_refused(
         repository.tree(commit)
 
 
-def test_cache_drops_the_oldest_lists_above_its_limit() -> None:
-    cache = TreeCache(max_entries=6)
+def test_cache_drops_the_oldest_lists_beyond_some_trees_like_the_largest() -> None:
+    cache = TreeCache(min_entries=6)
     entries = tuple(TreeEntry(f"f{n}", "a" * 40, EntryKind.FILE) for n in range(2))
-    places = [(str(n) * 40, "", True, PathFilter(("**",))) for n in range(3)]
+    places = [(str(n) * 40, "", True, PathFilter(("**",))) for n in range(6)]
     for place in places:
         cache.put(place, entries)
-    assert [cache.get(place) is not None for place in places] == [False, True, True]
+    assert [cache.get(place) is not None for place in places] == [False, *[True] * 5]
