@@ -32,6 +32,7 @@ from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import Allocation, TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.job import Job
+from orchgit.model.runtime_variables import service_interpolator
 from orchgit.model.service import ServiceCheck
 from orchgit.wait_first import wait_first
 from orchgit.wire.messages import AllocReport
@@ -303,11 +304,18 @@ class AllocRunner:
     # -- services of the group ---------------------------------------------------------------------
 
     def _start_group_services(self) -> None:
-        """Group services are interpolated with the environment of the group's first task."""
-        services = self.context.group.services or []
+        """Register the services of the group; they know nothing of its tasks."""
+        context = self.context
+        services = context.group.services or []
         if services and self._killing is None:
-            setup = self.tasks[self.context.group.tasks[0].name].setup()
-            interpolate = setup.environment().interpolate
+            interpolate = service_interpolator(
+                context.job,
+                context.group,
+                None,
+                context.alloc,
+                self._node.node(),
+                {"NOMAD_ALLOC_DIR": str(context.paths.root)},
+            )
             self.services.start("", services, interpolate, self._run_in_task)
 
     def _run_in_task(self, task_name: str) -> RunInTask:
