@@ -29,6 +29,7 @@ from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
 from agent.metrics.task_usage import UsageSampler
 from agent.migration.remote_data import RemoteData
+from agent.networks.alloc_networks import AllocNetworks, namespace_dir
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
 from agent.serve.guard import NodeAccess
@@ -84,6 +85,7 @@ class Agent:
         self.services = ServiceTable()
         self._templates = TemplateRenderer()
         self.local: LocalState
+        self.networks: AllocNetworks
         self.drivers: dict[str, Driver] = {}
         self.usage: UsageSampler
         self.allocations: Allocations
@@ -122,6 +124,13 @@ class Agent:
             config.data_dir / "volumes", self.local, self.node_changed
         )
         await self._start_drivers()
+        self.networks = AllocNetworks(
+            config.group_networks,
+            config.client_dir / "networks",
+            namespace_dir(config.data_dir),
+            self.drivers,
+            self.clock,
+        )
         self.allocations = Allocations(self._node_context(), self.link.report)
         stored = self.local.allocations()
         await self._end_orphans({entry.alloc.id for entry in stored})
@@ -130,6 +139,8 @@ class Agent:
             self.allocations, config.garbage, config.alloc_root, self.clock
         )
         self.allocations.restore(stored)
+        work = partial(self.networks.sweep_forever, self.allocations.needs_network)
+        self._sweeps.append(spawn(until_done(work, "networks", self.clock), "networks"))
         for name, driver in self.drivers.items():
             if isinstance(driver, EndsOrphans):
                 work = partial(driver.end_orphans, self.allocations.knows)
@@ -239,6 +250,9 @@ class Agent:
                 FingerprintConfig(
                     data_dir=config.data_dir,
                     network_interface=config.network_interface,
+                    network_speed_mbits=config.network_speed_mbits,
+                    preferred_address_family=config.preferred_address_family,
+                    group_networks=config.group_networks,
                     cpu_total_compute_mhz=config.measured.cpu_total_compute_mhz,
                     memory_total_mb=config.measured.memory_total_mb,
                     disk_total_mb=config.measured.disk_total_mb,
@@ -275,6 +289,7 @@ class Agent:
             templates=self._templates,
             max_kill_timeout_s=self.config.max_kill_timeout_s,
             sign_identities=self._sign_identities,
+            networks=self.networks,
             take_over=RemoteData(
                 self._migration_source,
                 self.clock,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.artifacts.plan import FetchLimits
+from agent.networks.config import GroupNetworkConfig
 from agent.tasks.environment import DEFAULT_ALLOWED
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import is_host_port, split_host_port
@@ -84,11 +85,16 @@ class AgentConfig:
     meta: Mapping[str, str] = field(default_factory=dict)
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
     host_networks: Mapping[str, HostNetworkConfig] = field(default_factory=dict)
+    group_networks: GroupNetworkConfig = field(default_factory=GroupNetworkConfig)
     measured: MeasuredConfig = field(default_factory=MeasuredConfig)
     reserved: ReservedConfig = field(default_factory=ReservedConfig)
     http_addr: str = ""
     """The address of this agent's HTTP API, for the servers and their clients."""
     network_interface: str = ""
+    network_speed_mbits: int = 0
+    """0: as the interface says."""
+    preferred_address_family: str = ""
+    """`ipv4` or `ipv6`: which address of the interface comes first; "": the IPv4 address."""
     drivers: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     """Options by driver: `{"raw_exec": {"enabled": True}}`."""
     host_env: Mapping[str, str] | None = None
@@ -125,7 +131,12 @@ class AgentConfig:
             *(f"servers: {problem}" for problem in map(_address_problem, self.servers) if problem),
             *_volume_problems(self.host_volumes),
             *_network_problems(self.host_networks),
+            *self.group_networks.problems(),
         ]
+        if self.preferred_address_family not in ("", "ipv4", "ipv6"):
+            problems.append('preferred_address_family: must be "ipv4" or "ipv6"')
+        if self.network_speed_mbits < 0:
+            problems.append("network_speed: must not be negative")
         if not self.servers:
             problems.append("servers: name at least one, as host:port")
         if self.garbage.max_allocs < 0:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Driver, NetworkIsolation
-from agent.hooks.base import VolumeSource
+from agent.hooks.base import SetUpNetwork, VolumeSource, no_network
 from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
+from agent.networks.alloc_networks import AllocNetworks
 from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
 from agent.templates.renderer import TemplateRenderer
@@ -47,6 +48,8 @@ class NodeContext:
     """A task's own `kill_timeout` counts up to this."""
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     sign_identities: SignIdentities = no_identities
+    networks: AllocNetworks | None = None
+    """None: groups can only use the host's network."""
     take_over: TakeOver = no_data_to_take_over
     """Takes over the data of a previous allocation of another node; returns what it did."""
 
@@ -66,7 +69,8 @@ class AllocContext:
     paths: AllocPaths
     volume_sources: dict[str, VolumeSource] = field(default_factory=dict)
     network: NetworkIsolation | None = None
-    """None: the tasks use the host's network."""
+    """None: the tasks use the host's network, or the group's is not there yet."""
+    set_up_network: SetUpNetwork = no_network
 
     @property
     def group(self) -> TaskGroup:

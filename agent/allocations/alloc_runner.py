@@ -15,6 +15,7 @@ import msgspec
 import structlog
 
 from agent.allocations.health_watch import HealthWatch
+from agent.allocations.network import AllocNetwork
 from agent.allocations.run_limit import EXCEEDED, RunLimit
 from agent.allocations.wait_for_replaced import wait_for_replaced
 from agent.context import AllocContext, NodeContext
@@ -31,6 +32,7 @@ from orchgit.clock import Clock
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import Allocation, TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
+from orchgit.model.interpolation import Interpolator
 from orchgit.model.job import Job
 from orchgit.model.runtime_variables import service_interpolator
 from orchgit.model.service import ServiceCheck
@@ -69,6 +71,7 @@ class AllocRunner:
             node.clock, node.node, context.alloc, self._wake.set, self._check_restart
         )
         self.tasks = AllocTasks(node, context, self.services, tasks, self._wake.set)
+        self._network = AllocNetwork(node, context, self._interpolator, self._network_changed)
         self._health = HealthWatch(self, node.clock)
         self._limit = RunLimit(node.clock, self._exceed_limit)
 
@@ -168,6 +171,7 @@ class AllocRunner:
             task_states=self.states,
             deployment_healthy=self.local.healthy,
             deployment_healthy_at_ns=self.local.healthy_at_ns,
+            network_status=self._network.status,
         )
 
     def set_local(self, **changes: object) -> None:
@@ -198,6 +202,7 @@ class AllocRunner:
             except (OrchgitError, OSError) as error:
                 self._fail_all(error)
             await self._supervise()
+            await self._network.remove()
             self.set_local(finished=True, finished_ns=self.clock.now_ns())
         self._close_parts()
         self._reported(self)
@@ -228,6 +233,20 @@ class AllocRunner:
             except SetupError:  # tasks that survived the agent have their volumes mounted already
                 if not self.tasks.any_runs:
                     raise
+            await self._set_up_network()
+
+    async def _set_up_network(self) -> None:
+        """Also where tasks have survived the agent: the network of one that starts again, and the
+        addresses of services, follow from it. A stop ends the wait."""
+        async with wait_first(self._network.set_up(), self._stop_asked.wait()) as (set_up, _):
+            if not set_up.done():
+                return
+            try:
+                await set_up
+            except DriverError as error:
+                if not self.tasks.any_runs:
+                    raise
+                _log.warning("cannot find the network again", alloc=self.id, error=str(error))
 
     async def _take_over_remote_data(self) -> None:
         """A stop ends the waiting: the previous allocation may run for long."""
@@ -305,18 +324,29 @@ class AllocRunner:
 
     def _start_group_services(self) -> None:
         """Register the services of the group; they know nothing of its tasks."""
-        context = self.context
-        services = context.group.services or []
+        services = self.context.group.services or []
         if services and self._killing is None:
-            interpolate = service_interpolator(
-                context.job,
-                context.group,
-                None,
-                context.alloc,
-                self._node.node(),
-                {"NOMAD_ALLOC_DIR": str(context.paths.root)},
-            )
-            self.services.start("", services, interpolate, self._run_in_task)
+            self.services.start("", services, self._interpolator(), self._run_in_task)
+
+    def _interpolator(self) -> Interpolator:
+        """What texts of the group may refer to."""
+        context = self.context
+        return service_interpolator(
+            context.job,
+            context.group,
+            None,
+            context.alloc,
+            self._node.node(),
+            {"NOMAD_ALLOC_DIR": str(context.paths.root)},
+        )
+
+    def _network_changed(self) -> None:
+        """The addresses of services follow those of the network."""
+        for runner in self.tasks.values():
+            runner.register_again()
+        if self.services.registrations:
+            self._start_group_services()
+        self._reported(self)
 
     def _run_in_task(self, task_name: str) -> RunInTask:
         return self.tasks[task_name or self.context.group.tasks[0].name].run_command

@@ -51,6 +51,11 @@ class Allocations:
     def knows(self, alloc_id: str) -> bool:
         return alloc_id in self._runners
 
+    def needs_network(self, alloc_id: str) -> bool:
+        """Whether the allocation is known and has not ended."""
+        runner = self._runners.get(alloc_id)
+        return runner is not None and not runner.local.finished
+
     def restore(self, stored: list[StoredAlloc]) -> None:
         """Make runners for the stored allocations, before the first contact with a server. Running
         tasks are followed at once; tasks to be started again wait for the servers, which may have

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from orchgit.model.node import DriverInfo
+from orchgit.model.resources import DNSConfig
 from orchgit.model.task import LogConfig
 
 __all__ = ["DriverInfo", "LogConfig"]
@@ -72,10 +73,16 @@ class NetworkIsolation(msgspec.Struct, frozen=True, kw_only=True):
     """Name, IPv4 and IPv6 address inside the namespace; "" where there is none."""
     address: str = ""
     address_ipv6: str = ""
+    dns: DNSConfig | None = None
+    """What `resolv_conf` says; None: as the host has it."""
     created_by: str = ""
     """The driver whose `create_network` made the namespace; "": the agent made it."""
     state: dict[str, str] = {}
     """What `create_network` returned: docker's `container`, which tasks join by `container:ID`."""
+
+    def with_files(self, hosts_file: str, resolv_conf: str) -> NetworkIsolation:
+        """The same network with the files of one task."""
+        return msgspec.structs.replace(self, hosts_file=hosts_file, resolv_conf=resolv_conf)
 
 
 class NetworkRequest(msgspec.Struct, frozen=True, kw_only=True):

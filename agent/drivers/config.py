@@ -51,6 +51,22 @@ def decode_options(driver: str, options: Mapping[str, object], shape: type[T]) -
         raise ConfigError(f'cannot use the block plugin "{driver}": {error.short}') from None
 
 
+class OptionProblem(msgspec.Struct, frozen=True):
+    """A mistake of a plugin's options; `path` leads to the key, () to the block."""
+
+    path: tuple[str, ...]
+    message: str
+
+
+def option_problems(options: Mapping[str, object], shape: type[T]) -> list[OptionProblem]:
+    """Returns every unknown key; without any, the first value of a wrong kind."""
+    try:
+        _decode(options, shape)
+    except _MisfitError as error:
+        return [OptionProblem(misfit.path, misfit.as_option) for misfit in error.misfits]
+    return []
+
+
 def duration_s(text: str) -> float:
     """A duration of a driver's config in seconds; "" is none. ConfigError for anything else."""
     try:
@@ -63,11 +79,15 @@ def duration_s(text: str) -> float:
 class _Misfit:
     """One thing that is wrong with a block. `expected` "": the key is unknown, or missing."""
 
-    key: str
+    path: tuple[str, ...]
     is_unknown: bool = False
     near: str = ""
     expected: str = ""
     found: str = ""
+
+    @property
+    def key(self) -> str:
+        return ".".join(self.path)
 
     @property
     def as_hcl(self) -> str:
@@ -121,16 +141,17 @@ class _MisfitError(Exception):
 
 def _decode(given: Mapping[str, object], shape: type[T]) -> T:
     unknown: list[_Misfit] = []
-    shaped = _in_shape(dict(given), inspect.type_info(shape), "", unknown)
+    shaped = _in_shape(dict(given), inspect.type_info(shape), (), unknown)
     if unknown:
         raise _MisfitError(unknown)
     try:
         return msgspec.convert(shaped, shape, strict=False)
     except msgspec.ValidationError as error:
         text = str(error)
-        place = text.rpartition("`$.")[2].rstrip("`") if "`$." in text else ""
+        path = text.rpartition("`$.")[2].rstrip("`") if "`$." in text else ""
+        place = tuple(path.split(".")) if path else ()
         if missing := _MISSING.match(text):
-            misfit = _Misfit(f"{place}{'.' if place else ''}{missing[1]}")
+            misfit = _Misfit((*place, missing[1]))
         elif wrong := _WRONG_TYPE.match(text):
             misfit = _Misfit(place, expected=wrong[1], found=wrong[2] or "")
         else:
@@ -138,7 +159,9 @@ def _decode(given: Mapping[str, object], shape: type[T]) -> T:
         raise _MisfitError([misfit]) from None
 
 
-def _in_shape(value: Any, wanted: inspect.Type, path: str, unknown: list[_Misfit]) -> Any:
+def _in_shape(
+    value: Any, wanted: inspect.Type, path: tuple[str, ...], unknown: list[_Misfit]
+) -> Any:
     """Returns `value` with each block as `wanted` has it, and adds the keys that it does not know.
 
     HCL gives a block as one map, or as a list of maps where it may be repeated.
@@ -154,10 +177,12 @@ def _in_shape(value: Any, wanted: inspect.Type, path: str, unknown: list[_Misfit
         fields = {field.encode_name: field.type for field in wanted.fields}
         for key in value:
             if key not in fields:
-                near = [f"{path}{each}" for each in difflib.get_close_matches(key, fields, n=1)]
-                unknown.append(_Misfit(f"{path}{key}", is_unknown=True, near="".join(near)))
+                near = [
+                    ".".join((*path, each)) for each in difflib.get_close_matches(key, fields, n=1)
+                ]
+                unknown.append(_Misfit((*path, key), is_unknown=True, near="".join(near)))
         return {
-            key: _in_shape(one, fields[key], f"{path}{key}.", unknown)
+            key: _in_shape(one, fields[key], (*path, key), unknown)
             for key, one in value.items()
             if key in fields
         }

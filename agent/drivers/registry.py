@@ -17,11 +17,11 @@ import structlog
 from agent.drivers.base import Driver, ReportEvent, no_events
 from agent.drivers.cgroups import CgroupLayout
 from agent.drivers.config import decode_options
-from agent.drivers.docker.driver import docker_driver
+from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
 from agent.drivers.exec import ExecDriver, ExecOptions
-from agent.drivers.mock import MockDriver
-from agent.drivers.raw_exec import RawExecDriver
+from agent.drivers.mock import MockDriver, MockOptions
+from agent.drivers.raw_exec import RawExecDriver, RawExecOptions
 from agent.supervisor.client import SupervisorClient
 from orchgit.clock import Clock
 
@@ -87,20 +87,27 @@ def _load(point: metadata.EntryPoint, context: DriverContext) -> Driver:
 
 
 def _raw_exec(context: DriverContext) -> Driver:
-    enabled = context.option("raw_exec", "enabled", False) is True
-    return RawExecDriver(context.supervisor, context.cgroups, enabled)
+    options = decode_options("raw_exec", context.options.get("raw_exec", {}), RawExecOptions)
+    return RawExecDriver(context.supervisor, context.cgroups, options)
 
 
 def _exec(context: DriverContext) -> Driver:
-    options = msgspec.convert(dict(context.options.get("exec", {})), ExecOptions)
+    options = decode_options("exec", context.options.get("exec", {}), ExecOptions)
     return ExecDriver(context.supervisor, context.cgroups, context.data_dir, options)
 
 
 def _docker(context: DriverContext) -> Driver:
     options = decode_options("docker", context.options.get("docker", {}), DockerOptions)
-    return docker_driver(context.data_dir, options, context.clock, context.report)
+    return DockerDriver(context.data_dir, options, context.clock, context.report)
 
 
+OPTION_SHAPES: Mapping[str, type[msgspec.Struct]] = {
+    "docker": DockerOptions,
+    "exec": ExecOptions,
+    "raw_exec": RawExecOptions,
+    "mock_driver": MockOptions,
+}
+"""What the agent's config may say of the built-in drivers."""
 _OFF_BY_DEFAULT = ("mock_driver",)
 """The mock driver is for tests: a job that names it by mistake would be reported as running."""
 _REPORTED_WHEN_OFF = ("raw_exec", "exec")

@@ -96,15 +96,19 @@ class Network(msgspec.Struct, frozen=True):
         return next(iter(self.default.addresses), None) if self.default else None
 
 
-def read(interface: str = "", speed_mbits: int = 0) -> Network:
-    """The node's interfaces; `interface` names the default one, else the default route does."""
+def read(interface: str = "", speed_mbits: int = 0, first_family: str = "") -> Network:
+    """The node's interfaces; `interface` names the default one, else the default route does.
+
+    Addresses of `first_family` come first; "" is IPv4.
+    """
+    first = first_family or "ipv4"
     speeds = psutil.net_if_stats()
     interfaces = [
         Interface(
             name,
             next((a.address for a in found if a.family == psutil.AF_LINK), ""),
             speed_mbits or (speeds[name].speed if name in speeds else 0) or _DEFAULT_SPEED_MBITS,
-            sorted(_addresses(found), key=lambda address: address.family),
+            sorted(_addresses(found), key=lambda address: address.family != first),
         )
         for name, found in psutil.net_if_addrs().items()
     ]

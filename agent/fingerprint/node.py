@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from agent.fingerprint import cpu, gpu, host, memory, network, storage, topology
+from agent.fingerprint import cpu, gpu, group_networks, host, memory, network, storage, topology
+from agent.networks.config import GroupNetworkConfig
 from orchgit.model.node import NodeCpu, NodeDisk, NodeMemory, NodeResources
 
 
@@ -17,6 +18,8 @@ class FingerprintConfig(msgspec.Struct, frozen=True, kw_only=True):
     network_interface: str = ""
     host_networks: tuple[network.HostNetwork, ...] = ()
     network_speed_mbits: int = 0
+    preferred_address_family: str = ""
+    group_networks: GroupNetworkConfig = GroupNetworkConfig()
     cpu_total_compute_mhz: int = 0
     memory_total_mb: int = 0
     disk_total_mb: int = 0
@@ -36,7 +39,10 @@ def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint
     processors = cpu.read(total_compute_mhz=config.cpu_total_compute_mhz)
     ram = memory.read(total_mb=config.memory_total_mb)
     disk = storage.read(config.data_dir, config.disk_total_mb, config.disk_free_mb)
-    net = network.read(config.network_interface, config.network_speed_mbits)
+    net = network.read(
+        config.network_interface, config.network_speed_mbits, config.preferred_address_family
+    )
+    groups = group_networks.read(config.group_networks)
     devices = gpu.devices()
     buses = [
         str(bus)
@@ -52,6 +58,7 @@ def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint
             **ram.attributes(),
             **disk.attributes(),
             **net.attributes(),
+            **groups.attributes,
             "os.cgroups.version": {"v2": "2", "none": ""}.get(cgroup_mode, "1"),
         },
         resources=NodeResources(
@@ -62,8 +69,8 @@ def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint
             ),
             memory=NodeMemory(memory_mb=ram.total_mb),
             disk=NodeDisk(disk_mb=disk.free_mb),
-            networks=net.resources(),
-            node_networks=net.node_networks(config.host_networks),
+            networks=[*net.resources(), *groups.networks],
+            node_networks=[*net.node_networks(config.host_networks), *groups.node_networks],
             devices=devices or None,
             processors={"Topology": numa} if numa is not None else None,
             min_dynamic_port=config.min_dynamic_port,

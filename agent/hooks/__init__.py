@@ -9,13 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from agent.hooks import artifacts, dispatch_payload, identities, task_dir, templates, volumes
+from agent.hooks import (
+    artifacts,
+    dispatch_payload,
+    identities,
+    network,
+    task_dir,
+    templates,
+    volumes,
+)
 from agent.hooks.base import TaskSetup
 
 TaskHook = Callable[[TaskSetup], Awaitable[None]]
 
 TASK_HOOKS: tuple[TaskHook, ...] = (
     task_dir.prepare,
+    network.prepare,
     volumes.prepare,
     identities.prepare,
     dispatch_payload.prepare,

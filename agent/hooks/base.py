@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from agent.artifacts.plan import FetchLimits
@@ -48,6 +48,14 @@ class VolumeSource:
     read_only: bool
 
 
+SetUpNetwork = Callable[[], Awaitable[NetworkIsolation | None]]
+"""Makes the network of the group, or finds it again; None where the tasks use the host's."""
+
+
+async def no_network() -> None:
+    """For groups that use the host's network."""
+
+
 @dataclass
 class TaskSetup:
     """One task about to be started; `done` names the steps that need not be repeated."""
@@ -69,6 +77,7 @@ class TaskSetup:
     identities: TaskIdentities
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     network: NetworkIsolation | None = None
+    set_up_network: SetUpNetwork = no_network
     identity_env: dict[str, str] = field(default_factory=dict, repr=False)
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)
@@ -95,6 +104,7 @@ class TaskSetup:
                 secrets_dir=str(self.paths.secrets) if host else "/secrets",
                 host_env=self._host_env(),
                 template_env={**self.identity_env, **self.template_env},
+                network=self.network,
             )
         )
 

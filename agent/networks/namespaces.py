@@ -80,7 +80,11 @@ def _create(path: Path, done: Future[None]) -> None:
         libc = _libc()
         if libc.unshare(_CLONE_NEWNET) != 0:
             raise _last_error(path)
-        _set_loopback_up()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+            request = struct.pack("16sH22x", _LOOPBACK, 0)
+            (flags,) = struct.unpack("16xH22x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))
+            request = struct.pack("16sH22x", _LOOPBACK, flags | _IFF_UP)
+            fcntl.ioctl(control, _SIOCSIFFLAGS, request)
         own = f"/proc/self/task/{threading.get_native_id()}/ns/net"
         if libc.mount(os.fsencode(own), os.fsencode(path), b"none", _MS_BIND, None) != 0:
             raise _last_error(path)
@@ -88,13 +92,6 @@ def _create(path: Path, done: Future[None]) -> None:
         done.set_exception(error)
     else:
         done.set_result(None)
-
-
-def _set_loopback_up() -> None:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
-        request = struct.pack("16sH22x", _LOOPBACK, 0)
-        (flags,) = struct.unpack("16xH22x", fcntl.ioctl(control, _SIOCGIFFLAGS, request))
-        fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH22x", _LOOPBACK, flags | _IFF_UP))
 
 
 def _libc() -> ctypes.CDLL:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from agent.drivers.base import NetworkIsolation
 from orchgit.host_port import join_host_port
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
@@ -19,6 +20,7 @@ from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.runtime_variables import (
     PARENT_CGROUP,
+    allocated_ports,
     allocated_task,
     identity_variables,
     meta_variables,
@@ -51,6 +53,7 @@ class EnvInput:
     secrets_dir: str
     host_env: Mapping[str, str]
     template_env: Mapping[str, str]
+    network: NetworkIsolation | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ def build(source: EnvInput) -> TaskEnv:
         **identity_variables(job, group, task, alloc, source.node, source.region),
         **_directories(source),
         **_resources(source),
+        **_network(source),
         **_origin(job, alloc),
         "NOMAD_PARENT_CGROUP": PARENT_CGROUP,
     }
@@ -132,6 +136,22 @@ def _resources(source: EnvInput) -> dict[str, str]:
                 f"NOMAD_ADDR_{port.label}": join_host_port(network.ip, port.value),
             }
     env["NOMAD_CPU_CORES"] = ",".join(str(core) for core in cores) or " "
+    return env
+
+
+def _network(source: EnvInput) -> dict[str, str]:
+    """Where each port of the group is inside its own network."""
+    network = source.network
+    if network is None or not network.address:
+        return {}
+    env: dict[str, str] = {}
+    for port in allocated_ports(source.alloc):
+        number = port.to if port.to > 0 else port.value
+        env |= {
+            f"NOMAD_ALLOC_INTERFACE_{port.label}": network.interface,
+            f"NOMAD_ALLOC_IP_{port.label}": network.address,
+            f"NOMAD_ALLOC_ADDR_{port.label}": join_host_port(network.address, number),
+        }
     return env
 
 

@@ -403,5 +403,6 @@ class TaskRunner:
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
             network=context.network,
+            set_up_network=context.set_up_network,
             done=self._hooks_done,
         )

@@ -20,8 +20,6 @@ _UI = "the pages of orchgit have no such setting"
 _GOSSIP = "servers do not gossip: they reach each other through RPC and the log, with tls"
 _EVENTS = "events are read from the replicated state, without a buffer"
 _NO_CSI = "there are no CSI volumes here"
-_CHROOT = "exec tasks get a root directory of their own by the OCI runtime"
-_BRIDGE = "the network of groups is made without CNI or a shared bridge"
 _CLOUD = "no cloud is asked for facts"
 _FIXED = "orchgit decides this by itself"
 _UPDATES = "orchgit asks nobody for updates"
@@ -208,10 +206,10 @@ _CLIENT = ConfigBlock(
         "node_max_allocs": _whole("a node takes what its resources allow"),
         "options": _map(),
         "meta": _map(),
-        "chroot_env": _map(_CHROOT),
+        "chroot_env": _map(),
         "network_interface": _text(),
-        "network_speed": _whole("nothing is placed by the speed of a network"),
-        "preferred_address_family": _text("the first address of the interface is taken"),
+        "network_speed": _whole(),
+        "preferred_address_family": _text(),
         "cpu_disable_dmidecode": _switch("dmidecode is never run"),
         "cpu_total_compute": _whole(shown_as="CpuCompute"),
         "memory_total_mb": _whole(shown_as="MemoryMB"),
@@ -286,13 +284,13 @@ _CLIENT = ConfigBlock(
             replaced=True,
             shown_as="HostNetworks",
         ),
-        "bind_wildcard_default_host_network": _given_switch(_BRIDGE),
-        "cni_path": _text(_BRIDGE),
-        "cni_config_dir": _text(_BRIDGE),
-        "bridge_network_name": _text(_BRIDGE),
-        "bridge_network_subnet": _text(_BRIDGE),
-        "bridge_network_subnet_ipv6": _text(_BRIDGE, "BridgeNetworkSubnetIPv6"),
-        "bridge_network_hairpin_mode": _switch(_BRIDGE),
+        "bind_wildcard_default_host_network": _given_switch(),
+        "cni_path": _text(),
+        "cni_config_dir": _text(),
+        "bridge_network_name": _text(),
+        "bridge_network_subnet": _text(),
+        "bridge_network_subnet_ipv6": _text(shown_as="BridgeNetworkSubnetIPv6"),
+        "bridge_network_hairpin_mode": _switch(),
         "cgroup_parent": _text(_FIXED),
         "nomad_service_discovery": _given_switch("services are always registered"),
         "common_plugin_dir": _text("drivers are Python packages"),

@@ -100,6 +100,15 @@ class ClientSection(Section):
     host_network: dict[str, HostNetworkSection] = {}
     reserved: ReservedSection = msgspec.field(default_factory=ReservedSection)
     network_interface: str = ""
+    network_speed: int = 0
+    preferred_address_family: str = ""
+    cni_path: str = ""
+    cni_config_dir: str = ""
+    bridge_network_name: str = ""
+    bridge_network_subnet: str = ""
+    bridge_network_subnet_ipv6: str = ""
+    bridge_network_hairpin_mode: bool = False
+    bind_wildcard_default_host_network: bool = True
     options: dict[str, str] = {}
     disable_remote_exec: bool = False
     default_ineligible: bool = False
@@ -115,6 +124,7 @@ class ClientSection(Section):
     gc_parallel_destroys: int = 2
     gc_interval: str = "1m"
     max_kill_timeout: str = "30s"
+    chroot_env: dict[str, str] = {}
     task_env_allow: list[str] | None = None
     artifact: ArtifactSection = msgspec.field(default_factory=ArtifactSection)
 

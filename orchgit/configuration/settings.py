@@ -15,6 +15,7 @@ from agent.config import (
     MeasuredConfig,
     ReservedConfig,
 )
+from agent.networks.config import GroupNetworkConfig
 from orchgit.configuration.artifacts import artifact_limits
 from orchgit.configuration.audit import audit_settings
 from orchgit.configuration.control import control_config, scheduler_config
@@ -214,6 +215,20 @@ def known_servers(client: ClientSection) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rpc_address_of(one) for one in named))
 
 
+def _group_networks(client: ClientSection) -> GroupNetworkConfig:
+    """An empty value is the default, as in Nomad."""
+    default = GroupNetworkConfig()
+    return GroupNetworkConfig(
+        cni_path=client.cni_path or default.cni_path,
+        cni_config_dir=Path(client.cni_config_dir or default.cni_config_dir),
+        bridge_name=client.bridge_network_name or default.bridge_name,
+        bridge_subnet=client.bridge_network_subnet or default.bridge_subnet,
+        bridge_subnet_ipv6=client.bridge_network_subnet_ipv6,
+        hairpin_mode=client.bridge_network_hairpin_mode,
+        bind_wildcard=client.bind_wildcard_default_host_network and not client.host_network,
+    )
+
+
 def agent_settings(file: FileConfig) -> dict[str, Any]:
     client = file.client
     settings: dict[str, Any] = {
@@ -223,6 +238,8 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "node_class": client.node_class,
         "meta": client.meta,
         "network_interface": client.network_interface,
+        "network_speed_mbits": client.network_speed,
+        "preferred_address_family": client.preferred_address_family,
         "driver_allowlist": _names(client.options.get("driver.allowlist", "")),
         "driver_denylist": _names(client.options.get("driver.denylist", "")),
         "default_ineligible": client.default_ineligible,
@@ -239,6 +256,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             )
             for name, network in client.host_network.items()
         },
+        "group_networks": _group_networks(client),
         "measured": MeasuredConfig(
             cpu_total_compute_mhz=client.cpu_total_compute,
             memory_total_mb=client.memory_total_mb,
@@ -253,7 +271,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             disk_mb=client.reserved.disk,
             reserved_ports=client.reserved.reserved_ports,
         ),
-        "drivers": {name: section.config for name, section in file.plugin.items()},
+        "drivers": _driver_options(file),
         "garbage": GarbageConfig(
             max_allocs=client.gc_max_allocs,
             disk_usage_percent=client.gc_disk_usage_threshold,
@@ -332,3 +350,13 @@ def _source(name: str, section: SourceSection) -> Source:
     if section.paths is not None:
         source.paths = section.paths
     return source
+
+
+def _driver_options(file: FileConfig) -> dict[str, dict[str, Any]]:
+    """Returns the options of each driver; `client.chroot_env` is one of the drivers with a root
+    file system made of the host's files."""
+    options = {name: dict(section.config) for name, section in file.plugin.items()}
+    if file.client.chroot_env:
+        for name in ("exec", "java"):
+            options.setdefault(name, {}).setdefault("chroot_env", file.client.chroot_env)
+    return options

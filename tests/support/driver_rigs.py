@@ -13,11 +13,11 @@ import msgspec
 
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, TaskConfig, TaskDir
-from agent.drivers.docker.driver import docker_driver
+from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
 from agent.drivers.exec import ExecDriver
 from agent.drivers.mock import MockDriver
-from agent.drivers.raw_exec import RawExecDriver
+from agent.drivers.raw_exec import RawExecDriver, RawExecOptions
 from agent.supervisor.client import SupervisorClient
 from orchgit.clock import SystemClock
 from tests.support import docker_engine
@@ -78,7 +78,7 @@ class ShellRig:
         supervisor = SupervisorClient(directory / "supervisor")
         layout = cgroups.detect()
         drivers: dict[str, Driver] = {
-            "raw_exec": RawExecDriver(supervisor, layout, enabled=True),
+            "raw_exec": RawExecDriver(supervisor, layout, RawExecOptions(enabled=True)),
             "exec": ExecDriver(supervisor, layout, directory),
         }
         try:
@@ -96,7 +96,7 @@ class DockerRig(ShellRig):
     @asynccontextmanager
     async def open(self, directory: Path) -> AsyncIterator[Driver]:
         options = DockerOptions(endpoint=docker_engine.engine().endpoint)
-        driver = docker_driver(directory, options, SystemClock())
+        driver = DockerDriver(directory, options, SystemClock())
         try:
             yield driver
         finally:

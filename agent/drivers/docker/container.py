@@ -12,7 +12,13 @@ from agent.drivers.capabilities import (
 )
 from agent.drivers.docker.config import DeviceConfig, DockerConfig
 from agent.drivers.docker.mounts import mount_settings
-from agent.drivers.docker.network import exposed_ports, network_settings, port_bindings
+from agent.drivers.docker.network import (
+    has_own_network,
+    inner_ports,
+    joined_network,
+    network_settings,
+    port_bindings,
+)
 from agent.drivers.docker.options import DockerOptions
 from orchgit.errors import DriverError
 
@@ -23,6 +29,8 @@ KEY_LABEL = f"{_LABEL}key"
 ALLOC_LABEL = f"{_LABEL}alloc_id"
 OWNER_LABEL = f"{_LABEL}data_dir"
 """Whose container it is: other agents may use the same engine."""
+PAUSE_LABEL = f"{_LABEL}pause"
+"""The allocation whose network namespace the container holds."""
 _ENGINES_OWN = "NET_RAW"
 """The one capability that the engine gives by default and a task does not have."""
 _LOOSENING = ("unconfined", "label=disable", "label:disable", "systempaths=unconfined")
@@ -33,6 +41,11 @@ def container_request(
 ) -> dict[str, object]:
     """The body of `POST /containers/create`; DriverError for what the node does not allow."""
     _check_allowed(config, options)
+    joined = joined_network(task, config, "docker")
+    mode = joined or config.network_mode or "default"
+    inside = inner_ports(task, config)
+    published = port_bindings(task, inside) if has_own_network(mode) else {}
+    host = _host_config(task, config, options, cores)
     request: dict[str, object] = {
         "Image": config.image,
         "Env": [f"{name}={value}" for name, value in task.env.items()],
@@ -42,8 +55,8 @@ def container_request(
         "Hostname": config.hostname,
         "Tty": config.tty,
         "OpenStdin": config.interactive,
-        "ExposedPorts": exposed_ports(task, config),
-        "HostConfig": _host_config(task, config, options, cores),
+        "ExposedPorts": {port: {} for port in published},
+        "HostConfig": {**host, "NetworkMode": mode, "PortBindings": published},
     }
     command = [*([config.command] if config.command else []), *config.args]
     if command:
@@ -140,8 +153,6 @@ def _host_config(
         **_limits(task, config, options, cores),
         **mount_settings(task, config, options),
         **_capability_settings(config, options),
-        "PortBindings": port_bindings(task, config),
-        "NetworkMode": config.network_mode or "default",
         "LogConfig": _log_config(config, options),
         "RestartPolicy": {"Name": "no"},
         "AutoRemove": False,

@@ -47,6 +47,10 @@ class Container(msgspec.Struct, frozen=True):
     labels: dict[str, str]
     image: str = ""
     created_ns: int = 0
+    sandbox: str = ""
+    """The path of its network namespace."""
+    addresses: dict[str, tuple[str, str]] = {}
+    """IPv4 and IPv6 by network."""
 
     @property
     def ended(self) -> bool:
@@ -241,6 +245,7 @@ def _open_logs(api: Any, container: str, since: str) -> requests.Response:
 
 def _container(found: dict[str, Any]) -> Container:
     state, config = found["State"], found["Config"]
+    network = found.get("NetworkSettings") or {}
     return Container(
         id=found["Id"],
         status=state["Status"],
@@ -252,6 +257,11 @@ def _container(found: dict[str, Any]) -> Container:
         tty=bool(config.get("Tty")),
         labels=config.get("Labels") or {},
         image=found.get("Image") or "",
+        sandbox=network.get("SandboxKey") or "",
+        addresses={
+            name: (one.get("IPAddress") or "", one.get("GlobalIPv6Address") or "")
+            for name, one in (network.get("Networks") or {}).items()
+        },
         created_ns=_unix_ns(found.get("Created") or ""),
     )
 

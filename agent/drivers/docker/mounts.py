@@ -6,6 +6,7 @@ import os
 
 from agent.drivers.base import Mount, TaskConfig
 from agent.drivers.docker.config import DockerConfig, MountConfig
+from agent.drivers.docker.network import network_files
 from agent.drivers.docker.options import DockerOptions
 from orchgit.errors import DriverError
 
@@ -27,6 +28,7 @@ def mount_settings(
         Mount(paths.local_dir, "/local"),
         Mount(paths.secrets_dir, "/secrets"),
         *task.mounts,
+        *network_files(task, config),
     )
     label = options.volumes.selinuxlabel
     mounts = [_mount(mount, task, options) for mount in (*config.mount, *config.mounts)]

@@ -1,4 +1,4 @@
-"""Finds in a parsed job what a server takes and a node of orchgit cannot do, or does not heed."""
+"""Finds in a parsed job what a server takes and a node of orchgit cannot do."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ _NO_CONSUL = "orchgit has no Consul, so no node can take it"
 
 
 def effects(spec: dict[str, Any]) -> Iterator[Effect]:
-    """Yields what is wrong with drivers and their config, and what has no effect."""
-    if spec.get("Multiregion"):
-        yield "no-effect", ("Multiregion",), "multiregion has no effect: a job runs in one region"
+    """Yields what is wrong with drivers and their config, and what no node can do."""
     for at, group in enumerate(spec["TaskGroups"] or ()):
         place: Place = ("TaskGroups", at)
         yield from _services(group, place)

@@ -86,7 +86,7 @@ def mode(path: Path) -> int:
 
 def test_secrets_are_kept_from_the_nodes_other_users(tmp_path: Path) -> None:
     plain = new_setup(tmp_path / "a").paths
-    assert (mode(plain.secrets), mode(plain.task_dir), mode(plain.local)) == (0o700, 0o755, 0o777)
+    assert (mode(plain.secrets), mode(plain.task_dir), mode(plain.local)) == (0o700, 0o1777, 0o777)
     isolated = new_setup(tmp_path / "b", isolation="image").paths
     assert (mode(isolated.secrets), mode(isolated.task_dir)) == (0o777, 0o700)
 
