@@ -297,6 +297,7 @@ class Server:
                 limits=config.limits,
                 translate=self.directory.translated,
                 authorize=authorizer(self._api.access),
+                task_api=self.front,
             ),
             self.services,
             self.control,
