@@ -71,7 +71,13 @@ class AllocRunner:
             node.clock, node.node, context.alloc, self._wake.set, self._check_restart
         )
         self.tasks = AllocTasks(node, context, self.services, tasks, self._wake.set)
-        self._network = AllocNetwork(node, context, self._interpolator, self._network_changed)
+        self._network = AllocNetwork(
+            node,
+            context,
+            self._interpolator,
+            self._network_changed,
+            lambda: self.tasks.all_between_attempts,
+        )
         self._health = HealthWatch(self, node.clock)
         self._limit = RunLimit(node.clock, self._exceed_limit)
 
@@ -344,6 +350,7 @@ class AllocRunner:
 
     def _network_changed(self) -> None:
         """The addresses of services follow those of the network."""
+        self.services.network = self._network.status
         for runner in self.tasks.values():
             runner.register_again()
         if self.services.registrations:

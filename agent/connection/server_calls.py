@@ -16,8 +16,17 @@ from orchgit.wire.messages import (
     MigrationSourceReply,
     MigrationSourceRequest,
     SignIdentitiesRequest,
+    TaskRead,
+    TaskReadsReply,
+    TaskReadsRequest,
 )
-from orchgit.wire.methods import AUTHORIZE, MIGRATION_SOURCE, SIGN_IDENTITIES, TASK_API
+from orchgit.wire.methods import (
+    AUTHORIZE,
+    MIGRATION_SOURCE,
+    SIGN_IDENTITIES,
+    TASK_API,
+    TASK_READS,
+)
 from orchgit.wire.tls import TlsFiles
 
 _ANSWER_S = 10.0
@@ -53,6 +62,12 @@ class ServerCalls:
         channel = await self._connected("ask where data is")
         request = MigrationSourceRequest(self._node_id, self._node_secret, alloc_id)
         return await channel.call(MIGRATION_SOURCE, request, request.wait_s + _ANSWER_S)
+
+    async def read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
+        """Returns what tasks wait for; the answer may take `wait_s`."""
+        channel = await self._connected("read for tasks")
+        request = TaskReadsRequest(self._node_id, self._node_secret, reads, wait_s)
+        return await channel.call(TASK_READS, request, wait_s + _ANSWER_S)
 
     async def task_request(self, frames: AsyncIterator[HttpUp]) -> AsyncGenerator[HttpDown]:
         """Yields the answer to a task's request for the HTTP API."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from agent.context import AllocContext
-from agent.tasks.end_events import decision_event
+from agent.hooks.base import FatalSetupError
+from agent.tasks.end_events import decision_event, start_failure_event
 from agent.tasks.lifecycle import restarts_on_success
 from agent.tasks.progress import TaskProgress
 from agent.tasks.restarts import AttemptEnd, RestartDecision, RestartHistory, decide
+from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.task import Task
 
 
@@ -32,6 +34,25 @@ def follow_policy(
         progress.add(decision_event(decision, now_ns))
     else:
         progress.end()
+
+
+def follow_failed_start(
+    progress: TaskProgress,
+    context: AllocContext,
+    task: Task,
+    error: OrchgitError | OSError,
+    now_ns: int,
+) -> None:
+    """The attempt could not start: the task ends for good, or goes on as its policy says."""
+    progress.add(start_failure_event(error, now_ns))
+    if isinstance(error, FatalSetupError):
+        progress.end()
+        return
+    recoverable = isinstance(error, OSError) or (
+        isinstance(error, DriverError) and error.recoverable
+    )
+    end = AttemptEnd(successful=False, start_error=str(error), recoverable=recoverable)
+    follow_policy(progress, context, task, end, now_ns)
 
 
 def restart_at_once(progress: TaskProgress, now_ns: int) -> None:

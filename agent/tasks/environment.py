@@ -135,7 +135,7 @@ def _resources(source: EnvInput) -> dict[str, str]:
                 f"NOMAD_HOST_PORT_{port.label}": str(port.value),
                 f"NOMAD_ADDR_{port.label}": join_host_port(network.ip, port.value),
             }
-    env["NOMAD_CPU_CORES"] = ",".join(str(core) for core in cores) or " "
+    env["NOMAD_CPU_CORES"] = core_list(cores) or " "
     return env
 
 
@@ -153,6 +153,17 @@ def _network(source: EnvInput) -> dict[str, str]:
             f"NOMAD_ALLOC_ADDR_{port.label}": join_host_port(network.address, number),
         }
     return env
+
+
+def core_list(cores: Sequence[int]) -> str:
+    """Returns `0-2,7,12-14`, as the kernel writes sets of processors."""
+    ranges: list[list[int]] = []
+    for core in sorted(set(cores)):
+        if ranges and ranges[-1][1] == core - 1:
+            ranges[-1][1] = core
+        else:
+            ranges.append([core, core])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
 
 
 def _origin(job: Job, alloc: Allocation) -> dict[str, str]:

@@ -28,18 +28,22 @@ from agent.local_state.store import TaskRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices
 from agent.tasks import task_state
-from agent.tasks.after_attempt import follow_policy, restart_at_once
+from agent.tasks.after_attempt import follow_failed_start, follow_policy, restart_at_once
 from agent.tasks.driver_calls import until_answered
 from agent.tasks.driver_config import task_config
-from agent.tasks.end_events import start_failure_event, terminated_event
+from agent.tasks.end_events import terminated_event
 from agent.tasks.progress import TaskProgress
 from agent.tasks.requests import TaskRequests
 from agent.tasks.restarts import AttemptEnd
 from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
+from agent.templates.changes import keep_rendered
+from agent.templates.cluster_reads import Reader
+from agent.templates.task_templates import TaskTemplates
 from orchgit.durations import to_text
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
+from orchgit.model.service_addresses import DriverAddress
 from orchgit.model.task import Task
 from orchgit.wait_first import wait_first
 
@@ -68,6 +72,14 @@ class TaskRunner:
         self._requests = TaskRequests()
         self.identities = TaskIdentities(
             context.alloc.id, task.name, node.sign_identities, node.clock
+        )
+        job_id = context.job.parent_id or context.job.id
+        namespace, group = context.alloc.namespace, context.alloc.task_group
+        self._templates = TaskTemplates(
+            node.templates.reads,
+            Reader(
+                context.alloc.id, task.name, namespace, f"{namespace}/{job_id}/{group}/{task.name}"
+            ),
         )
         self._stopping: asyncio.Task[None] | None = None
         self._hooks_done: set[str] = set()
@@ -179,6 +191,7 @@ class TaskRunner:
                 if await self._wait_for_turn():
                     await self._run_attempt()
         finally:
+            self._templates.close()
             if self._stopping is not None:
                 self._stopping.cancel()
 
@@ -209,13 +222,8 @@ class TaskRunner:
             handle = await self._start(config) if config is not None else None
         except (OrchgitError, OSError) as error:
             await self._abandon_start()
-            recoverable = isinstance(error, OSError) or (
-                isinstance(error, DriverError) and error.recoverable
-            )
             now_ns = self._node.clock.now_ns()
-            self._progress.add(start_failure_event(error, now_ns))
-            end = AttemptEnd(successful=False, start_error=str(error), recoverable=recoverable)
-            follow_policy(self._progress, self._context, self.task, end, now_ns)
+            follow_failed_start(self._progress, self._context, self.task, error, now_ns)
             return
         if handle is not None:
             self._progress.save(handle=handle, starting=False)
@@ -263,14 +271,16 @@ class TaskRunner:
         """Wait for the running attempt's end, decide what follows, and forget the attempt."""
         handle = self.record.handle
         assert handle is not None, "a running task has a handle"
-        renewing: asyncio.Task[None] | None = None
+        beside: list[asyncio.Task[None]] = []
         if resumed or self.task.identities:  # the default identity never expires
-            renewing = spawn(accompany(self, resumed), f"identities {handle.key}")
+            beside.append(spawn(accompany(self, resumed), f"identities {handle.key}"))
+        if self.task.templates:
+            beside.append(spawn(keep_rendered(self, resumed), f"templates {handle.key}"))
         try:
             result = await self._until_answered("follow", lambda: self._result(handle, resumed))
         finally:
-            if renewing is not None:
-                renewing.cancel()
+            for each in beside:
+                each.cancel()
         if isinstance(result, DriverError):
             result = ExitResult(exit_code=-1, error=str(result))
         if self._stopping is not None:
@@ -342,6 +352,10 @@ class TaskRunner:
 
     def _start_services(self) -> None:
         interpolate = self.setup().environment().interpolate
+        given = self.handle.network if self.handle is not None else None
+        if given is not None:
+            address = DriverAddress(given.ip, given.ports, given.auto_advertise)
+            self._services.driver_addresses[self.name] = address
         self._services.start(
             self.name, self.task.services or [], interpolate, lambda _name: self.run_command
         )
@@ -373,10 +387,12 @@ class TaskRunner:
             clock=self._node.clock,
             emit=self._progress.add,
             templates=self._node.templates,
+            task_templates=self._templates,
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
             task_api=self._node.task_api,
             network=context.network,
             set_up_network=context.set_up_network,
             done=self._hooks_done,
+            is_again=self.record.attempt > 0,
         )

@@ -40,6 +40,11 @@ class Interpolator:
         self._names = names
         self._env = env
 
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The node's names: `attr.kernel.name`, `node.datacenter` and others."""
+        return self._names
+
     def text(self, value: str) -> str:
         if "${" not in value:
             return value

@@ -18,8 +18,10 @@ from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
 from orchgit.rpc.node_stream import ServerIdentity
 from orchgit.rpc.nodes import NodeServicer
 from orchgit.rpc.task_api import TaskApiServicer
+from orchgit.rpc.task_reads import TaskReadServicer
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.services import Services
+from orchgit.services.task_reads import RightsOfTask, TaskReadUseCases, everything
 from orchgit.state.store import Store
 from orchgit.wire.limits import Limits
 from orchgit.wire.serve import GrpcServer, Translate
@@ -41,6 +43,8 @@ class RpcSettings:
     """Decides about requests for agents' own HTTP. None: access control is off."""
     task_api: ASGIApp | None = None
     """Answers requests of tasks, which their agents pass on."""
+    rights_of_task: RightsOfTask = everything
+    """What tasks may read of the servers."""
 
 
 class RpcServer:
@@ -76,6 +80,8 @@ class RpcServer:
         if membership is not None:
             membership.register(self._server)
         IdentityServicer(services.identities).register(self._server)
+        reads = TaskReadUseCases(services.context, services.variables, settings.rights_of_task)
+        TaskReadServicer(reads).register(self._server)
         MigrationServicer(services.context).register(self._server)
         AuthorizationServicer(store, settings.authorize).register(self._server)
         identity = ServerIdentity(settings.server_id, settings.authorize is not None)

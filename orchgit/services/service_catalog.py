@@ -12,12 +12,12 @@ from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Node
-from orchgit.model.runtime_variables import allocated_ports, service_interpolator
+from orchgit.model.runtime_variables import service_interpolator
 from orchgit.model.service import Service
+from orchgit.model.service_addresses import Whereabouts
 from orchgit.model.service_names import interpolated_service, registered_tags
 from orchgit.model.task import Task
 from orchgit.state.snapshot import StateReads
-from orchgit.whole_number import whole_number
 
 
 def services_of_allocation(snapshot: StateReads, allocation: Allocation) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ def _provided(
 def _registration(
     allocation: Allocation, owner: str, service: Service, node: Node
 ) -> dict[str, Any]:
-    address, port = _address(allocation, service.port_label, node)
+    address, port = Whereabouts(allocation, node, allocation.network_status).of_service(service)
     return {
         "ID": f"_nomad-task-{allocation.id}-{owner}-{service.name}-{service.port_label}",
         "ServiceName": service.name,
@@ -80,17 +80,8 @@ def _registration(
         "JobID": allocation.job_id,
         "AllocID": allocation.id,
         "Tags": registered_tags(service, allocation),
-        "Address": service.address or address,
+        "Address": address,
         "Port": port,
         "CreateIndex": allocation.create_index,
         "ModifyIndex": allocation.modify_index,
     }
-
-
-def _address(allocation: Allocation, label: str, node: Node) -> tuple[str, int]:
-    """Returns where the port with this label is reached; a number is a port of the node itself."""
-    for port in allocated_ports(allocation):
-        if port.label == label:
-            return port.host_ip, port.value
-    own = node.attributes.get("unique.network.ip-address", "")
-    return own, max(whole_number(label) or 0, 0)

@@ -62,7 +62,7 @@ def test_identity_directories_and_resources() -> None:
         "NOMAD_TASK_DIR": "/l",
         "NOMAD_SECRETS_DIR": "/s",
         "NOMAD_CPU_LIMIT": "500",
-        "NOMAD_CPU_CORES": "2,3",
+        "NOMAD_CPU_CORES": "2-3",
         "NOMAD_MEMORY_LIMIT": "256",
         "NOMAD_MEMORY_MAX_LIMIT": "512",
         "PATH": "/bin",
