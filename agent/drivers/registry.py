@@ -24,6 +24,7 @@ from agent.drivers.java import JavaDriver, JavaOptions
 from agent.drivers.mock import MockDriver, MockOptions
 from agent.drivers.podman.config import PodmanOptions
 from agent.drivers.podman.driver import PodmanDriver
+from agent.drivers.qemu import QemuDriver, QemuOptions
 from agent.drivers.raw_exec import RawExecDriver, RawExecOptions
 from agent.supervisor.client import SupervisorClient
 from orchgit.clock import Clock
@@ -109,6 +110,11 @@ def _java(context: DriverContext) -> Driver:
     return JavaDriver(context.supervisor, context.cgroups, context.data_dir, options)
 
 
+def _qemu(context: DriverContext) -> Driver:
+    options = decode_options("qemu", context.options.get("qemu", {}), QemuOptions)
+    return QemuDriver(context.supervisor, context.cgroups, context.data_dir, options)
+
+
 def _podman(context: DriverContext) -> Driver:
     options = decode_options("podman", context.options.get("podman", {}), PodmanOptions)
     return PodmanDriver(context.data_dir, options, context.clock, context.report)
@@ -121,6 +127,7 @@ OPTION_SHAPES: Mapping[str, type[msgspec.Struct]] = {
     "mock_driver": MockOptions,
     "podman": PodmanOptions,
     "java": JavaOptions,
+    "qemu": QemuOptions,
 }
 """What the agent's config may say of the built-in drivers."""
 _OFF_BY_DEFAULT = ("mock_driver",)
@@ -134,5 +141,6 @@ _BUILT_IN: dict[str, Factory] = {
     "docker": _docker,
     "podman": _podman,
     "java": _java,
+    "qemu": _qemu,
     "mock_driver": lambda context: MockDriver(context.clock),
 }
