@@ -32,12 +32,15 @@ from agent.migration.remote_data import RemoteData
 from agent.networks.alloc_networks import AllocNetworks, namespace_dir
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
+from agent.node.volume_plugins import VolumePlugins
 from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
 from agent.tasks.environment import host_env
 from agent.tasks.task_state import TaskEventType
+from agent.templates.cluster_reads import ClusterReads, ReadSettings
 from agent.templates.renderer import TemplateRenderer
+from agent.templates.settings import NodeTemplates
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
 from orchgit.errors import OrchgitError, UnavailableError
@@ -60,8 +63,19 @@ from orchgit.wire.messages import (
     MigrationSourceRequest,
     ServerFrame,
     SignIdentitiesRequest,
+    TaskRead,
+    TaskReadsReply,
+    TaskReadsRequest,
+    VolumeResult,
 )
-from orchgit.wire.methods import AUTHORIZE, CONNECT_NODE, LEADER, MIGRATION_SOURCE, SIGN_IDENTITIES
+from orchgit.wire.methods import (
+    AUTHORIZE,
+    CONNECT_NODE,
+    LEADER,
+    MIGRATION_SOURCE,
+    SIGN_IDENTITIES,
+    TASK_READS,
+)
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -83,7 +97,22 @@ class Agent:
         self.clock = clock or SystemClock()
         self._ids = ids or RandomIds()
         self.services = ServiceTable()
-        self._templates = TemplateRenderer()
+        template = config.template
+        self._templates = NodeTemplates(
+            TemplateRenderer(),
+            ClusterReads(
+                self._read_for_tasks,
+                self.clock,
+                ReadSettings(
+                    region=config.region,
+                    wait_s=template.query_wait_s,
+                    first_backoff_s=template.first_backoff_s,
+                    max_backoff_s=template.max_backoff_s,
+                    is_shared=lambda: not (self._acl or config.acl_enabled),
+                ),
+            ),
+            template,
+        )
         self.local: LocalState
         self.networks: AllocNetworks
         self.drivers: dict[str, Driver] = {}
@@ -120,9 +149,14 @@ class Agent:
             ask_leader=self._ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
-        self.volumes = DynamicHostVolumes(
-            config.data_dir / "volumes", self.local, self.node_changed
+        self._volume_plugins = VolumePlugins(
+            config.data_dir / "volumes",
+            config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
+            {"DHV_NODE_ID": self.node_id, "DHV_NODE_POOL": config.node_pool},
         )
+        self.volumes = DynamicHostVolumes(self._volume_plugins, self.local, self.node_changed)
+        await self._volume_plugins.find()
+        await self.volumes.restore()
         await self._start_drivers()
         self.networks = AllocNetworks(
             config.group_networks,
@@ -160,7 +194,8 @@ class Agent:
         await self.offline.stop()
         await self._watch.stop()
         await self.allocations.close()
-        await self._templates.close()
+        await self._templates.reads.close()
+        await self._templates.renderer.close()
         for driver in self.drivers.values():
             await driver.close()
         await self._supervisor.close()
@@ -181,6 +216,7 @@ class Agent:
                 self._found,
                 self._driver_infos,
                 self.volumes,
+                self._volume_plugins.attributes(),
             )
             for key, value in self.dynamic_meta.items():
                 if value is None:
@@ -197,6 +233,9 @@ class Agent:
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         spawn(self.volumes.take(volumes), "host volumes")
+
+    def volume_results(self) -> list[VolumeResult]:
+        return self.volumes.results()
 
     def take_servers(self, servers: list[str]) -> None:
         """Store the servers, so that a restart finds one even when the config's are gone."""
@@ -377,6 +416,17 @@ class Agent:
             runner = self.allocations.get(alloc_id).tasks.get(task)
             if runner is not None:
                 runner.happened(TaskEventType.DRIVER, message)
+
+    async def _read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
+        """Raises UnavailableError while there is no server."""
+        if not self.link.address:
+            raise UnavailableError("cannot read for tasks: no server is connected")
+        request = TaskReadsRequest(self.node_id, self._secret_id, reads, wait_s)
+        channel = Channel(self.link.address, self.config.tls)
+        try:
+            return await channel.call(TASK_READS, request, wait_s + _ANSWER_S)
+        finally:
+            await channel.close()
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos

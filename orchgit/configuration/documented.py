@@ -277,7 +277,7 @@ _CLIENT = ConfigBlock(
             {"path": _text(), "read_only": _switch()}, labelled=True, replaced=True
         ),
         "host_volumes_dir": _text(_DIRECTORY),
-        "host_volume_plugin_dir": _text("there are no plugins for host volumes"),
+        "host_volume_plugin_dir": _text(),
         "host_network": ConfigBlock(
             {"cidr": _text(), "interface": _text(), "reserved_ports": _text()},
             labelled=True,

@@ -97,6 +97,7 @@ class ClientSection(Section):
     node_class: str = ""
     meta: dict[str, str] = {}
     host_volume: dict[str, HostVolumeSection] = {}
+    host_volume_plugin_dir: str = ""
     host_network: dict[str, HostNetworkSection] = {}
     reserved: ReservedSection = msgspec.field(default_factory=ReservedSection)
     network_interface: str = ""

@@ -244,6 +244,9 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "driver_denylist": _names(client.options.get("driver.denylist", "")),
         "default_ineligible": client.default_ineligible,
         "disable_remote_exec": client.disable_remote_exec,
+        "host_volume_plugin_dir": (
+            Path(client.host_volume_plugin_dir) if client.host_volume_plugin_dir else None
+        ),
         "host_volumes": {
             name: HostVolumeConfig(path=volume.path, read_only=volume.read_only)
             for name, volume in client.host_volume.items()
