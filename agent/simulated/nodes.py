@@ -48,10 +48,12 @@ _DRIVERS = ("mock_driver", "raw_exec", "exec", "docker")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedConfig:
-    """`datacenters` are given to the nodes in turn; so are the node classes."""
+    """`datacenters` are given to the nodes in turn; so are the node classes. The nodes are
+    numbered from `first`."""
 
     servers: tuple[str, ...]
     nodes: int = 100
+    first: int = 0
     cpu_mhz: int = 4000
     memory_mb: int = 8192
     disk_mb: int = 100_000
@@ -79,6 +81,8 @@ class SimulatedNode:
     timeline: Timeline
     start_delay_s: float
     allocs: dict[str, _SimulatedAlloc] = field(default_factory=dict)
+    losses: int = 0
+    """How many of its connections ended."""
     link: ServerLink = field(init=False)
 
     # -- what the connection asks for --------------------------------------------------------------
@@ -118,6 +122,7 @@ class SimulatedNode:
 
     def contact_changed(self, connected: bool) -> None:
         """Nothing ends by itself here."""
+        self.losses += not connected
 
     # -- an allocation's life ----------------------------------------------------------------------
 
@@ -218,7 +223,8 @@ class SimulatedNodes:
         self._ids = ids or RandomIds()
         self.timeline = Timeline(clock or SystemClock())
         self._channels: dict[tuple[str, int], Channel] = {}
-        self.nodes = [self._node(number) for number in range(config.nodes)]
+        numbers = range(config.first, config.first + config.nodes)
+        self.nodes = [self._node(number) for number in numbers]
 
     async def start(self) -> None:
         """Begin to connect every node; `connected` waits for all of them."""
@@ -275,6 +281,7 @@ class SimulatedNodes:
             datacenter=config.datacenters[number % len(config.datacenters)],
             node_class=config.node_classes[number % len(config.node_classes)],
             node_pool=config.node_pool,
+            meta={"simulated": "true"},
             attributes={
                 "kernel.name": "linux",
                 "cpu.arch": "amd64",

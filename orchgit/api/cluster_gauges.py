@@ -19,7 +19,7 @@ def cluster_gauges(snapshot: Snapshot, dispatched: bool = True) -> Iterator[Gaug
     statuses = snapshot.jobs.count_by_status()
     for each in JobStatus:
         yield Gauge(f"nomad.nomad.job_status.{each.value}", statuses.get(each.value, 0))
-    for node_status, count in sorted(Counter(n.status for n in snapshot.nodes.all()).items()):
+    for node_status, count in snapshot.nodes.count_by_status().items():
         yield Gauge("nomad.nomad.node_status", count, {"status": node_status})
     sums: Counter[str] = Counter()
     for row in snapshot.job_summaries.all():

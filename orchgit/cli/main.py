@@ -50,6 +50,7 @@ COMMANDS = {
     "scaling": ("scaling", "scaling", "What an autoscaler may do with the counts of jobs"),
     "server": ("server", "server", "The servers of this cluster"),
     "service": ("service", "service", "Services that tasks offer"),
+    "simulate": ("simulate", "simulate", "Many simulated nodes, to see how far the servers reach"),
     "source": ("source", "source", "Git repositories that the cluster follows"),
     "sql": ("sql", "sql", "Ask a read-only question in SQL about the cluster"),
     "start": ("job_change", "start", "The same as `job start`"),

@@ -18,8 +18,11 @@ from orchgit.rpc.migrations import MigrationServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
 from orchgit.rpc.node_stream import ServerIdentity
 from orchgit.rpc.nodes import NodeServicer
+from orchgit.rpc.task_api import TaskApiServicer
+from orchgit.rpc.task_reads import TaskReadServicer
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.services import Services
+from orchgit.services.task_reads import RightsOfTask, TaskReadUseCases, everything
 from orchgit.state.store import Store
 from orchgit.wire.limits import Limits
 from orchgit.wire.serve import GrpcServer, Translate
@@ -39,6 +42,10 @@ class RpcSettings:
     translate: Translate = lambda error: error
     authorize: Authorize | None = None
     """Decides about requests for agents' own HTTP. None: access control is off."""
+    task_api: ASGIApp | None = None
+    """Answers requests of tasks, which their agents pass on."""
+    rights_of_task: RightsOfTask = everything
+    """What tasks may read of the servers."""
 
 
 class RpcServer:
@@ -62,6 +69,11 @@ class RpcServer:
         self._tunnel = HttpTunnel(http) if http is not None else None
         if self._tunnel is not None:
             self._tunnel.register(self._server)
+        self._task_api: TaskApiServicer | None = None
+        if settings.task_api is not None:
+            now_ns, checks = services.context.now_ns, settings.authorize is not None
+            self._task_api = TaskApiServicer(settings.task_api, store, now_ns, checks)
+            self._task_api.register(self._server)
         LeaderServicer(cluster).register(self._server)
         serve_leader(self._server, control)
         if mirrors is not None:
@@ -69,6 +81,8 @@ class RpcServer:
         if membership is not None:
             membership.register(self._server)
         IdentityServicer(services.identities).register(self._server)
+        reads = TaskReadUseCases(services.context, services.variables, settings.rights_of_task)
+        TaskReadServicer(reads).register(self._server)
         MigrationServicer(services.context).register(self._server)
         CsiServicer(services).register(self._server)
         AuthorizationServicer(store, settings.authorize).register(self._server)
@@ -95,3 +109,5 @@ class RpcServer:
         await self._server.stop()
         if self._tunnel is not None:
             await self._tunnel.close()
+        if self._task_api is not None:
+            await self._task_api.close()

@@ -72,6 +72,14 @@ SIGN_IDENTITIES = UnaryMethod(
     for_agents=True,
 )
 
+TASK_READS = UnaryMethod(
+    NODES,
+    "TaskReads",
+    messages.TaskReadsRequest,
+    messages.TaskReadsReply,
+    for_agents=True,
+)
+
 AUTHORIZE = UnaryMethod(
     NODES,
     "Authorize",
@@ -86,6 +94,10 @@ CLAIM_VOLUME = UnaryMethod(
     messages.ClaimVolumeRequest,
     messages.ClaimVolumeReply,
     for_agents=True,
+)
+
+TASK_API: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
+    NODES, "TaskApi", messages.HttpUp, messages.HttpDown, for_agents=True
 )
 
 MIGRATION_SOURCE = UnaryMethod(

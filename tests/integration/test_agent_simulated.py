@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from agent.simulated.nodes import SimulatedConfig, SimulatedNodes
+from agent.simulated.processes import SimulatedProcesses
+from orchgit.errors import OrchgitError
 from orchgit.model.group import UpdateStrategy
 from tests.support.agent_rig import mock_job, mock_task
 from tests.support.factories import make_allocation
+from tests.support.polling import until
 from tests.support.stub_server import StubServer
 
 
@@ -55,5 +60,29 @@ def test_simulated_nodes_share_connections() -> None:
         assert sum(node.datacenter == "a" for node in server.nodes) == 75
         await nodes.stop()
         await server.stop()
+
+    asyncio.run(whole())
+
+
+def test_processes_of_simulated_nodes_connect_all_and_end_with_their_parent() -> None:
+    async def whole() -> None:
+        server = StubServer()
+        await server.start()
+        with SimulatedProcesses([server.address], 5, 2, ["a", "b"]) as processes:
+            await until(lambda: processes.figures().connected == 5)
+            assert processes.figures().nodes == 5
+            assert processes.figures().losses == 0
+        names = {node.name for node in server.nodes}
+        assert names == {f"sim-{number}" for number in range(5)}
+        await server.stop()
+
+    asyncio.run(whole())
+
+
+def test_process_of_simulated_nodes_that_ends_is_an_error_that_says_why() -> None:
+    async def whole() -> None:
+        with SimulatedProcesses(["127.0.0.1:1"], 1, 1, ["-no-datacenter"]) as processes:
+            with pytest.raises(OrchgitError, match=r"nodes ended .*expected one argument"):
+                await until(lambda: processes.figures().connected == 1)
 
     asyncio.run(whole())

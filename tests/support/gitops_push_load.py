@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -35,15 +36,28 @@ class Load:
     behind: int = 0
     """Pushes that were refused because another client was faster."""
     disturbances: int = 0
+    on_acknowledged: Callable[[int], None] = lambda count: None
+    """Called with the number of acknowledged pushes, after each."""
+
+    def acknowledge(self, commit: str) -> None:
+        """Notes a push that the server took."""
+        self.acknowledged.append(commit)
+        self.on_acknowledged(len(self.acknowledged))
 
     @property
     def is_over(self) -> bool:
         return len(self.acknowledged) >= self.wanted
 
 
-async def run_load(directory: Path, pushes: int, clients: int = 4, seed: int = 1) -> dict[str, int]:
+async def run_load(
+    directory: Path,
+    pushes: int,
+    clients: int = 4,
+    seed: int = 1,
+    on_acknowledged: Callable[[int], None] = lambda count: None,
+) -> dict[str, int]:
     """Pushes until so many pushes are acknowledged."""
-    load = Load(pushes, random.Random(seed))
+    load = Load(pushes, random.Random(seed), on_acknowledged=on_acknowledged)
     began_s = time.monotonic()
     async with gitops_rig(directory / "data", parser=CountingParser()) as rig:
         await rig.add_source()
@@ -79,7 +93,7 @@ async def _pushing(rig: GitopsRig, load: Load, work: WorkTree, client: int) -> N
         await work.run("commit", "--quiet", "--message", f"Push {number}")
         answer = await work.push(url, "detach")
         if answer.returncode == 0:
-            load.acknowledged.append((await work.run("rev-parse", "HEAD")).output.strip())
+            load.acknowledge((await work.run("rev-parse", "HEAD")).output.strip())
             continue
         if any(text in answer.output for text in _REFUSED_AS_BEHIND):
             load.behind += 1

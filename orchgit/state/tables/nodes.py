@@ -57,6 +57,10 @@ class NodeReads(TableReads):
     def count(self) -> int:
         return self._number("SELECT count(*) FROM nodes")
 
+    def count_by_status(self) -> dict[str, int]:
+        rows = self._rows("SELECT status, count(*) FROM nodes GROUP BY status ORDER BY status")
+        return {str(status): cast(int, count) for status, count in rows}
+
     def ids(self) -> set[str]:
         return {cast(str, id_) for (id_,) in self._rows("SELECT id FROM nodes")}
 
