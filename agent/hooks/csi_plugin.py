@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.csi.plugins import CONTROLLER
 from agent.drivers.base import Mount
 from agent.hooks.base import SetupError, TaskSetup
 from agent.paths import csi_socket_directory
@@ -12,12 +13,19 @@ SOCKET = "csi.sock"
 
 async def prepare(setup: TaskSetup) -> None:
     """A task that sees the node's files gets the socket's own path; any other finds it in its
-    `mount_dir`, and the node's volumes in its `stage_publish_base_dir`."""
+    `mount_dir`. Raises SetupError for a plugin that would have to mount volumes from inside of a
+    container: the node would not see them."""
     config = setup.task.csi_plugin_config
     if config is None:
         return
     root = setup.paths.csi_dir
-    directory = csi_socket_directory(root, *plugin_name(setup.task))
+    kind, plugin_id = plugin_name(setup.task)
+    if setup.isolation != "none" and kind != CONTROLLER:
+        raise SetupError(
+            f'cannot run CSI plugin "{plugin_id}" with driver {setup.task.driver}: what it mounts '
+            "would stay in its container; run it with raw_exec, or only its controller here"
+        )
+    directory = csi_socket_directory(root, kind, plugin_id)
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         (directory / SOCKET).unlink(missing_ok=True)
@@ -26,8 +34,7 @@ async def prepare(setup: TaskSetup) -> None:
     seen = str(directory)
     if setup.isolation != "none":
         seen = str(config.get("MountDir") or "/csi")
-        base = str(config.get("StagePublishBaseDir") or "/local/csi")
-        setup.mounts += [Mount(str(directory), seen), Mount(str(root), base)]
+        setup.mounts.append(Mount(str(directory), seen))
     setup.identity_env["CSI_ENDPOINT"] = f"unix://{seen}/{SOCKET}"
 
 
