@@ -14,9 +14,6 @@ from tests.support.driver_rigs import exec_works
 from tests.support.server_rig import ServerRig
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "agent"
-OF_TEMPLATES = ("template_", "env_template_", "deploy_deadline_never_starts", "artifact_")
-"""Cases of parts that have recordings of their own."""
-
 pytestmark = pytest.mark.long
 
 
@@ -31,7 +28,6 @@ def test_jobs_have_the_recorded_lives(rig: ServerRig) -> None:
         path
         for path in sorted((GOLDEN / "tasklife").glob("*.json"))
         if path.stem not in OWN_WAYS
-        and not path.stem.startswith(OF_TEMPLATES)
         and (exec_works() or "exec" not in path.read_text())
     ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
