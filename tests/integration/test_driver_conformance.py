@@ -152,7 +152,7 @@ def test_failed_start_leaves_no_task(name: str, tmp_path: Path) -> None:
     async def scenario(driver, rig, configure):
         task = configure(rig.cannot_start())
         for _ in range(2):
-            with pytest.raises(DriverError, match="cannot|failed to launch"):
+            with pytest.raises(DriverError, match=r"cannot|failed to launch"):
                 await driver.start_task(task)
         again = task_config(tmp_path, rig.exits(0), alloc_id=task.alloc_id, attempt=1)
         handle = await driver.start_task(again)

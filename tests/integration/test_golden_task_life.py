@@ -27,8 +27,7 @@ def test_jobs_have_the_recorded_lives(rig: ServerRig) -> None:
     paths = [
         path
         for path in sorted((GOLDEN / "tasklife").glob("*.json"))
-        if path.stem not in OWN_WAYS
-        and (exec_works() or "exec" not in path.read_text())
+        if path.stem not in OWN_WAYS and (exec_works() or "exec" not in path.read_text())
     ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(lambda path: (path.stem, run_case(rig, path)), paths)
