@@ -426,6 +426,7 @@ class TaskRunner:
             task_templates=self._templates,
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
+            devices=self._node.devices,
             network=context.network,
             set_up_network=context.set_up_network,
             done=self._hooks_done,
