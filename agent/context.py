@@ -10,6 +10,7 @@ from agent.artifacts.plan import FetchLimits
 from agent.devices.registry import Devices
 from agent.drivers.base import Driver, NetworkIsolation
 from agent.hooks.base import SetUpNetwork, VolumeSource, no_network
+from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
 from agent.networks.alloc_networks import AllocNetworks
@@ -50,6 +51,8 @@ class NodeContext:
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     sign_identities: SignIdentities = no_identities
     devices: Devices = field(default_factory=Devices)
+    task_api: TaskApi | None = None
+    """None: tasks find no API among their secrets."""
     networks: AllocNetworks | None = None
     """None: groups can only use the host's network."""
     take_over: TakeOver = no_data_to_take_over

@@ -51,8 +51,8 @@ class _Memory(ctypes.Structure):
     )
 
 
-class _Bar1(ctypes.Structure):
-    _fields_ = _Memory._fields_
+class _Bar1(_Memory):
+    """The memory that is seen through the bus."""
 
 
 class _Rates(ctypes.Structure):

@@ -15,6 +15,7 @@ from agent.hooks import (
     dispatch_payload,
     identities,
     network,
+    task_api,
     task_dir,
     templates,
     volumes,
@@ -25,6 +26,7 @@ TaskHook = Callable[[TaskSetup], Awaitable[None]]
 
 TASK_HOOKS: tuple[TaskHook, ...] = (
     task_dir.prepare,
+    task_api.prepare,
     network.prepare,
     volumes.prepare,
     devices.prepare,
