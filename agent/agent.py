@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from functools import partial
 
 import structlog
@@ -18,6 +18,7 @@ from agent.allocations.stop_when_disconnected import DisconnectWatch
 from agent.config import AgentConfig
 from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
+from agent.connection.server_calls import ServerCalls
 from agent.context import NodeContext
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
@@ -25,6 +26,7 @@ from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
+from agent.identities.task_api import TaskApi
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
 from agent.metrics.task_usage import UsageSampler
@@ -32,36 +34,36 @@ from agent.migration.remote_data import RemoteData
 from agent.networks.alloc_networks import AllocNetworks, namespace_dir
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
+from agent.node.volume_plugins import VolumePlugins
 from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
 from agent.tasks.environment import host_env
 from agent.tasks.task_state import TaskEventType
+from agent.templates.cluster_reads import ClusterReads, ReadSettings
 from agent.templates.renderer import TemplateRenderer
+from agent.templates.settings import NodeTemplates
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
-from orchgit.errors import OrchgitError, UnavailableError
+from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.cluster import ClusterName
 from orchgit.model.node import DriverInfo, Node
 from orchgit.model.volume import HostVolume
-from orchgit.model.workload_identity import SignedIdentity, WantedIdentity
 from orchgit.wire.channel import Channel
 from orchgit.wire.https import asking_context
 from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
     AllocSet,
-    AuthorizeReply,
-    AuthorizeRequest,
     LeaderReply,
     LeaderRequest,
-    MigrationSourceReply,
-    MigrationSourceRequest,
     ServerFrame,
-    SignIdentitiesRequest,
+    TaskRead,
+    TaskReadsReply,
+    VolumeResult,
 )
-from orchgit.wire.methods import AUTHORIZE, CONNECT_NODE, LEADER, MIGRATION_SOURCE, SIGN_IDENTITIES
+from orchgit.wire.methods import CONNECT_NODE, LEADER
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -83,7 +85,22 @@ class Agent:
         self.clock = clock or SystemClock()
         self._ids = ids or RandomIds()
         self.services = ServiceTable()
-        self._templates = TemplateRenderer()
+        template = config.template
+        self._templates = NodeTemplates(
+            TemplateRenderer(),
+            ClusterReads(
+                self._read_for_tasks,
+                self.clock,
+                ReadSettings(
+                    region=config.region,
+                    wait_s=template.query_wait_s,
+                    first_backoff_s=template.first_backoff_s,
+                    max_backoff_s=template.max_backoff_s,
+                    is_shared=lambda: not (self._acl or config.acl_enabled),
+                ),
+            ),
+            template,
+        )
         self.local: LocalState
         self.networks: AllocNetworks
         self.drivers: dict[str, Driver] = {}
@@ -120,9 +137,18 @@ class Agent:
             ask_leader=self._ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
-        self.volumes = DynamicHostVolumes(
-            config.data_dir / "volumes", self.local, self.node_changed
+        self._calls = ServerCalls(
+            lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
         )
+        self._task_api = TaskApi(self._calls.task_request)
+        self._volume_plugins = VolumePlugins(
+            config.data_dir / "volumes",
+            config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
+            {"DHV_NODE_ID": self.node_id, "DHV_NODE_POOL": config.node_pool},
+        )
+        self.volumes = DynamicHostVolumes(self._volume_plugins, self.local, self.node_changed)
+        await self._volume_plugins.find()
+        await self.volumes.restore()
         await self._start_drivers()
         self.networks = AllocNetworks(
             config.group_networks,
@@ -160,7 +186,10 @@ class Agent:
         await self.offline.stop()
         await self._watch.stop()
         await self.allocations.close()
-        await self._templates.close()
+        await self._task_api.close()
+        await self._calls.close()
+        await self._templates.reads.close()
+        await self._templates.renderer.close()
         for driver in self.drivers.values():
             await driver.close()
         await self._supervisor.close()
@@ -181,6 +210,7 @@ class Agent:
                 self._found,
                 self._driver_infos,
                 self.volumes,
+                self._volume_plugins.attributes(),
             )
             for key, value in self.dynamic_meta.items():
                 if value is None:
@@ -197,6 +227,9 @@ class Agent:
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         spawn(self.volumes.take(volumes), "host volumes")
+
+    def volume_results(self) -> list[VolumeResult]:
+        return self.volumes.results()
 
     def take_servers(self, servers: list[str]) -> None:
         """Store the servers, so that a restart finds one even when the config's are gone."""
@@ -288,10 +321,11 @@ class Agent:
             wait_ended=lambda alloc_id: self.allocations.wait_ended(alloc_id),
             templates=self._templates,
             max_kill_timeout_s=self.config.max_kill_timeout_s,
-            sign_identities=self._sign_identities,
+            sign_identities=self._calls.sign_identities,
+            task_api=self._task_api,
             networks=self.networks,
             take_over=RemoteData(
-                self._migration_source,
+                self._calls.migration_source,
                 self.clock,
                 None if files is None else partial(asking_context, files),
             ).take_over,
@@ -331,7 +365,7 @@ class Agent:
     def access(self) -> NodeAccess:
         """What checks who asks for this agent's own HTTP."""
         is_on = self._acl or self.config.acl_enabled
-        return NodeAccess(self.node_id, self._secret_id, self.clock, is_on, self._authorize)
+        return NodeAccess(self.node_id, self._secret_id, self.clock, is_on, self._calls.authorize)
 
     def take_acl(self, acl: bool) -> None:
         """Stores whether access control is on: a restart without servers must not forget it."""
@@ -339,44 +373,14 @@ class Agent:
             self._acl = acl
             self.local.put_facts({_ACL: "on" if acl else "off"})
 
-    async def _authorize(self, request: AuthorizeRequest) -> AuthorizeReply:
-        if not self.link.address:
-            raise UnavailableError("no server is connected")
-        channel = Channel(self.link.address, self.config.tls)
-        try:
-            return await channel.call(AUTHORIZE, request, _ANSWER_S)
-        finally:
-            await channel.close()
-
-    async def _sign_identities(self, wanted: Sequence[WantedIdentity]) -> list[SignedIdentity]:
-        """Returns tokens of tasks of this node, from the server in use.
-
-        Raises UnavailableError while there is none.
-        """
-        if not self.link.address:
-            raise UnavailableError("cannot get the identities of a task: no server is connected")
-        request = SignIdentitiesRequest(self.node_id, self._secret_id, list(wanted))
-        channel = Channel(self.link.address, self.config.tls)
-        try:
-            return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).identities
-        finally:
-            await channel.close()
-
-    async def _migration_source(self, alloc_id: str) -> MigrationSourceReply:
-        if not self.link.address:
-            raise UnavailableError("cannot ask where data is: no server is connected")
-        request = MigrationSourceRequest(self.node_id, self._secret_id, alloc_id)
-        channel = Channel(self.link.address, self.config.tls)
-        try:
-            return await channel.call(MIGRATION_SOURCE, request, request.wait_s + _ANSWER_S)
-        finally:
-            await channel.close()
-
     def _driver_event(self, alloc_id: str, task: str, message: str) -> None:
         if self.allocations.knows(alloc_id):
             runner = self.allocations.get(alloc_id).tasks.get(task)
             if runner is not None:
                 runner.happened(TaskEventType.DRIVER, message)
+
+    async def _read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
+        return await self._calls.read_for_tasks(reads, wait_s)
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos

@@ -10,6 +10,7 @@ from pathlib import Path
 from agent.artifacts.plan import FetchLimits
 from agent.networks.config import GroupNetworkConfig
 from agent.tasks.environment import DEFAULT_ALLOWED
+from agent.templates.settings import TemplateSettings
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import is_host_port, split_host_port
 from orchgit.metrics.settings import TelemetrySettings
@@ -84,6 +85,8 @@ class AgentConfig:
     node_class: str = ""
     meta: Mapping[str, str] = field(default_factory=dict)
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
+    host_volume_plugin_dir: Path | None = None
+    """Where executables that make host volumes lie; None: `host_volume_plugins` in `data_dir`."""
     host_networks: Mapping[str, HostNetworkConfig] = field(default_factory=dict)
     group_networks: GroupNetworkConfig = field(default_factory=GroupNetworkConfig)
     measured: MeasuredConfig = field(default_factory=MeasuredConfig)
@@ -103,6 +106,7 @@ class AgentConfig:
     task_env_allow: tuple[str, ...] = DEFAULT_ALLOWED
     """Names of variables, or patterns with `*`."""
     artifact: FetchLimits = field(default_factory=FetchLimits)
+    template: TemplateSettings = field(default_factory=TemplateSettings)
     garbage: GarbageConfig = field(default_factory=GarbageConfig)
     max_kill_timeout_s: float = 30.0
     """However long a job wants its tasks to be waited for when they are stopped."""

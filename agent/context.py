@@ -9,12 +9,13 @@ from pathlib import Path
 from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Driver, NetworkIsolation
 from agent.hooks.base import SetUpNetwork, VolumeSource, no_network
+from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
 from agent.networks.alloc_networks import AllocNetworks
 from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
-from agent.templates.renderer import TemplateRenderer
+from agent.templates.settings import NodeTemplates
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation
@@ -43,11 +44,13 @@ class NodeContext:
     services: ServiceTable
     wait_ended: Callable[[str], Awaitable[AllocPaths | None]]
     """Waits until another allocation of this node has ended; its files, if they are still here."""
-    templates: TemplateRenderer = field(default_factory=TemplateRenderer)
+    templates: NodeTemplates = field(default_factory=NodeTemplates)
     max_kill_timeout_s: float = 30.0
     """A task's own `kill_timeout` counts up to this."""
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     sign_identities: SignIdentities = no_identities
+    task_api: TaskApi | None = None
+    """None: tasks find no API among their secrets."""
     networks: AllocNetworks | None = None
     """None: groups can only use the host's network."""
     take_over: TakeOver = no_data_to_take_over

@@ -11,6 +11,7 @@ from jobspec.blocks.positions import Positions
 from jobspec.rules.cluster import ClusterFacts, check_after, check_before
 from jobspec.rules.findings import Findings, Path, listed
 from jobspec.rules.jobs import check_job
+from jobspec.rules.no_effect import FoundKey, keys_without_effect
 from jobspec.rules.warnings import job_warnings
 from orchgit.model.job import Job
 
@@ -24,6 +25,14 @@ class ValidationResult:
     problems: list[str]
     warnings: list[str]
     leaves: list[tuple[Path, str]]
+    without_effect: list[FoundKey]
+    """What the job sets and orchgit does not heed."""
+
+    @property
+    def all_warnings(self) -> list[str]:
+        """The warnings of the API: of each key without effect one."""
+        told = (each.key for each in self.without_effect if not each.key.api_is_silent)
+        return [*self.warnings, *dict.fromkeys(key.message for key in told)]
 
     @property
     def error_text(self) -> str:
@@ -52,4 +61,5 @@ def validate_job(job: Job, cluster: ClusterFacts | None = None) -> ValidationRes
     if cluster is not None:
         check_after(findings, job, cluster)
     warnings = job_warnings(job, cluster or ClusterFacts(memory_oversubscription=True))
-    return ValidationResult(findings.messages, warnings, findings.leaves)
+    ignored = list(keys_without_effect(job))
+    return ValidationResult(findings.messages, warnings, findings.leaves, ignored)

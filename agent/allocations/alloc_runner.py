@@ -34,6 +34,7 @@ from orchgit.model.allocation import Allocation, TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.interpolation import Interpolator
 from orchgit.model.job import Job
+from orchgit.model.runtime_variables import service_interpolator
 from orchgit.model.service import ServiceCheck
 from orchgit.wait_first import wait_first
 from orchgit.wire.messages import AllocReport
@@ -70,7 +71,13 @@ class AllocRunner:
             node.clock, node.node, context.alloc, self._wake.set, self._check_restart
         )
         self.tasks = AllocTasks(node, context, self.services, tasks, self._wake.set)
-        self._network = AllocNetwork(node, context, self._interpolator, self._network_changed)
+        self._network = AllocNetwork(
+            node,
+            context,
+            self._interpolator,
+            self._network_changed,
+            lambda: self.tasks.all_between_attempts,
+        )
         self._health = HealthWatch(self, node.clock)
         self._limit = RunLimit(node.clock, self._exceed_limit)
 
@@ -188,7 +195,7 @@ class AllocRunner:
     def tell_unhealthy(self, messages: Mapping[str, str]) -> None:
         """Add an event to each named task that says why the allocation is unhealthy."""
         for name, message in messages.items():
-            self.tasks[name].add_event(TaskEventType.UNHEALTHY, message)
+            self.tasks[name].happened(TaskEventType.UNHEALTHY, message, {"message": message})
 
     # -- the allocation's life ---------------------------------------------------------------------
 
@@ -202,6 +209,8 @@ class AllocRunner:
                 self._fail_all(error)
             await self._supervise()
             await self._network.remove()
+            if self._node.task_api is not None:
+                await self._node.task_api.end(self.id)
             self.set_local(finished=True, finished_ns=self.clock.now_ns())
         self._close_parts()
         self._reported(self)
@@ -322,17 +331,26 @@ class AllocRunner:
     # -- services of the group ---------------------------------------------------------------------
 
     def _start_group_services(self) -> None:
-        """Group services are interpolated with the environment of the group's first task."""
+        """Register the services of the group; they know nothing of its tasks."""
         services = self.context.group.services or []
         if services and self._killing is None:
             self.services.start("", services, self._interpolator(), self._run_in_task)
 
     def _interpolator(self) -> Interpolator:
-        """What belongs to the group is interpolated as for its first task."""
-        return self.tasks[self.context.group.tasks[0].name].setup().environment().interpolate
+        """What texts of the group may refer to."""
+        context = self.context
+        return service_interpolator(
+            context.job,
+            context.group,
+            None,
+            context.alloc,
+            self._node.node(),
+            {"NOMAD_ALLOC_DIR": str(context.paths.root)},
+        )
 
     def _network_changed(self) -> None:
         """The addresses of services follow those of the network."""
+        self.services.network = self._network.status
         for runner in self.tasks.values():
             runner.register_again()
         if self.services.registrations:

@@ -13,7 +13,8 @@ from orchgit.model.interpolation import Interpolator
 
 
 class AllocNetwork:
-    """`changed` is called when a network was made, after the context has it."""
+    """`changed` is called when a network was made, after the context has it. `is_idle` tells
+    whether tasks have run, and none runs now."""
 
     def __init__(
         self,
@@ -21,11 +22,13 @@ class AllocNetwork:
         context: AllocContext,
         interpolator: Callable[[], Interpolator],
         changed: Callable[[], None],
+        is_idle: Callable[[], bool],
     ) -> None:
         self._node = node
         self._context = context
         self._interpolator = interpolator
         self._changed = changed
+        self._is_idle = is_idle
         context.set_up_network = self.set_up
 
     async def set_up(self) -> NetworkIsolation | None:
@@ -57,7 +60,7 @@ class AllocNetwork:
             for name in sorted(used)
             if isinstance(self._node.drivers.get(name), CreatesNetworks)
         )
-        network = await networks.set_up(wanted, next(makers, ""))
+        network = await networks.set_up(wanted, next(makers, ""), self._is_idle())
         if network != context.network:
             context.network = network
             self._changed()

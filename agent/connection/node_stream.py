@@ -39,6 +39,7 @@ from orchgit.wire.messages import (
     Refused,
     ReportsAck,
     ServerFrame,
+    VolumeResult,
     VolumeSet,
     Welcome,
 )
@@ -67,6 +68,8 @@ class NodeSide(Protocol):
     def take_allocations(self, wanted: AllocSet) -> None: ...
 
     def take_volumes(self, volumes: list[HostVolume]) -> None: ...
+
+    def volume_results(self) -> list[VolumeResult]: ...
 
     def take_servers(self, servers: list[str]) -> None: ...
 
@@ -122,7 +125,7 @@ class ServerLink:
     def node_changed(self) -> None:
         """Send the changed description of the node."""
         if self._session is not None:
-            self._session.send(AgentNodeUpdate(self._side.node()))
+            self._session.send(AgentNodeUpdate(self._side.node(), self._side.volume_results()))
 
     def use_servers(self, servers: list[str]) -> None:
         """Take the servers that the cluster has now. The one in use stays in use, and those that

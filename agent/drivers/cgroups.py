@@ -8,14 +8,16 @@ together by its process group.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from agent.drivers.base import TaskResources, TaskStats
 from agent.supervisor.protocol import ControlGroup
+from orchgit.model.runtime_variables import PARENT_CGROUP
 
-CGROUP_PARENT = "nomad.slice"
+CGROUP_PARENT = PARENT_CGROUP
 """As Nomad's, since jobs read it in NOMAD_PARENT_CGROUP. The groups below it have names of ours."""
 _MIB = 1 << 20
 _CLOCK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -41,6 +43,39 @@ class CgroupLayout(msgspec.Struct, frozen=True):
             return None
         directory = f"{root}/{CGROUP_PARENT}/{name}"
         return ControlGroup(dirs=[directory], members=[f"{directory}/cgroup.procs"], kill=directory)
+
+    def with_cores(
+        self, group: ControlGroup | None, resources: TaskResources
+    ) -> ControlGroup | None:
+        """The group, whose members run on the task's reserved cores only (v1; a v2 group cannot
+        have both processes and children of its own)."""
+        root = self.controllers.get("cpuset", "")
+        if group is None or not resources.reserved_cores or not root:
+            return group
+        parent = f"{root}/{CGROUP_PARENT}"
+        directory = f"{parent}/{os.path.basename(group.dirs[0])}"
+        return ControlGroup(
+            dirs=[*group.dirs, directory],
+            values={
+                f"{parent}/cpuset.cpus": _text(f"{root}/cpuset.cpus").strip(),
+                f"{parent}/cpuset.mems": _text(f"{root}/cpuset.mems").strip(),
+                f"{directory}/cpuset.cpus": ",".join(map(str, resources.reserved_cores)),
+                f"{directory}/cpuset.mems": _text(f"{root}/cpuset.mems").strip(),
+            },
+            members=[*group.members, f"{directory}/cgroup.procs"],
+            kill=group.kill,
+        )
+
+    def overrides(self, v1: Mapping[str, str], v2: str) -> list[str]:
+        """Directories of the groups that a job names for this machine's kind of groups."""
+        if self.unified and v2:
+            return [os.path.join(self.unified, v2.removeprefix(self.unified).lstrip("/"))]
+        found = []
+        for name, path in v1.items():
+            root = self.controllers.get(name, "")
+            if root:
+                found.append(os.path.join(root, path.removeprefix(root).lstrip("/")))
+        return found
 
     def runtime_owned(self, name: str) -> ControlGroup:
         """The group that a container runtime makes for us at `oci_path(name)`."""

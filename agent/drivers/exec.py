@@ -22,6 +22,7 @@ from agent.drivers.capabilities import DEFAULT_CAPABILITIES, effective_capabilit
 from agent.drivers.cgroups import CgroupLayout, oci_resources
 from agent.drivers.config import decode_config
 from agent.drivers.locks import StartLocks
+from agent.drivers.options import check_ids, check_name
 from agent.drivers.runtimes import RuntimeProbe, find_runtime
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
@@ -41,9 +42,15 @@ class ExecOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     enabled: bool = True
     denied_users: tuple[str, ...] = (_ROOT,)
+    denied_host_uids: str = ""
+    denied_host_gids: str = ""
     allow_caps: tuple[str, ...] = DEFAULT_CAPABILITIES
+    default_pid_mode: oci.Mode = "private"
+    default_ipc_mode: oci.Mode = "private"
+    no_pivot_root: bool = False
+    """For a root file system that the kernel cannot turn, as that of an initial ramdisk."""
     chroot_env: dict[str, str] = msgspec.field(default_factory=lambda: dict(oci.HOST_PATHS))
-    """What of the host a task sees, and where."""
+    """What of the host a task sees, and where; wins over `client.chroot_env`."""
 
 
 _DEFAULT_OPTIONS = ExecOptions()
@@ -76,15 +83,18 @@ class ExecDriver(SupervisedDriver):
             detected=True,
             healthy=True,
             health_description="Healthy",
-            attributes={"driver.exec": "1", "driver.exec.runtime": probe.name},
+            attributes={f"driver.{self.name}": "1", f"driver.{self.name}.runtime": probe.name},
         )
 
     async def start_task(self, task: TaskConfig) -> TaskHandle:
         runtime = await self._runtime()
-        isolation = decode_config(self.name, task.task_name, task.config, oci.Isolation)
+        isolation = self._isolation(task)
         signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
         capabilities = effective_capabilities(
-            isolation.cap_add, isolation.cap_drop, self._options.allow_caps, "exec.allow_caps"
+            isolation.cap_add,
+            isolation.cap_drop,
+            self._options.allow_caps,
+            f"{self.name}.allow_caps",
         )
         user = self._user(task)
         async with self._starting.of(task.key):
@@ -116,13 +126,14 @@ class ExecDriver(SupervisedDriver):
         name = task.user or DEFAULT_CHROOT_USER
         user = resolve_user(name)
         assert user is not None
-        denied = self._options.denied_users
-        if name in denied or (user.uid == 0 and _ROOT in denied):
-            raise DriverError(
-                f'cannot run task {task.task_name} as "{name}": the agent\'s config has it in '
-                "exec.denied_users"
-            )
+        options = self._options
+        check_name(name, user, options.denied_users, f"{self.name}.denied_users")
+        check_ids(user, options.denied_host_uids, options.denied_host_gids, self.name)
         return user
+
+    def _isolation(self, task: TaskConfig) -> oci.Isolation:
+        """What the job chooses of its container."""
+        return decode_config(self.name, task.task_name, task.config, oci.Isolation)
 
     async def close(self) -> None:
         """Leave no empty directories behind; those in use stay."""
@@ -146,6 +157,8 @@ class ExecDriver(SupervisedDriver):
             cgroups_path=self._layout.oci_path(group_name(task.key)),
             resources=oci_resources(task.resources),
             capabilities=capabilities,
+            pid_mode=isolation.pid_mode or self._options.default_pid_mode,
+            ipc_mode=isolation.ipc_mode or self._options.default_ipc_mode,
         )
         config = oci.bundle_config(task, isolation, user, runtime, self._options.chroot_env)
         bundle = self._bundle(task.key)
@@ -165,6 +178,7 @@ class ExecDriver(SupervisedDriver):
                 error_log,
                 "run",
                 "--detach",
+                *(["--no-pivot"] if self._options.no_pivot_root else []),
                 "--bundle",
                 str(bundle),
                 "--pid-file",
@@ -218,7 +232,7 @@ class ExecDriver(SupervisedDriver):
     async def _runtime(self) -> str:
         probe = await self._probed()
         if not probe.path:
-            raise DriverError(f"cannot use the exec driver: {'; '.join(probe.problems)}")
+            raise DriverError(f"cannot use the {self.name} driver: {'; '.join(probe.problems)}")
         return probe.path
 
     async def _probed(self) -> RuntimeProbe:
@@ -231,5 +245,5 @@ class ExecDriver(SupervisedDriver):
         if not self._options.enabled:
             return RuntimeProbe(problems=("disabled in the agent's config",))
         if os.geteuid() != 0:
-            return RuntimeProbe(problems=("exec needs the agent to run as root",))
+            return RuntimeProbe(problems=(f"{self.name} needs the agent to run as root",))
         return await find_runtime(self._layout.oci_path(f"probe-{os.getpid()}"))

@@ -46,6 +46,12 @@ class MockConfig(msgspec.Struct, frozen=True):
     stdout_repeat_duration: str = "0s"
 
 
+class MockOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's `mock_driver` plugin options."""
+
+    enabled: bool = False
+
+
 class MockDriver:
     name = "mock_driver"
     isolation = "none"

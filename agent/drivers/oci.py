@@ -1,7 +1,7 @@
 """The OCI bundle of an `exec` task: its root file system, namespaces, limits and user.
 
-The root is the task's own directory, read-only, with the host's programs and libraries mounted
-into it read-only, and the task's `local`, `secrets`, `tmp` and the shared `alloc` writable.
+The root is the task's own directory, which the task may write, with the host's programs and
+libraries mounted into it read-only, and the allocation's shared `alloc`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from agent.drivers.base import Mount, NetworkIsolation, TaskConfig
-from agent.drivers.capabilities import DEFAULT_CAPABILITIES
+from agent.drivers.capabilities import DEFAULT_CAPABILITIES, plain_capability
 from agent.drivers.users import UserIds
 
 HOST_PATHS: Mapping[str, str] = {
@@ -34,14 +34,18 @@ _READ_ONLY = (
 )
 
 
+Mode = Literal["private", "host"]
+
+
 class Isolation(msgspec.Struct, frozen=True):
     """What a job may choose of its container."""
 
     command: str
     args: list[str] = []
     work_dir: str = ""
-    pid_mode: Literal["private", "host"] = "private"
-    ipc_mode: Literal["private", "host"] = "private"
+    pid_mode: Mode | None = None
+    ipc_mode: Mode | None = None
+    """None: as the agent's config says."""
     cap_add: list[str] = []
     cap_drop: list[str] = []
 
@@ -52,6 +56,8 @@ class Runtime(msgspec.Struct, frozen=True):
     cgroups_path: str
     resources: dict[str, object]
     capabilities: Sequence[str] = DEFAULT_CAPABILITIES
+    pid_mode: Mode = "private"
+    ipc_mode: Mode = "private"
 
 
 def bundle_config(
@@ -64,12 +70,12 @@ def bundle_config(
     """The bundle's `config.json`."""
     return {
         "ociVersion": "1.0.2",
-        "root": {"path": task.task_dir.task_dir, "readonly": True},
+        "root": {"path": task.task_dir.task_dir, "readonly": False},
         "process": _process(task, isolation, user, runtime.capabilities),
         **({"hostname": task.network.hostname} if task.network and task.network.hostname else {}),
         "mounts": [*_system_mounts(), *_host_mounts(host_paths), *_task_mounts(task)],
         "linux": {
-            "namespaces": _namespaces(isolation, task.network),
+            "namespaces": _namespaces(runtime, task.network),
             "cgroupsPath": runtime.cgroups_path,
             "resources": runtime.resources | {"devices": [_NO_DEVICE, *_ALLOWED_DEVICES]},
             "maskedPaths": list(_MASKED),
@@ -94,6 +100,11 @@ def _process(
     task: TaskConfig, isolation: Isolation, user: UserIds, plain: Sequence[str]
 ) -> dict[str, object]:
     capabilities = [f"CAP_{name}" for name in plain]
+    # A user that is not root has none of the usual ones, which would make it nearly root; what the
+    # job asks for by name is kept through the start of its program.
+    asked = {f"CAP_{plain_capability(name)}" for name in isolation.cap_add}
+    held = [name for name in capabilities if user.uid == 0 or name in asked]
+    kept = [name for name in held if user.uid != 0]
     return {
         "terminal": False,
         "user": {"uid": user.uid, "gid": user.gid, "additionalGids": user.groups},
@@ -101,18 +112,21 @@ def _process(
         "env": [f"{name}={value}" for name, value in task.env.items()],
         "cwd": os.path.join("/", isolation.work_dir),
         "capabilities": {
-            kind: capabilities if user.uid == 0 or kind == "bounding" else []
-            for kind in ("bounding", "effective", "permitted")
+            "bounding": capabilities,
+            "effective": held,
+            "permitted": held,
+            "inheritable": kept,
+            "ambient": kept,
         },
         "noNewPrivileges": True,
     }
 
 
-def _namespaces(isolation: Isolation, network: NetworkIsolation | None) -> list[dict[str, str]]:
+def _namespaces(runtime: Runtime, network: NetworkIsolation | None) -> list[dict[str, str]]:
     namespaces = [{"type": "mount"}]
-    if isolation.pid_mode == "private":
+    if runtime.pid_mode == "private":
         namespaces.append({"type": "pid"})
-    if isolation.ipc_mode == "private":
+    if runtime.ipc_mode == "private":
         namespaces.append({"type": "ipc"})
     if network is not None:
         namespaces.append({"type": "network", "path": network.namespace})

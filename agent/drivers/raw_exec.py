@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fnmatch
 import os
 import shutil
 from pathlib import Path
@@ -17,15 +18,17 @@ import msgspec
 from agent.drivers import cgroups
 from agent.drivers.base import DriverInfo, ExecResult, Mount, TaskConfig, TaskHandle, TaskStats
 from agent.drivers.config import decode_config
+from agent.drivers.options import check_ids
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
-from agent.drivers.users import resolve_user
+from agent.drivers.users import UserIds, resolve_user
 from agent.paths import open_directory
 from agent.supervisor.client import SupervisorClient
-from agent.supervisor.protocol import TaskSpec
+from agent.supervisor.protocol import ControlGroup, TaskSpec
 from orchgit.errors import DriverError
 
+_MAX_OOM_SCORE = 1000
 _ENVIRONMENT_TRIES, _ENVIRONMENT_RETRY_S = 200, 0.005
 
 
@@ -33,6 +36,25 @@ class RawExecConfig(msgspec.Struct, frozen=True):
     command: str
     args: list[str] = []
     work_dir: str = ""
+    oom_score_adj: int = 0
+    """How willing the kernel is to end it where memory runs out: 0 to 1000."""
+    denied_envvars: list[str] = []
+    """Names or patterns of variables that the task does not get."""
+    cgroup_v1_override: dict[str, str] = {}
+    """Control group by controller, below its tree, to join in place of the task's own."""
+    cgroup_v2_override: str = ""
+
+
+class RawExecOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The agent's `raw_exec` plugin options."""
+
+    enabled: bool = False
+    denied_host_uids: str = ""
+    denied_host_gids: str = ""
+    denied_envvars: list[str] = []
+
+
+_DEFAULT_OPTIONS = RawExecOptions()
 
 
 class RawExecDriver(SupervisedDriver):
@@ -40,14 +62,17 @@ class RawExecDriver(SupervisedDriver):
     isolation = "none"
 
     def __init__(
-        self, supervisor: SupervisorClient, layout: cgroups.CgroupLayout, enabled: bool = False
+        self,
+        supervisor: SupervisorClient,
+        layout: cgroups.CgroupLayout,
+        options: RawExecOptions = _DEFAULT_OPTIONS,
     ) -> None:
         super().__init__(supervisor)
         self._layout = layout
-        self._enabled = enabled
+        self._options = options
 
     async def fingerprint(self) -> DriverInfo:
-        if not self._enabled:
+        if not self._options.enabled:
             return DriverInfo(health_description="disabled; enable it in the agent's config")
         return DriverInfo(
             detected=True,
@@ -57,11 +82,19 @@ class RawExecDriver(SupervisedDriver):
         )
 
     async def start_task(self, task: TaskConfig) -> TaskHandle:
-        if not self._enabled:
+        if not self._options.enabled:
             raise DriverError("cannot start with raw_exec: the agent's config does not enable it")
         config = decode_config(self.name, task.task_name, task.config, RawExecConfig)
         signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
         user = resolve_user(task.user)
+        own = UserIds(os.geteuid(), os.getegid(), os.getgroups())
+        options = self._options
+        check_ids(user or own, options.denied_host_uids, options.denied_host_gids, self.name)
+        if not 0 <= config.oom_score_adj <= _MAX_OOM_SCORE:
+            raise DriverError(
+                f"cannot set oom_score_adj to {config.oom_score_adj}: use 0 to {_MAX_OOM_SCORE}"
+            )
+        denied = (*options.denied_envvars, *config.denied_envvars)
         cwd = os.path.normpath(os.path.join(task.task_dir.task_dir, config.work_dir))
         for mount in task.mounts:
             _link_volume(task, mount)
@@ -69,16 +102,37 @@ class RawExecDriver(SupervisedDriver):
             key=task.key,
             argv=[_find_command(config.command, task), *config.args],
             cwd=cwd,
-            env=task.env,
+            env={
+                name: value
+                for name, value in task.env.items()
+                if not any(fnmatch.fnmatchcase(name, pattern) for pattern in denied)
+            },
             uid=user.uid if user else None,
             gid=user.gid if user else None,
             groups=user.groups if user else [],
             streams=log_streams(task),
-            group=self._layout.tracking(group_name(task.key)),
+            group=self._group(task, config),
+            oom_score_adj=config.oom_score_adj,
             network_namespace=task.network.namespace if task.network else "",
         )
         state = {"cwd": cwd, "network_namespace": spec.network_namespace}
         return await self._start(task, spec, state)
+
+    def _group(self, task: TaskConfig, config: RawExecConfig) -> ControlGroup | None:
+        """The group that holds the task together, with its cores, and those that the job names."""
+        layout = self._layout
+        group = layout.with_cores(layout.tracking(group_name(task.key)), task.resources)
+        joined = layout.overrides(config.cgroup_v1_override, config.cgroup_v2_override)
+        if group is None or not joined:
+            return group
+        for path in joined:
+            if not os.path.isdir(path):
+                raise DriverError(f"cannot join the control group {path}: it is not there")
+        members = [os.path.join(path, "cgroup.procs") for path in joined]
+        if config.cgroup_v2_override and layout.mode in ("v2", "hybrid"):
+            # A process is in one group of the unified tree: the job's own one, then.
+            return ControlGroup(members=members)
+        return msgspec.structs.replace(group, members=[*group.members, *members])
 
     async def exec_task(
         self, handle: TaskHandle, command: list[str], timeout_s: float

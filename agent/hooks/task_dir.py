@@ -12,8 +12,11 @@ import os
 
 from agent.hooks.base import SetupError, TaskSetup
 
-_BASE_MODES = {"none": 0o755, "chroot": 0o711, "image": 0o700}
+_BASE_MODES = {"none": 0o1777, "chroot": 0o1777, "image": 0o700}
+"""A task may write below its root, as in Nomad; it may not replace what belongs to the agent."""
 _MODES = {"local": 0o777, "tmp": 0o1777, "private": 0o700}
+_ROOT_MODES = {"var": 0o777, "run": 0o777}
+"""What programs expect of a root file system, for a task that has none of an image."""
 
 
 async def prepare(setup: TaskSetup) -> None:
@@ -24,6 +27,8 @@ async def prepare(setup: TaskSetup) -> None:
             base.mkdir(parents=True, exist_ok=True)
             base.chmod(_BASE_MODES[setup.isolation])
         for name, mode in _MODES.items():
+            _make(str(base / name), mode)
+        for name, mode in _ROOT_MODES.items() if setup.isolation == "chroot" else ():
             _make(str(base / name), mode)
         _make(str(setup.paths.secrets), 0o777 if in_image else 0o700)
         if not in_image and (user := setup.user()) is not None:

@@ -65,17 +65,28 @@ class AllocNetworks:
         """Whether mapped ports accept connections on every address of the node."""
         return self._config.bind_wildcard
 
-    async def set_up(self, wanted: WantedNetwork, driver: str) -> NetworkIsolation:
+    async def set_up(
+        self, wanted: WantedNetwork, driver: str, is_idle: bool = False
+    ) -> NetworkIsolation:
         """Returns the allocation's network: the one that is there, or a new one.
 
-        `driver` makes the namespace; "" is the agent itself. DriverError when it cannot be made;
-        what was made of it is removed then.
+        `driver` makes the namespace; "" is the agent itself. Where `is_idle` (no task uses the
+        network now) the plugins are asked whether it still is as it was made; if not, it is made
+        anew. DriverError when it cannot be made; what was made of it is removed then.
         """
         async with self._locks.of(wanted.alloc_id):
             record = await asyncio.to_thread(self._records.read, wanted.alloc_id)
-            if record is not None and record.complete and _is_there(record):
-                return _isolation(record)
             if record is not None:
+                try:
+                    await self._check(record, ask_plugins=is_idle)
+                    return _isolation(record)
+                except DriverError as error:
+                    if record.complete:
+                        _log.warning(
+                            "making the network of an allocation anew",
+                            alloc=wanted.alloc_id,
+                            error=str(error),
+                        )
                 await self._delete(record)
             async with self._places:
                 try:
@@ -119,12 +130,14 @@ class AllocNetworks:
             await self.sweep(is_wanted)
             await self._clock.sleep(_SWEEP_INTERVAL_S)
 
-    async def check(self, alloc_id: str) -> None:
-        """DriverError when the allocation's network is not as it was set up."""
-        record = await asyncio.to_thread(self._records.read, alloc_id)
-        if record is None or not record.complete or not _is_there(record):
-            raise DriverError(f"cannot find the network of allocation {alloc_id}: it is gone")
-        if record.network is not None and record.result is not None:
+    # -- checking ----------------------------------------------------------------------------------
+
+    async def _check(self, record: NetworkRecord, ask_plugins: bool) -> None:
+        """DriverError when the network is not as it was made."""
+        identity = namespaces.identity(record.namespace)
+        if not record.complete or not identity or identity != record.namespace_identity:
+            raise DriverError("cannot find the network again: it is gone")
+        if ask_plugins and record.network is not None and record.result is not None:
             await run.check(_attachment(record, record.network), record.result)
 
     # -- making ------------------------------------------------------------------------------------
@@ -226,7 +239,7 @@ class AllocNetworks:
             if result is None and record.wanted.mode == BRIDGE:
                 result = await asyncio.to_thread(bridge.known_result, self._config, alloc_id)
             await run.delete(_attachment(record, record.network), result)
-            if record.wanted.mode == BRIDGE and not namespaces.exists(record.namespace):
+            if record.wanted.mode == BRIDGE:
                 await bridge.remove_masquerading(self._config, alloc_id)
         if record.created_by:
             await self._creator(record.created_by).destroy_network(alloc_id)
@@ -268,10 +281,6 @@ def namespace_dir(data_dir: Path) -> Path:
     """Where the namespaces of the node with this data directory are mounted."""
     node = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
     return Path(_RUN_DIR, node, "networks")
-
-
-def _is_there(record: NetworkRecord) -> bool:
-    return namespaces.identity(record.namespace) == record.namespace_identity != ""
 
 
 def _attachment(record: NetworkRecord, network: NetworkList) -> run.Attachment:

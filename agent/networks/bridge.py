@@ -95,8 +95,8 @@ async def accept_mapped_ports(config: GroupNetworkConfig) -> None:
 
 
 async def remove_masquerading(config: GroupNetworkConfig, container_id: str) -> None:
-    """Remove the rules that the bridge plugin leaves when the namespace is gone before its DEL: it
-    then does not know the addresses. DriverError when iptables fails."""
+    """Remove the rules that the bridge plugin leaves when the namespace or its interface is gone
+    before its DEL: it then does not know the addresses. DriverError when iptables fails."""
     mark = f'id: \\"{container_id}\\"'
     for program, _ in _families(config):
         listed = await _iptables(program, "-t", "nat", "-S", "POSTROUTING")

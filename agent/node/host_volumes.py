@@ -1,91 +1,120 @@
-"""Host volumes made at run time by the built-in `mkdir` plugin, one directory each."""
+"""Host volumes made at run time by plugins, and directories that were registered as volumes."""
 
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import msgspec
 import structlog
 
 from agent.local_state.store import LocalState
-from orchgit.errors import ConflictError, InvalidInputError, OrchgitError
+from agent.node.volume_plugins import VolumePlugins
+from orchgit.errors import ConflictError, OrchgitError
 from orchgit.model.volume import HostVolume
+from orchgit.wire.messages import VolumeResult
 
 _log = structlog.get_logger(component="agent")
 
-_PLUGIN = "mkdir"
-
 
 class DynamicHostVolumes:
-    """Iterates over the volumes. `changed` is called when there is another one, or one less."""
+    """Iterates over the volumes that tasks may use. `changed` is called when there is another one,
+    or one less, or when a plugin failed."""
 
-    def __init__(self, root: Path, local: LocalState, changed: Callable[[], None]) -> None:
-        self._root = root
+    def __init__(
+        self, plugins: VolumePlugins, local: LocalState, changed: Callable[[], None]
+    ) -> None:
+        self._plugins = plugins
         self._local = local
         self._changed = changed
         self._volumes = {volume.id: volume for volume in local.volumes()}
+        self._errors: dict[str, str] = {}
         self._taking = asyncio.Lock()
 
     def __iter__(self) -> Iterator[HostVolume]:
-        return iter(list(self._volumes.values()))
+        return iter([each for each in self._volumes.values() if each.id not in self._errors])
+
+    def results(self) -> list[VolumeResult]:
+        """Returns what became of each volume that the servers asked for."""
+        made = [VolumeResult(each.id, capacity_bytes=each.capacity_bytes) for each in self]
+        return [*made, *(VolumeResult(id_, error) for id_, error in self._errors.items())]
+
+    async def restore(self) -> None:
+        """Makes the volumes of plugins again, since a restart of the node may have undone a mount.
+        A volume that cannot be made again is not offered to tasks."""
+        for volume in list(self._volumes.values()):
+            if volume.plugin_id in self._plugins.versions and not self._is_registered(volume):
+                await self._make(volume)
 
     async def take(self, wanted: list[HostVolume]) -> None:
-        """Make the missing volumes and delete those not wanted. A failure is logged; the servers'
-        next list tries again. A registered volume (its path given) is only recorded.
-        """
+        """Makes the missing and changed volumes and deletes those not wanted. A registered volume
+        (its path given) is only recorded."""
         async with self._taking:
-            for volume_id in set(self._volumes) - {volume.id for volume in wanted}:
+            ids = {volume.id for volume in wanted}
+            self._errors = {id_: why for id_, why in self._errors.items() if id_ in ids}
+            for volume_id in set(self._volumes) - ids:
                 await self.delete(volume_id)
             for volume in wanted:
-                if volume.id not in self._volumes:
+                known = self._volumes.get(volume.id)
+                if known is None or _request(known) != _request(volume):
                     await self._make(volume)
 
     async def _make(self, volume: HostVolume) -> None:
         try:
-            if volume.host_path:
+            if self._is_registered(volume):
                 await self._record(volume)
             else:
                 await self.create(volume)
         except (OrchgitError, OSError) as error:
             _log.error("cannot make a host volume", volume=volume.name, error=str(error))
+            self._errors[volume.id] = str(error)
+            self._changed()
 
     async def create(self, volume: HostVolume) -> HostVolume:
-        """Make the volume, or make it again. Returns it with its path."""
-        if volume.plugin_id not in ("", _PLUGIN):
-            raise InvalidInputError(
-                f'cannot create volume "{volume.name}": this node has no plugin '
-                f'"{volume.plugin_id}", only "{_PLUGIN}"'
-            )
+        """Makes the volume, or makes it again. Returns it with its path."""
         if any(v.name == volume.name and v.id != volume.id for v in self._volumes.values()):
             raise ConflictError(
                 f'cannot create volume "{volume.name}": this node has another of that name'
             )
-        path = self._root / _directory_name(volume.id)
-        await asyncio.to_thread(path.mkdir, mode=0o777, parents=True, exist_ok=True)
-        path.chmod(0o777)
-        made = msgspec.structs.replace(volume, host_path=str(path), state="ready")
-        await self._record(made)
-        return made
+        made = await self._plugins.create(volume)
+        changes = {"host_path": made.path, "capacity_bytes": made.capacity_bytes}
+        volume = msgspec.structs.replace(volume, state="ready", **changes)
+        await self._record(volume)
+        return volume
 
     async def _record(self, volume: HostVolume) -> None:
         await self._local.put_volume(volume)
         self._volumes[volume.id] = volume
+        self._errors.pop(volume.id, None)
         self._changed()
 
     async def delete(self, volume_id: str) -> None:
-        """Remove the volume with everything in it; one that is not here is not an error."""
-        if self._volumes.pop(volume_id, None) is None:
+        """Removes the volume with everything in it; one that is not here is not an error. Where
+        the plugin fails, the next list of the servers, or the next start, tries again."""
+        volume = self._volumes.get(volume_id)
+        if volume is None:
             return
+        try:
+            if not self._is_registered(volume):
+                await self._plugins.delete(volume)
+        except (OrchgitError, OSError) as error:
+            _log.error("cannot delete a host volume", volume=volume.name, error=str(error))
+            return
+        del self._volumes[volume_id]
         self._local.remove_volume(volume_id)
         self._changed()
-        path = self._root / _directory_name(volume_id)
-        await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+
+    def _is_registered(self, volume: HostVolume) -> bool:
+        """Whether somebody else made the directory, which stays when the volume goes."""
+        if not volume.host_path or volume.plugin_id not in ("", "mkdir"):
+            return False
+        return volume.host_path != str(self._plugins.volumes_dir / volume.id)
 
 
-def _directory_name(volume_id: str) -> str:
-    if not volume_id or not all(c.isalnum() or c == "-" for c in volume_id):
-        raise InvalidInputError(f'cannot use "{volume_id}" as the id of a volume')
-    return volume_id
+def _request(volume: HostVolume) -> tuple[object, ...]:
+    """What a plugin is asked with; another request makes a volume again, which may expand it."""
+    return (
+        volume.requested_capacity_min_bytes,
+        volume.requested_capacity_max_bytes,
+        volume.parameters or {},
+    )

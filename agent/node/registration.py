@@ -37,7 +37,9 @@ def build_node(
     found: Fingerprint,
     drivers: Mapping[str, DriverInfo],
     volumes: Iterable[HostVolume],
+    volume_plugins: Mapping[str, str],
 ) -> Node:
+    """`volume_plugins`: the attributes of the plugins that make host volumes."""
     return Node(
         id=identity.node_id,
         secret_id=identity.secret_id,
@@ -47,7 +49,7 @@ def build_node(
         node_class=config.node_class,
         http_addr=config.http_addr,
         tls_enabled=config.http_tls is not None,
-        attributes={**found.attributes, **driver_attributes(drivers)},
+        attributes={**found.attributes, **driver_attributes(drivers), **volume_plugins},
         meta=dict(config.meta),
         links=found.links,
         drivers=dict(drivers),

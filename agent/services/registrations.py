@@ -19,14 +19,13 @@ from agent.services.check_state import CheckState, CheckStatus
 from agent.services.probes import RunInTask, Target, probe
 from orchgit.backoff import backoff_s
 from orchgit.clock import Clock
-from orchgit.model.allocation import Allocation
+from orchgit.model.allocation import Allocation, NetworkStatus
 from orchgit.model.base import NS_PER_S
 from orchgit.model.interpolation import Interpolator
 from orchgit.model.node import Node
-from orchgit.model.runtime_variables import allocated_ports
 from orchgit.model.service import Service, ServiceCheck
+from orchgit.model.service_addresses import DriverAddress, Whereabouts
 from orchgit.model.service_names import interpolated_service, registered_tags
-from orchgit.whole_number import whole_number
 
 _log = structlog.get_logger(component="agent")
 
@@ -86,6 +85,10 @@ class AllocServices:
         self._clock = clock
         self._node = node
         self.alloc = alloc
+        self.network: NetworkStatus | None = None
+        """The network of the group, once it is there."""
+        self.driver_addresses: dict[str, DriverAddress] = {}
+        """The addresses that drivers gave to running tasks, by task."""
         self._on_change = on_change
         self._on_unhealthy = on_unhealthy
         self.registrations: dict[str, Registration] = {}
@@ -102,11 +105,12 @@ class AllocServices:
         self.stop(owner)
         for service in services:
             service = interpolated_service(service, interpolate)
-            registration = self._register(owner, service)
+            driver = self.driver_addresses.get(owner or service.task_name)
+            places = Whereabouts(self.alloc, self._node(), self.network, driver)
+            self._register(owner, service, places.of_service(service))
             for check in service.checks or ():
-                task_name = check.task_name or owner
-                target = self._target(service, check, registration, run_in_task(task_name))
-                self._begin(owner, service, check, target)
+                run = run_in_task(check.task_name or service.task_name or owner)
+                self._begin(owner, service, check, Target(*places.of_check(service, check), run))
 
     def stop(self, owner: str) -> None:
         """Deregister the owner's services and end their checks."""
@@ -139,8 +143,7 @@ class AllocServices:
 
     # -- registering -------------------------------------------------------------------------------
 
-    def _register(self, owner: str, service: Service) -> Registration:
-        host, port = self._address(service.port_label, service.address)
+    def _register(self, owner: str, service: Service, place: tuple[str, int]) -> None:
         node = self._node()
         registration = Registration(
             id=f"_nomad{_owner_mark(owner)}{self.alloc.id}-{service.name}-{service.port_label}",
@@ -151,27 +154,10 @@ class AllocServices:
             job_id=self.alloc.job_id,
             alloc_id=self.alloc.id,
             tags=registered_tags(service, self.alloc),
-            address=host,
-            port=port,
+            address=place[0],
+            port=place[1],
         )
         self.registrations[registration.id] = registration
-        return registration
-
-    def _address(self, port_label: str, address: str) -> tuple[str, int]:
-        for port in allocated_ports(self.alloc):
-            if port.label == port_label:
-                return address or port.host_ip or "127.0.0.1", port.value
-        number = max(whole_number(port_label) or 0, 0)
-        own = self._node().attributes.get("unique.network.ip-address", "127.0.0.1")
-        return address or own, number
-
-    def _target(
-        self, service: Service, check: ServiceCheck, entry: Registration, run: RunInTask
-    ) -> Target:
-        if check.port_label and check.port_label != service.port_label:
-            host, port = self._address(check.port_label, "")
-            return Target(host, port, run)
-        return Target(entry.address, entry.port, run)
 
     # -- checking ----------------------------------------------------------------------------------
 

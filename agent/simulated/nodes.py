@@ -34,6 +34,7 @@ from orchgit.wire.messages import (
     LeaderReply,
     LeaderRequest,
     ServerFrame,
+    VolumeResult,
 )
 from orchgit.wire.methods import CONNECT_NODE, LEADER
 from orchgit.wire.tls import TlsFiles
@@ -102,6 +103,9 @@ class SimulatedNode:
                 self._begin(delivery.alloc, delivery.job)
         keep = set(wanted.wanted)
         self.allocs = {id_: entry for id_, entry in self.allocs.items() if id_ in keep}
+
+    def volume_results(self) -> list[VolumeResult]:
+        return []
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """Simulated nodes have none."""

@@ -78,7 +78,7 @@ def _become(spec: Spec, output_fds: tuple[int, int], gate_fd: int, status_fd: in
         if os.read(gate_fd, 1) != b"1":
             os._exit(SETUP_FAILED)
         step = "set up its input and output"
-        _leave_oom_protection()
+        _set_oom_score(spec)
         _take_stdio(output_fds)
         if spec.get("network_namespace"):
             step = f"join the network namespace {spec['network_namespace']}"
@@ -106,11 +106,12 @@ def _take_stdio(output_fds: tuple[int, int]) -> None:
     os.umask(0o022)
 
 
-def _leave_oom_protection() -> None:
+def _set_oom_score(spec: Spec) -> None:
     """The kernel may spare the supervisor when memory runs out; it does not spare the tasks."""
+    wanted = spec.get("oom_score_adj") or 0
     with open("/proc/self/oom_score_adj", "r+") as file:
-        if int(file.read()) < 0:
-            file.write("0")
+        if int(file.read()) < 0 or wanted:
+            file.write(str(wanted))
 
 
 def _join_network(path: str) -> None:

@@ -38,6 +38,7 @@ class TaskSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     streams: list[LogStream] = []
     """stdout, stderr; none: output is thrown away."""
     group: ControlGroup | None = None
+    oom_score_adj: int = 0
     network_namespace: str = ""
     """A path; "" is the supervisor's own namespace, which is the host's."""
     pid_file: str = ""

@@ -56,6 +56,13 @@ class AllocTasks(Mapping[str, TaskRunner]):
         return any(runner.handle is not None for runner in self.values())
 
     @property
+    def all_between_attempts(self) -> bool:
+        """Whether tasks have run, and none runs or may run now."""
+        attempts = [runner.record.attempt for runner in self.values()]
+        starting = any(runner.record.starting for runner in self.values())
+        return any(attempts) and not starting and not self.any_runs
+
+    @property
     def all_dead(self) -> bool:
         return all(runner.state.state == DEAD for runner in self.values())
 

@@ -13,7 +13,7 @@ from orchgit.model.service import CheckRestart, Service, ServiceCheck
 
 _SECOND_NS = 1_000_000_000
 _NAME = re.compile(r"(?i)[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
-_ADDRESS_MODES = ("", "auto", "host", "driver", "alloc")
+_ADDRESS_MODES = ("", "auto", "host", "driver", "alloc", "alloc_ipv6")
 _STATES = ("", "passing", "warning", "critical")
 _ON_UPDATE = ("", "require_healthy", "ignore_warnings", "ignore")
 _NOMAD_METHODS = (

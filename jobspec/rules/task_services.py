@@ -27,7 +27,7 @@ def check_task_services(findings: Findings, task: Task, group: TaskGroup) -> Non
             index,
         )
         findings.check(
-            service.address_mode == "alloc",
+            service.address_mode in ("alloc", "alloc_ipv6"),
             f'service {quoted(service.name)} cannot use address_mode="alloc", only services '
             'defined in a "group" block can use this mode',
             "Services",
@@ -43,7 +43,7 @@ def _task_checks(findings: Findings, service: Service, index: int) -> None:
         place = ("Services", index, "Checks", at)
         name = f"check {quoted(check.name)}"
         findings.check(
-            check.address_mode == "alloc",
+            check.address_mode in ("alloc", "alloc_ipv6"),
             f'check {quoted(service.name)} cannot use address_mode="alloc", only checks defined in '
             'a "group" service block can use this mode',
             *place,

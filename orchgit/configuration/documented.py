@@ -7,6 +7,8 @@ compares the two. Whether a block is strict, and which keys win with 0 or false,
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from orchgit.configuration.keys import ConfigBlock, ConfigKey, Kind
 from orchgit.configuration.own_keys import block_of
 from orchgit.configuration.schema import GitopsSection
@@ -20,7 +22,6 @@ _UI = "the pages of orchgit have no such setting"
 _GOSSIP = "servers do not gossip: they reach each other through RPC and the log, with tls"
 _EVENTS = "events are read from the replicated state, without a buffer"
 _NO_CSI = "there are no CSI volumes here"
-_CHROOT = "exec tasks get a root directory of their own by the OCI runtime"
 _CLOUD = "no cloud is asked for facts"
 _FIXED = "orchgit decides this by itself"
 _UPDATES = "orchgit asks nobody for updates"
@@ -191,6 +192,8 @@ _SERVER = ConfigBlock(
     joined=True,
 )
 
+_NO_CONSUL = "templates read nothing from Consul"
+_NO_VAULT = "templates read nothing from Vault"
 _RETRY = ConfigBlock({"attempts": _given(), "backoff": _duration(), "max_backoff": _duration()})
 _WAIT = ConfigBlock({"min": _duration(), "max": _duration()})
 
@@ -207,7 +210,7 @@ _CLIENT = ConfigBlock(
         "node_max_allocs": _whole("a node takes what its resources allow"),
         "options": _map(),
         "meta": _map(),
-        "chroot_env": _map(_CHROOT),
+        "chroot_env": _map(),
         "network_interface": _text(),
         "network_speed": _whole(),
         "preferred_address_family": _text(),
@@ -245,16 +248,17 @@ _CLIENT = ConfigBlock(
                 "function_denylist": _replaced(),
                 "function_blacklist": _replaced(),
                 "disable_file_sandbox": _switch(shown_as="DisableSandbox"),
-                "max_stale": _duration(),
+                "max_stale": _duration("templates read from the leader, and nothing is stale"),
                 "block_query_wait": _duration(shown_as="BlockQueryWaitTime"),
                 "wait": _WAIT,
                 "wait_bounds": _WAIT,
-                "consul_retry": _RETRY,
-                "vault_retry": _RETRY,
-                "nomad_retry": _RETRY,
-                "use_client_consul_token": _switch(),
+                "consul_retry": replace(_RETRY, no_effect=_NO_CONSUL),
+                "vault_retry": replace(_RETRY, no_effect=_NO_VAULT),
+                "nomad_retry": ConfigBlock(
+                    {**_RETRY.keys, "attempts": _given("reads are tried until they succeed")}
+                ),
+                "use_client_consul_token": _switch(_NO_CONSUL),
             },
-            no_effect="templates are rendered by orchgit, inside the task's directory",
             shown_as="TemplateConfig",
         ),
         "artifact": ConfigBlock(
@@ -278,7 +282,7 @@ _CLIENT = ConfigBlock(
             {"path": _text(), "read_only": _switch()}, labelled=True, replaced=True
         ),
         "host_volumes_dir": _text(_DIRECTORY),
-        "host_volume_plugin_dir": _text("there are no plugins for host volumes"),
+        "host_volume_plugin_dir": _text(),
         "host_network": ConfigBlock(
             {"cidr": _text(), "interface": _text(), "reserved_ports": _text()},
             labelled=True,

@@ -76,6 +76,9 @@ def read_config(
 def settings_of(loaded: LoadedConfig) -> ReadConfig:
     """Returns the settings of files that could be read. Raises InvalidInputError."""
     names = ", ".join(map(str, loaded.files)) or "without files"
+    if loaded.plugin_problems:
+        problems = "\n".join(loaded.plugin_problems)
+        raise InvalidInputError(f"cannot use the configuration:\n{problems}")
     try:
         file = msgspec.convert(_tree(CONFIGURATION, loaded.values), FileConfig)
     except msgspec.ValidationError as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from orchgit.configuration.documented import CONFIGURATION
 from orchgit.configuration.keys import BlockValues
 from orchgit.configuration.merging import merge
+from orchgit.configuration.plugins import plugin_problems
 from orchgit.configuration.reading import FileReader
 from orchgit.errors import InvalidInputError, OrchgitError
 from orchgit.hcl1.errors import Hcl1Error
@@ -37,6 +38,8 @@ class LoadedConfig:
     empty: list[str] = field(default_factory=list)
     """Named directories without configuration files."""
     warnings: list[str] = field(default_factory=list)
+    plugin_problems: list[str] = field(default_factory=list)
+    """Options that drivers do not have: an agent does not start with them."""
 
     def check(self) -> None:
         """Raises InvalidInputError with every mistake of every file, if there is any."""
@@ -112,5 +115,6 @@ def _load_file(loaded: LoadedConfig, named: str, path: str) -> None:
             FailedPath(named, f"Error loading {path}: {decoding}{first.nomad}", lines)
         )
         return
+    loaded.plugin_problems += plugin_problems(body)
     loaded.files.append(Path(path))
     loaded.values = merge(CONFIGURATION, loaded.values, values)

@@ -253,12 +253,12 @@ def _map(value: Value) -> dict[str, str]:
     return {item.name: _text(item.value) for body in bodies for item in body.items}
 
 
-def _any(value: Value) -> Any:
+def plain_value(value: Value) -> Any:
     """Returns plain values; a key that is given several times is a list of its values."""
     if isinstance(value, Literal):
         return value.value
     if isinstance(value, ListValue):
-        return [_any(item) for item in value.items]
+        return [plain_value(item) for item in value.items]
     found: dict[str, Any] = {}
     for name, values in _grouped(value):
         found[name] = values[0] if len(values) == 1 else values
@@ -270,13 +270,13 @@ def _grouped(body: Hcl1Body) -> Iterator[tuple[str, list[Any]]]:
         values = []
         for item in body.named(name):
             inner = next(bodies_of(item, 1), None) if len(item.keys) > 1 else None
-            values.append(_any(inner if inner is not None else item.value))
+            values.append(plain_value(inner if inner is not None else item.value))
         yield name, values
 
 
 def _one_object(value: Value) -> Any:
     """Returns an object; JSON may have it as a list with one object."""
-    read = _any(value)
+    read = plain_value(value)
     return read[0] if isinstance(read, list) and len(read) == 1 else read
 
 

@@ -34,6 +34,7 @@ from orchgit.configuration.schema import (
     ServerSection,
     SourceSection,
 )
+from orchgit.configuration.templates import template_settings
 from orchgit.configuration.tls import tls_settings
 from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
@@ -244,6 +245,9 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "driver_denylist": _names(client.options.get("driver.denylist", "")),
         "default_ineligible": client.default_ineligible,
         "disable_remote_exec": client.disable_remote_exec,
+        "host_volume_plugin_dir": (
+            Path(client.host_volume_plugin_dir) if client.host_volume_plugin_dir else None
+        ),
         "host_volumes": {
             name: HostVolumeConfig(path=volume.path, read_only=volume.read_only)
             for name, volume in client.host_volume.items()
@@ -271,7 +275,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             disk_mb=client.reserved.disk,
             reserved_ports=client.reserved.reserved_ports,
         ),
-        "drivers": {name: section.config for name, section in file.plugin.items()},
+        "drivers": _driver_options(file),
         "garbage": GarbageConfig(
             max_allocs=client.gc_max_allocs,
             disk_usage_percent=client.gc_disk_usage_threshold,
@@ -283,6 +287,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
         "artifact": artifact_limits(client.artifact),
+        "template": template_settings(client.template),
         "acl_enabled": file.acl.enabled,
         **http_settings(file),
     }
@@ -350,3 +355,13 @@ def _source(name: str, section: SourceSection) -> Source:
     if section.paths is not None:
         source.paths = section.paths
     return source
+
+
+def _driver_options(file: FileConfig) -> dict[str, dict[str, Any]]:
+    """Returns the options of each driver; `client.chroot_env` is one of the drivers with a root
+    file system made of the host's files."""
+    options = {name: dict(section.config) for name, section in file.plugin.items()}
+    if file.client.chroot_env:
+        for name in ("exec", "java"):
+            options.setdefault(name, {}).setdefault("chroot_env", file.client.chroot_env)
+    return options

@@ -181,6 +181,7 @@ class NodeStream:
             raise InvalidInputError(f"cannot update node {frame.node.id} on this node's stream")
         try:
             await self._nodes.register(frame.node)
+            await self._nodes.take_volume_results(self.node_id, frame.volumes)
         except InvalidInputError as error:
             await self._frames.put(Refused(message=str(error)))
 
@@ -188,15 +189,18 @@ class NodeStream:
 
     async def _push_volumes(self) -> None:
         """Send the node's volumes at first and whenever they are others."""
-        sent: list[str] | None = None
+        sent: list[tuple[str, int, int]] | None = None
         while True:
             with self._store.snapshot() as snapshot:
                 volumes = snapshot.host_volumes.all(None, node_id=self.node_id)
                 index = snapshot.index
-            ids = [volume.id for volume in volumes]
-            if ids != sent and (ids or sent is not None):
+            asked = [
+                (each.id, each.requested_capacity_min_bytes, each.requested_capacity_max_bytes)
+                for each in volumes
+            ]
+            if asked != sent and (asked or sent is not None):
                 await self._frames.put(VolumeSet(volumes=volumes))
-            sent = ids
+            sent = asked
             await self._store.watch.wait(["host_volumes"], index, WATCH_TIMEOUT_S)
 
     async def _push_allocations(self) -> None:

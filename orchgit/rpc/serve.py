@@ -17,8 +17,11 @@ from orchgit.rpc.migrations import MigrationServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
 from orchgit.rpc.node_stream import ServerIdentity
 from orchgit.rpc.nodes import NodeServicer
+from orchgit.rpc.task_api import TaskApiServicer
+from orchgit.rpc.task_reads import TaskReadServicer
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.services import Services
+from orchgit.services.task_reads import RightsOfTask, TaskReadUseCases, everything
 from orchgit.state.store import Store
 from orchgit.wire.limits import Limits
 from orchgit.wire.serve import GrpcServer, Translate
@@ -38,6 +41,10 @@ class RpcSettings:
     translate: Translate = lambda error: error
     authorize: Authorize | None = None
     """Decides about requests for agents' own HTTP. None: access control is off."""
+    task_api: ASGIApp | None = None
+    """Answers requests of tasks, which their agents pass on."""
+    rights_of_task: RightsOfTask = everything
+    """What tasks may read of the servers."""
 
 
 class RpcServer:
@@ -61,6 +68,11 @@ class RpcServer:
         self._tunnel = HttpTunnel(http) if http is not None else None
         if self._tunnel is not None:
             self._tunnel.register(self._server)
+        self._task_api: TaskApiServicer | None = None
+        if settings.task_api is not None:
+            now_ns, checks = services.context.now_ns, settings.authorize is not None
+            self._task_api = TaskApiServicer(settings.task_api, store, now_ns, checks)
+            self._task_api.register(self._server)
         LeaderServicer(cluster).register(self._server)
         serve_leader(self._server, control)
         if mirrors is not None:
@@ -68,6 +80,8 @@ class RpcServer:
         if membership is not None:
             membership.register(self._server)
         IdentityServicer(services.identities).register(self._server)
+        reads = TaskReadUseCases(services.context, services.variables, settings.rights_of_task)
+        TaskReadServicer(reads).register(self._server)
         MigrationServicer(services.context).register(self._server)
         AuthorizationServicer(store, settings.authorize).register(self._server)
         identity = ServerIdentity(settings.server_id, settings.authorize is not None)
@@ -91,3 +105,5 @@ class RpcServer:
         await self._server.stop()
         if self._tunnel is not None:
             await self._tunnel.close()
+        if self._task_api is not None:
+            await self._task_api.close()

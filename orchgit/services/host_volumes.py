@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from orchgit.errors import NotFoundError, RefusedError
 from orchgit.model.allocation import Allocation
+from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import EvalTrigger
-from orchgit.model.node import Node
+from orchgit.model.node import Node, NodeEvent
 from orchgit.model.volume import HostVolume, VolumeCapability
 from orchgit.replication.commands import (
     DeleteHostVolume,
     DeleteVolumeClaim,
+    UpdateNodeStatus,
     UpsertEvaluations,
     UpsertHostVolume,
 )
+from orchgit.scheduler.feasibility.operands import holds
+from orchgit.scheduler.feasibility.targets import resolve
 from orchgit.scheduler.placement.fit import volume_source
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.state.snapshot import Snapshot
+from orchgit.wire.messages import VolumeResult
 
 _NAME = re.compile(r"^[a-zA-Z0-9_.-]{1,128}$")
 EVERY_POOL = "all"
+_PENDING = "pending"
+_SUBSYSTEM, _VOLUME_ID, _ERROR = "Host Volume", "volume_id", "error"
 _WRITER = VolumeCapability("single-node-writer", "file-system")
 
 
@@ -46,7 +54,9 @@ async def put_host_volume(context: UseCaseContext, volume: HostVolume) -> HostVo
         node_pool=node.node_pool,
         plugin_id=volume.plugin_id or "mkdir",
         requested_capabilities=volume.requested_capabilities or [_WRITER],
-        state=known.state if known else "pending",
+        host_path=volume.host_path or (known.host_path if known else ""),
+        capacity_bytes=known.capacity_bytes if known else volume.capacity_bytes,
+        state=known.state if known else _PENDING,
         create_time_ns=known.create_time_ns if known else now_ns,
         modify_time_ns=now_ns,
     )
@@ -58,17 +68,64 @@ async def put_host_volume(context: UseCaseContext, volume: HostVolume) -> HostVo
 async def wait_for_volume(
     context: UseCaseContext, volume: HostVolume, timeout_s: float
 ) -> HostVolume:
-    """Returns the volume once its node has made it; as it is when the time ends first."""
+    """Returns the volume once its node has made it; as it is when the time ends first. Raises
+    RefusedError with the words of a plugin that cannot make it."""
     store = context.state.store
     until_s = context.clock.monotonic_s() + timeout_s
     while True:
         with context.snapshot() as snapshot:
-            found = snapshot.host_volumes.get(volume.id) or volume
+            found = snapshot.host_volumes.get(volume.id)
             index = snapshot.index
+            if found is None:
+                raise RefusedError(_why_not_made(snapshot, volume))
         left_s = until_s - context.clock.monotonic_s()
         if found.state == "ready" or left_s <= 0:
             return found
         await store.watch.wait(["host_volumes"], index, left_s)
+
+
+async def take_volume_results(
+    context: UseCaseContext, node_id: str, results: Sequence[VolumeResult]
+) -> None:
+    """Stores the capacity of what a node's plugins made. A volume that its plugin could not create
+    is deleted again, and an event of the node says why."""
+    for result in results:
+        with context.snapshot() as snapshot:
+            volume = snapshot.host_volumes.get(result.volume_id)
+            node = snapshot.nodes.get(node_id)
+        if volume is None or node is None or volume.node_id != node_id:
+            continue
+        now_ns = context.now_ns()
+        if result.error and volume.state == _PENDING:
+            event = NodeEvent(
+                message=f"Host volume {volume.name} was not created: {result.error}",
+                subsystem=_SUBSYSTEM,
+                details={_VOLUME_ID: volume.id, _ERROR: result.error},
+                timestamp=datetime_of_ns(now_ns),
+            )
+            await context.propose(
+                UpdateNodeStatus(
+                    now_ns=now_ns,
+                    node_id=node_id,
+                    status=node.status,
+                    description=node.status_description,
+                    event=event,
+                )
+            )
+            await context.propose(
+                DeleteHostVolume(now_ns=now_ns, namespace=volume.namespace, volume_id=volume.id)
+            )
+        elif not result.error and volume.capacity_bytes != result.capacity_bytes:
+            volume = replace(volume, capacity_bytes=result.capacity_bytes)
+            await context.propose(UpsertHostVolume(now_ns=now_ns, volume=volume))
+
+
+def _why_not_made(snapshot: Snapshot, volume: HostVolume) -> str:
+    node = snapshot.nodes.get(volume.node_id)
+    for event in reversed(node.events if node is not None else ()):
+        if (event.details or {}).get(_VOLUME_ID) == volume.id:
+            return f'could not create volume "{volume.name}": {(event.details or {})[_ERROR]}'
+    return f'could not create volume "{volume.name}": it was deleted meanwhile'
 
 
 def volumes_made(snapshot: Snapshot, node: Node) -> list[HostVolume]:
@@ -141,6 +198,12 @@ def _check(volume: HostVolume) -> None:
         raise RefusedError(f'volume validation failed: invalid name "{volume.name}"')
     if volume.host_path and not volume.host_path.startswith("/"):
         raise RefusedError("volume validation failed: host path must be absolute")
+    low, high = volume.requested_capacity_min_bytes, volume.requested_capacity_max_bytes
+    if high and low > high:
+        raise RefusedError(
+            f"volume validation failed: capacity_max ({high}) must be larger than capacity_min "
+            f"({low})"
+        )
 
 
 def _home(snapshot: Snapshot, volume: HostVolume) -> Node:
@@ -155,14 +218,30 @@ def _home(snapshot: Snapshot, volume: HostVolume) -> Node:
     ready = (
         node
         for node in snapshot.nodes.all()
-        if node.is_ready and pool in (node.node_pool, EVERY_POOL)
+        if node.is_ready and pool in (node.node_pool, EVERY_POOL) and _suits(node, volume)
     )
     node = next(ready, None)
     if node is None:
         raise RefusedError(
-            f'could not place volume "{volume.name}": no ready node in pool "{pool}"'
+            f'could not place volume "{volume.name}": no ready node in pool "{pool}" has plugin '
+            f'"{volume.plugin_id or "mkdir"}" and meets the constraints'
         )
     return node
+
+
+def _suits(node: Node, volume: HostVolume) -> bool:
+    """Agents of earlier versions do not say that they have the built-in plugin."""
+    plugin = f"plugins.host_volume.{volume.plugin_id}.version"
+    if volume.plugin_id not in ("", "mkdir") and plugin not in node.attributes:
+        return False
+    return all(
+        holds(
+            str(each.get("Operand", "") or "="),
+            resolve(str(each.get("LTarget", "")), node),
+            resolve(str(each.get("RTarget", "")), node),
+        )
+        for each in volume.constraints or ()
+    )
 
 
 def _check_unique(snapshot: Snapshot, volume: HostVolume, node: Node) -> None:

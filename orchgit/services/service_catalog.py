@@ -10,20 +10,14 @@ from typing import Any
 
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import TaskGroup
-from orchgit.model.interpolation import Interpolator, node_names
 from orchgit.model.job import Job
 from orchgit.model.node import Node
-from orchgit.model.runtime_variables import (
-    allocated_ports,
-    identity_variables,
-    meta_variables,
-    port_variables,
-)
+from orchgit.model.runtime_variables import service_interpolator
 from orchgit.model.service import Service
+from orchgit.model.service_addresses import Whereabouts
 from orchgit.model.service_names import interpolated_service, registered_tags
 from orchgit.model.task import Task
 from orchgit.state.snapshot import StateReads
-from orchgit.whole_number import whole_number
 
 
 def services_of_allocation(snapshot: StateReads, allocation: Allocation) -> list[dict[str, Any]]:
@@ -68,29 +62,15 @@ def _provided(
     for owner, task, services in owners:
         provided = [service for service in services or () if service.provider == "nomad"]
         if provided:
-            interpolate = _interpolator(job, group, task, allocation, node)
+            interpolate = service_interpolator(job, group, task, allocation, node)
             for service in provided:
                 yield owner, interpolated_service(service, interpolate)
-
-
-def _interpolator(
-    job: Job, group: TaskGroup, task: Task | None, allocation: Allocation, node: Node
-) -> Interpolator:
-    names = node_names(node, job.region)
-    env = {
-        **meta_variables(job, group, task, names),
-        **identity_variables(job, group, task, allocation, node, job.region),
-        **port_variables(allocation),
-    }
-    first = Interpolator(names, env)
-    own = (task.env if task else None) or {}
-    return Interpolator(names, {**env, **first.tree(own)})
 
 
 def _registration(
     allocation: Allocation, owner: str, service: Service, node: Node
 ) -> dict[str, Any]:
-    address, port = _address(allocation, service.port_label, node)
+    address, port = Whereabouts(allocation, node, allocation.network_status).of_service(service)
     return {
         "ID": f"_nomad-task-{allocation.id}-{owner}-{service.name}-{service.port_label}",
         "ServiceName": service.name,
@@ -100,17 +80,8 @@ def _registration(
         "JobID": allocation.job_id,
         "AllocID": allocation.id,
         "Tags": registered_tags(service, allocation),
-        "Address": service.address or address,
+        "Address": address,
         "Port": port,
         "CreateIndex": allocation.create_index,
         "ModifyIndex": allocation.modify_index,
     }
-
-
-def _address(allocation: Allocation, label: str, node: Node) -> tuple[str, int]:
-    """Returns where the port with this label is reached; a number is a port of the node itself."""
-    for port in allocated_ports(allocation):
-        if port.label == label:
-            return port.host_ip, port.value
-    own = node.attributes.get("unique.network.ip-address", "")
-    return own, max(whole_number(label) or 0, 0)

@@ -14,10 +14,12 @@ from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import AclSettings
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
+from orchgit.services.host_volumes import take_volume_results
 from orchgit.services.nodes.registration import NodeUpdateResult, register_node, update_node_status
 from orchgit.services.secrets.identities import IdentityUseCases
 from orchgit.services.secrets.keyring import Keyring
 from orchgit.services.secrets.variables import VariableUseCases
+from orchgit.wire.messages import VolumeResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,9 @@ class NodeUseCases:
 
     async def update_status(self, node_id: str, status: str) -> NodeUpdateResult:
         return await update_node_status(self.context, node_id, status)
+
+    async def take_volume_results(self, node_id: str, results: Sequence[VolumeResult]) -> None:
+        await take_volume_results(self.context, node_id, results)
 
     async def update_allocs(self, node_id: str, updates: Sequence[AllocClientUpdate]) -> int:
         return await update_allocs(self.context, node_id, updates)

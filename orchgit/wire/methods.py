@@ -72,12 +72,24 @@ SIGN_IDENTITIES = UnaryMethod(
     for_agents=True,
 )
 
+TASK_READS = UnaryMethod(
+    NODES,
+    "TaskReads",
+    messages.TaskReadsRequest,
+    messages.TaskReadsReply,
+    for_agents=True,
+)
+
 AUTHORIZE = UnaryMethod(
     NODES,
     "Authorize",
     messages.AuthorizeRequest,
     messages.AuthorizeReply,
     for_agents=True,
+)
+
+TASK_API: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
+    NODES, "TaskApi", messages.HttpUp, messages.HttpDown, for_agents=True
 )
 
 MIGRATION_SOURCE = UnaryMethod(

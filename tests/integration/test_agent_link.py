@@ -19,6 +19,7 @@ from orchgit.wire.messages import (
     AllocSet,
     Refused,
     ReportsAck,
+    VolumeResult,
 )
 from tests.support.factories import make_allocation, make_job, make_node
 from tests.support.node_stream import open_node_stream
@@ -52,6 +53,9 @@ class Side:
     def take_allocations(self, wanted: AllocSet) -> None:
         self.sets.append(wanted)
         self._told.set()
+
+    def volume_results(self) -> list[VolumeResult]:
+        return []
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """None are sent."""

@@ -132,7 +132,7 @@ def test_bridge_gives_addresses_and_maps_ports(tmp_path: Path) -> None:
             assert out == "first\n"
         finally:
             server.stop()
-        await agent.check(asked.alloc_id)
+        assert await agent.set_up(asked, "", is_idle=True) == first
         await agent.sweep(lambda _: False)
 
     run(tmp_path, scenario)
@@ -160,11 +160,22 @@ def test_network_whose_namespace_is_gone_is_made_anew(tmp_path: Path) -> None:
         agent, asked = node.agent(), wanted("bridge", (23001, 80))
         before = await agent.set_up(asked, "")
         namespaces.remove(Path(before.namespace))
-        with pytest.raises(DriverError, match="it is gone"):
-            await agent.check(asked.alloc_id)
         after = await agent.set_up(asked, "")
-        await agent.check(asked.alloc_id)
         assert namespaces.exists(after.namespace)
+        assert await agent.set_up(asked, "", is_idle=True) == after
+        await agent.remove(asked.alloc_id)
+
+    run(tmp_path, scenario)
+
+
+def test_network_that_changed_is_made_anew_once_no_task_uses_it(tmp_path: Path) -> None:
+    async def scenario(node: Node) -> None:
+        agent, asked = node.agent(), wanted("bridge", (23001, 80))
+        before = await agent.set_up(asked, "")
+        inside(before, "ip", "link", "del", "eth0")
+        assert await agent.set_up(asked, "") == before
+        after = await agent.set_up(asked, "", is_idle=True)
+        assert '"eth0"' in inside(after, "ip", "-j", "addr")
         await agent.remove(asked.alloc_id)
 
     run(tmp_path, scenario)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.allocations.alloc_runner import AllocRunner
-from agent.drivers.docker.driver import docker_driver
+from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
 from orchgit.clock import SystemClock
 from orchgit.model.group import RestartPolicy
@@ -40,7 +40,7 @@ def run(path: Path, scenario: Scenario) -> None:
 @asynccontextmanager
 async def an_agent(path: Path, proxy: EngineProxy) -> AsyncIterator[AgentRig]:
     clock = SystemClock()
-    driver = docker_driver(path, DockerOptions(endpoint=proxy.endpoint), clock)
+    driver = DockerDriver(path, DockerOptions(endpoint=proxy.endpoint), clock)
     rig = AgentRig(path, clock, {"docker": driver})
     try:
         yield rig
@@ -70,7 +70,8 @@ def containers(runner: AllocRunner) -> list[str]:
 async def until_waiting(rig: AgentRig, runner: AllocRunner) -> None:
     await rig.until(
         lambda: any(
-            event.message.startswith("Waiting for the driver") for event in rig.state(runner).events
+            event.display_message.startswith("Waiting for the driver")
+            for event in rig.state(runner).events
         )
     )
 
@@ -157,10 +158,10 @@ def test_container_of_an_allocation_that_the_agent_forgot_is_removed(tmp_path: P
             for runner in (forgotten, kept):
                 await rig.until_status(runner, "running")
             clock, options = SystemClock(), DockerOptions(endpoint=proxy.endpoint)
-            other = docker_driver(tmp_path / "elsewhere", options, clock)
+            other = DockerDriver(tmp_path / "elsewhere", options, clock)
             await other.end_orphans(lambda alloc_id: False)
             assert containers(forgotten) == ["running"], "it is another agent's"
-            again = docker_driver(tmp_path / "here", options, clock)
+            again = DockerDriver(tmp_path / "here", options, clock)
             await again.end_orphans(lambda alloc_id: alloc_id == kept.id)
             assert containers(forgotten) == []
             assert containers(kept) == ["running"]

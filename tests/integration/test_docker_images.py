@@ -15,7 +15,7 @@ import pytest
 
 from agent.drivers.base import TaskConfig
 from agent.drivers.config import decode_options
-from agent.drivers.docker.driver import ContainerDriver, docker_driver
+from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
 from orchgit.clock import Clock, FakeClock, SystemClock
 from orchgit.errors import DriverError
@@ -51,7 +51,7 @@ def task(directory: Path, image: str, text: str = "echo ran", **config: object) 
 @contextlib.asynccontextmanager
 async def a_driver(
     directory: Path, clock: Clock | None = None, told: list[str] | None = None, **options: object
-) -> AsyncIterator[ContainerDriver]:
+) -> AsyncIterator[DockerDriver]:
     endpoint = docker_engine.engine().endpoint
     decoded = decode_options("docker", {"endpoint": endpoint, **options}, DockerOptions)
 
@@ -59,7 +59,7 @@ async def a_driver(
         if told is not None:
             told.append(message)
 
-    made = docker_driver(directory, decoded, clock or SystemClock(), report)
+    made = DockerDriver(directory, decoded, clock or SystemClock(), report)
     try:
         async with asyncio.timeout(60):
             yield made
@@ -67,7 +67,7 @@ async def a_driver(
         await made.close()
 
 
-async def run_to_end(made: ContainerDriver, wanted: TaskConfig) -> str:
+async def run_to_end(made: DockerDriver, wanted: TaskConfig) -> str:
     handle = await made.start_task(wanted)
     await made.wait_task(handle)
     await made.destroy_task(handle)

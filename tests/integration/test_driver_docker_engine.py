@@ -17,7 +17,7 @@ import pytest
 
 from agent.drivers.base import Mount, TaskConfig, TaskHandle, TaskResources
 from agent.drivers.config import decode_options
-from agent.drivers.docker.driver import ContainerDriver, docker_driver
+from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
 from orchgit.clock import SystemClock
 from orchgit.errors import DriverError
@@ -39,13 +39,13 @@ def make(directory: Path, given: dict[str, object], **fields: object) -> TaskCon
     return task_config(directory, given, alloc_id=alloc_id, **fields)
 
 
-def driver(directory: Path, **options: object) -> ContainerDriver:
+def driver(directory: Path, **options: object) -> DockerDriver:
     endpoint = docker_engine.engine().endpoint
     made = decode_options("docker", {"endpoint": endpoint, **options}, DockerOptions)
-    return docker_driver(directory, made, SystemClock())
+    return DockerDriver(directory, made, SystemClock())
 
 
-def run(directory: Path, scenario: Callable[[ContainerDriver], Awaitable[None]], **options) -> None:
+def run(directory: Path, scenario: Callable[[DockerDriver], Awaitable[None]], **options) -> None:
     async def body() -> None:
         made = driver(directory, **options)
         try:
@@ -58,7 +58,7 @@ def run(directory: Path, scenario: Callable[[ContainerDriver], Awaitable[None]],
 
 
 def run_once(directory: Path, task: TaskConfig, **options: object) -> str:
-    async def scenario(made: ContainerDriver) -> None:
+    async def scenario(made: DockerDriver) -> None:
         handle = await made.start_task(task)
         await made.wait_task(handle)
         await made.destroy_task(handle)
@@ -100,7 +100,7 @@ def test_container_has_its_directories_volumes_and_environment(tmp_path: Path) -
 def test_container_option_that_the_node_does_not_allow_is_refused(
     tmp_path: Path, given: dict[str, object], reason: str
 ) -> None:
-    async def scenario(made: ContainerDriver) -> None:
+    async def scenario(made: DockerDriver) -> None:
         base = config("true")
         base.pop("network_mode")
         with pytest.raises(DriverError, match=reason):
@@ -110,7 +110,7 @@ def test_container_option_that_the_node_does_not_allow_is_refused(
 
 
 def test_failed_image_pull_is_a_recoverable_error(tmp_path: Path) -> None:
-    async def scenario(made: ContainerDriver) -> None:
+    async def scenario(made: DockerDriver) -> None:
         refused = r"cannot pull image 127\.0\.0\.1:9/none:1: .*connection refused"
         with pytest.raises(DriverError, match=refused) as raised:
             await made.start_task(make(tmp_path, config("true", image="127.0.0.1:9/none:1")))
@@ -120,7 +120,7 @@ def test_failed_image_pull_is_a_recoverable_error(tmp_path: Path) -> None:
 
 
 def test_container_beyond_its_memory_limit_is_reported_out_of_memory(tmp_path: Path) -> None:
-    async def scenario(made: ContainerDriver) -> None:
+    async def scenario(made: DockerDriver) -> None:
         hog = "x=$(head -c 60000000 /dev/zero | tr '\\0' x); echo survived"
         task = make(tmp_path, config(hog), resources=TaskResources(memory_mb=20))
         handle = await made.start_task(task)
@@ -153,7 +153,7 @@ def test_task_with_a_tty_has_one_output_stream(tmp_path: Path) -> None:
 
 
 def test_container_has_labels_of_its_allocation(tmp_path: Path) -> None:
-    async def scenario(made: ContainerDriver) -> None:
+    async def scenario(made: DockerDriver) -> None:
         task = make(
             tmp_path, config("sleep 100", labels=[{"team": "a"}, {"tier": "b"}]), job_id="j"
         )
@@ -171,7 +171,7 @@ def test_container_has_labels_of_its_allocation(tmp_path: Path) -> None:
 
 
 def test_removed_container_is_reported_as_failed(tmp_path: Path) -> None:
-    async def scenario(made: ContainerDriver) -> None:
+    async def scenario(made: DockerDriver) -> None:
         handle = await made.start_task(make(tmp_path, config("sleep 100")))
         waiting = asyncio.create_task(made.wait_task(handle))
         with docker_engine.engine().client() as api:
@@ -183,7 +183,7 @@ def test_removed_container_is_reported_as_failed(tmp_path: Path) -> None:
 
 
 def test_shell_opens_in_a_running_container(tmp_path: Path) -> None:
-    async def scenario(made: ContainerDriver) -> None:
+    async def scenario(made: DockerDriver) -> None:
         handle = await made.start_task(make(tmp_path, config("sleep 100")))
         session = await made.exec_stream(handle, ["/bin/sh"], tty=False)
         await session.write(b"echo out; echo err >&2; exit 4\n")
@@ -204,7 +204,7 @@ def test_shell_opens_in_a_running_container(tmp_path: Path) -> None:
 
 
 def test_command_past_its_timeout_is_ended(tmp_path: Path) -> None:
-    async def scenario(made: ContainerDriver) -> None:
+    async def scenario(made: DockerDriver) -> None:
         handle = await made.start_task(make(tmp_path, config("sleep 100")))
         ended = await made.exec_task(handle, ["/bin/sh", "-c", "echo begun; sleep 77"], 0.5)
         assert (ended.output, ended.exit_code) == (b"begun\n", -1)
@@ -217,11 +217,11 @@ def test_command_past_its_timeout_is_ended(tmp_path: Path) -> None:
 def test_driver_without_an_engine_is_undetected_and_imports_no_client(tmp_path: Path) -> None:
     program = (
         "import asyncio, sys, pathlib\n"
-        "from agent.drivers.docker.driver import docker_driver, DockerOptions\n"
+        "from agent.drivers.docker.driver import DockerDriver, DockerOptions\n"
         "from orchgit.clock import SystemClock\n"
         "async def main():\n"
         "    options = DockerOptions(endpoint='unix:///no/such/socket')\n"
-        "    info = await docker_driver(pathlib.Path('/x'), options, SystemClock()).fingerprint()\n"
+        "    info = await DockerDriver(pathlib.Path('/x'), options, SystemClock()).fingerprint()\n"
         "    print(info.detected, 'docker' in sys.modules, 'requests' in sys.modules)\n"
         "asyncio.run(main())\n"
     )
@@ -234,11 +234,11 @@ def test_restarted_agent_continues_copying_logs_where_it_stopped(tmp_path: Path)
     task = make(tmp_path, config(text))
     handles: list[TaskHandle] = []
 
-    async def first_life(made: ContainerDriver) -> None:
+    async def first_life(made: DockerDriver) -> None:
         handles.append(await made.start_task(task))
         await until(lambda: "20\n" in log_text(task))
 
-    async def second_life(made: ContainerDriver) -> None:
+    async def second_life(made: DockerDriver) -> None:
         await made.wait_task(handles[0])
         await made.destroy_task(handles[0])
 
@@ -254,13 +254,13 @@ def test_death_of_the_agent_loses_no_output(tmp_path: Path) -> None:
     """Killed while it copies; the next agent goes on where it was (a line may come twice)."""
     program = (
         "import asyncio, sys, pathlib, msgspec\n"
-        "from tests.integration.test_driver_docker_engine import docker_driver, DockerOptions\n"
+        "from tests.integration.test_driver_docker_engine import DockerDriver, DockerOptions\n"
         "from agent.drivers.base import TaskConfig\n"
         "from orchgit.clock import SystemClock\n"
         "async def main():\n"
         "    task = msgspec.json.decode(sys.argv[3], type=TaskConfig)\n"
         "    options = DockerOptions(endpoint=sys.argv[2])\n"
-        "    driver = docker_driver(pathlib.Path(sys.argv[1]), options, SystemClock())\n"
+        "    driver = DockerDriver(pathlib.Path(sys.argv[1]), options, SystemClock())\n"
         "    handle = await driver.start_task(task)\n"
         "    print(msgspec.json.encode(handle).decode(), flush=True)\n"
         "    await driver.wait_task(handle)\n"
@@ -281,7 +281,7 @@ def test_death_of_the_agent_loses_no_output(tmp_path: Path) -> None:
     agent.wait()
     agent.stdout.close()
 
-    async def scenario(made: ContainerDriver) -> None:
+    async def scenario(made: DockerDriver) -> None:
         assert await made.recover_task(handle)
         assert (await made.wait_task(handle)).exit_code == 6
         lines = [int(line) for line in log_text(task).split()]

@@ -62,12 +62,54 @@ def run_once(directory: Path, task: TaskConfig, **options: object) -> tuple[Exit
 
 
 def test_task_sees_only_its_own_directories_and_the_hosts_programs(tmp_path: Path) -> None:
-    text = "ls / | tr '\\n' ' '; echo; for f in /usr/x /x; do touch $f || echo no; done; echo $$"
+    text = (
+        "ls / | tr '\\n' ' '; echo; for f in /usr/x /etc/x; do touch $f || echo no; done; echo $$"
+    )
     _, output = run_once(tmp_path, make(tmp_path, script(text)))
     names, *refused, pid = output.splitlines()
     assert {"alloc", "local", "secrets", "tmp", "usr", "proc"} <= set(names.split())
-    assert not {"root", "home", "work", "var"} & set(names.split())
+    assert not {"root", "home", "work"} & set(names.split())
     assert (refused, pid) == (["no", "no"], "1")
+
+
+def test_task_writes_into_its_own_root(tmp_path: Path) -> None:
+    task = make(tmp_path, script("echo a > /made; mkdir -p /var/log; echo b > /var/log/x"))
+    result, _ = run_once(tmp_path, task)
+    assert result.successful
+    root = Path(task.task_dir.task_dir)
+    assert ((root / "made").read_text(), (root / "var/log/x").read_text()) == ("a\n", "b\n")
+
+
+def test_chroot_env_says_what_of_the_host_a_task_sees(tmp_path: Path) -> None:
+    (tmp_path / "host").mkdir()
+    (tmp_path / "host/greeting").write_text("hello\n")
+    seen = {path: path for path in ("/bin", "/lib", "/lib64", "/usr/bin", "/usr/lib")}
+    chroot_env = {**seen, str(tmp_path / "host"): "/opt/data"}
+    text = "cat /opt/data/greeting; ls / | grep -c etc; touch /opt/data/x || echo no"
+    _, output = run_once(tmp_path, make(tmp_path, script(text)), chroot_env=chroot_env)
+    assert output == "hello\n0\nno\n"
+
+
+def test_defaults_of_the_node_hold_for_tasks_without_a_mode(tmp_path: Path) -> None:
+    text = script("test -d /proc/$PPID && echo seen || echo hidden")
+    host = {"default_pid_mode": "host", "default_ipc_mode": "host"}
+    assert run_once(tmp_path, make(tmp_path, text), **host)[1] == "seen\n"
+    own = {**text, "pid_mode": "private"}
+    assert run_once(tmp_path, make(tmp_path, own), **host)[1] == "hidden\n"
+
+
+def test_capability_that_a_job_adds_is_held_by_a_user_that_is_not_root(tmp_path: Path) -> None:
+    config = {**script("grep CapEff /proc/self/status"), "cap_add": ["net_bind_service"]}
+    _, output = run_once(tmp_path, make(tmp_path, config))
+    assert int(output.split()[1], 16) == 1 << 10
+
+
+def test_task_with_reserved_cores_runs_on_them_only(tmp_path: Path) -> None:
+    last = max(os.sched_getaffinity(0))
+    text = script("grep Cpus_allowed_list /proc/self/status")
+    resources = TaskResources(memory_mb=100, reserved_cores=(last,))
+    _, output = run_once(tmp_path, make(tmp_path, text, resources=resources))
+    assert output.split() == ["Cpus_allowed_list:", str(last)]
 
 
 def test_task_without_a_user_runs_as_nobody(tmp_path: Path) -> None:
@@ -82,6 +124,8 @@ def test_task_without_a_user_runs_as_nobody(tmp_path: Path) -> None:
     [
         ({"user": "root"}, {}, "exec.denied_users"),
         ({"user": "0:65534"}, {}, "exec.denied_users"),
+        ({"user": "61005"}, {}, "exec.denied_host_uids"),
+        ({"user": "12:61009"}, {}, "exec.denied_host_gids"),
         ({}, {"cap_add": ["sys_admin"]}, "exec.allow_caps"),
         ({}, {"pid_mode": "shared"}, "pid_mode"),
     ],
@@ -93,7 +137,7 @@ def test_task_option_that_the_node_does_not_allow_is_refused(
         with pytest.raises(DriverError, match=reason):
             await driver.start_task(make(tmp_path, {**script("true"), **config}, **fields))
 
-    run(tmp_path, scenario)
+    run(tmp_path, scenario, denied_host_uids="61005", denied_host_gids="61000-61010")
 
 
 def test_task_cannot_gain_privileges(tmp_path: Path) -> None:

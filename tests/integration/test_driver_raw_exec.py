@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from agent.drivers import cgroups
-from agent.drivers.base import Mount, TaskConfig
-from agent.drivers.raw_exec import RawExecDriver
+from agent.drivers.base import Mount, TaskConfig, TaskResources
+from agent.drivers.raw_exec import RawExecDriver, RawExecOptions
 from agent.supervisor.client import SupervisorClient
 from orchgit.errors import DriverError
 from orchgit.model.task import LogConfig
@@ -31,25 +31,28 @@ def make(directory: Path, config: dict[str, object], **fields: object) -> TaskCo
     return task_config(directory, config, alloc_id=alloc_id, **fields)
 
 
-def run(directory: Path, scenario: Callable[[RawExecDriver], Awaitable[None]]) -> None:
+def run(
+    directory: Path, scenario: Callable[[RawExecDriver], Awaitable[None]], **options: object
+) -> None:
     async def body() -> None:
         supervisor = SupervisorClient(directory / "supervisor")
         try:
             async with asyncio.timeout(30):
-                await scenario(RawExecDriver(supervisor, cgroups.detect(), enabled=True))
+                given = RawExecOptions(enabled=True, **options)
+                await scenario(RawExecDriver(supervisor, cgroups.detect(), given))
         finally:
             await supervisor.close()
 
     asyncio.run(body())
 
 
-def run_once(directory: Path, task: TaskConfig) -> str:
+def run_once(directory: Path, task: TaskConfig, **options: object) -> str:
     async def scenario(driver: RawExecDriver) -> None:
         handle = await driver.start_task(task)
         await driver.wait_task(handle)
         await driver.destroy_task(handle)
 
-    run(directory, scenario)
+    run(directory, scenario, **options)
     return log_text(task)
 
 
@@ -189,3 +192,73 @@ def test_raw_exec_is_refused_where_the_agent_does_not_enable_it(tmp_path: Path) 
             await driver.start_task(make(tmp_path, shell("true")))
 
     asyncio.run(body())
+
+
+def test_variables_that_are_denied_do_not_reach_the_task(tmp_path: Path) -> None:
+    config = {**shell('echo "$A1-$A2-$B-$C"'), "denied_envvars": ["B"]}
+    env = {"PATH": "/usr/bin:/bin", "A1": "1", "A2": "2", "B": "3", "C": "4"}
+    task = make(tmp_path, config, env=env)
+    assert run_once(tmp_path, task, denied_envvars=["A*"]) == "---4\n"
+
+
+@_ROOT
+@pytest.mark.parametrize(
+    ("options", "user", "reason"),
+    [
+        ({"denied_host_uids": "0,10-20"}, "", "user 0: .* raw_exec.denied_host_uids"),
+        ({"denied_host_uids": "0,61000-61009"}, "61005", "user 61005"),
+        ({"denied_host_gids": "61000-61009"}, "12:61009", "group 61009"),
+        ({"denied_host_uids": "x-1"}, "", 'cannot read the ids "x-1"'),
+    ],
+)
+def test_denied_users_and_groups_are_refused(
+    tmp_path: Path, options: dict[str, object], user: str, reason: str
+) -> None:
+    async def scenario(driver: RawExecDriver) -> None:
+        with pytest.raises(DriverError, match=reason):
+            await driver.start_task(make(tmp_path, shell("true"), user=user))
+
+    run(tmp_path, scenario, **options)
+
+
+def test_oom_score_is_the_tasks_own(tmp_path: Path) -> None:
+    config = {**shell("cat /proc/self/oom_score_adj"), "oom_score_adj": 300}
+    assert run_once(tmp_path, make(tmp_path, config)) == "300\n"
+
+    async def scenario(driver: RawExecDriver) -> None:
+        with pytest.raises(DriverError, match="cannot set oom_score_adj to -1"):
+            await driver.start_task(make(tmp_path, {**config, "oom_score_adj": -1}))
+
+    run(tmp_path, scenario)
+
+
+@_ROOT
+@pytest.mark.skipif(
+    "cpuset" not in cgroups.detect().controllers, reason="needs the cpuset controller of v1"
+)
+def test_task_with_reserved_cores_runs_on_them_only(tmp_path: Path) -> None:
+    last = max(os.sched_getaffinity(0))
+    text = "grep Cpus_allowed_list /proc/self/status"
+    task = make(tmp_path, shell(text), resources=TaskResources(reserved_cores=(last,)))
+    assert run_once(tmp_path, task).split() == ["Cpus_allowed_list:", str(last)]
+
+
+@_ROOT
+@pytest.mark.skipif(
+    "memory" not in cgroups.detect().controllers, reason="needs the memory controller of v1"
+)
+def test_task_joins_the_control_group_that_the_job_names(tmp_path: Path) -> None:
+    own = Path(cgroups.detect().controllers["memory"], f"orchgit-test-{secrets.token_hex(4)}")
+    own.mkdir()
+    try:
+        config = {**shell("cat /proc/self/cgroup"), "cgroup_v1_override": {"memory": own.name}}
+        assert f"memory:/{own.name}\n" in run_once(tmp_path, make(tmp_path, config))
+    finally:
+        own.rmdir()
+
+    async def scenario(driver: RawExecDriver) -> None:
+        config = {**shell("true"), "cgroup_v1_override": [{"memory": "gone/away"}]}
+        with pytest.raises(DriverError, match=r"cannot join the control group .*gone/away"):
+            await driver.start_task(make(tmp_path, config))
+
+    run(tmp_path, scenario)

@@ -27,7 +27,7 @@ from orchgit.model.task import Task
 from orchgit.model.volume import HostVolume
 from orchgit.replication.commands import DeregisterJob, JobDeletion
 from orchgit.state.snapshot import Snapshot
-from orchgit.wire.messages import AllocReport, AllocSet
+from orchgit.wire.messages import AllocReport, AllocSet, VolumeResult
 from tests.integration.control_rig import Rig, agent_node, connected, leader
 from tests.integration.test_control_loops import placed
 from tests.support.agent_rig import AgentRig, mock_job
@@ -104,6 +104,9 @@ class Side:
             told = [one.alloc for one in wanted.changed]
             self.wanted = {one.id for one in told if not one.is_terminal}
         self.first.set()
+
+    def volume_results(self) -> list[VolumeResult]:
+        return []
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """None are sent."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import stat
 import time
 from collections.abc import Mapping, Sequence
@@ -48,9 +49,22 @@ def run_cases(rig: TemplateRig, cases: Mapping[str, Mapping[str, Any]]) -> list[
     return begun
 
 
+_DEPARTURES = re.compile(
+    r"got dependency\.NomadVarItem|comparison: .*dependency\.NomadVarItem"
+    r"|failed to resolve target path: lstat (local|/local|secrets|/secrets):"
+)
+"""Recorded failures where a task of this agent does not fail: docs/from-nomad.md says why."""
+
+
 def differences(running: Running) -> list[str]:
-    """What differs from every recorded output of the case; empty when one of them is met."""
+    """What differs from every recorded output of the case; empty when one of them is met, or where
+    the agent departs from Nomad on purpose."""
     case = running.case
+    recorded = case.get("output") or case["output_any_of"][0]
+    said = _last(recorded).replace("[redacted]", "")
+    outcomes = (recorded["outcome"], running.found["outcome"])
+    if outcomes == ("failed", "rendered") and _DEPARTURES.search(said):
+        return []
     outputs = [case["output"]] if "output" in case else case["output_any_of"]
     found = [_differences(running.found, wanted) for wanted in outputs]
     return min(found, key=len)
@@ -62,12 +76,12 @@ def different_messages(running: Running) -> list[str]:
     pairs = zip(running.found.get("events") or (), wanted.get("events") or (), strict=False)
     texts = [(have["DisplayMessage"], want["DisplayMessage"]) for have, want in pairs]
     texts.append((running.found.get("error", ""), wanted.get("error", "")))
-    return [f"{have!r}, not {want!r}" for have, want in texts if have != want]
+    return [f"{have!r}, not {want!r}" for have, want in texts if have.strip() != want.strip()]
 
 
 def _begun(rig: TemplateRig, name: str, case: Mapping[str, Any]) -> Running:
     given = case["input"]
-    templates = [_whole(template) for template in given["templates"]]
+    templates = [whole_template(template) for template in given["templates"]]
     task = task_of(Templates=templates, Env=given["env"], Meta=given["meta"])
     task["Driver"] = given.get("driver") or "raw_exec"
     if any(template.get("Envvars") for template in templates):
@@ -86,7 +100,8 @@ def _begun(rig: TemplateRig, name: str, case: Mapping[str, Any]) -> Running:
     return running
 
 
-def _whole(template: Mapping[str, Any]) -> dict[str, Any]:
+def whole_template(template: Mapping[str, Any]) -> dict[str, Any]:
+    """The template with its text written out."""
     text = template.get("EmbeddedTmpl")
     if isinstance(text, dict):
         return {**template, "EmbeddedTmpl": text["repeat"] * text["times"]}
@@ -120,7 +135,7 @@ def _outcome(rig: TemplateRig, running: Running, alloc: Mapping[str, Any] | None
     ]
     found = {
         "outcome": outcome,
-        "files": _files(root, masks),
+        "files": files_below(root, masks),
         "events": shown,
         "task": {name: state[name] for name in ("State", "Failed", "Restarts")},
     }
@@ -137,7 +152,7 @@ def _masked(text: str, masks: Mapping[str, str]) -> str:
     return text
 
 
-def _files(root: Path, masks: Mapping[str, str]) -> dict[str, Any]:
+def files_below(root: Path, masks: Mapping[str, str]) -> dict[str, Any]:
     """The job's files by path below the allocation's directory."""
     found = {}
     for path in root.rglob("*"):
@@ -159,6 +174,20 @@ def _files(root: Path, masks: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    problems = _outcome_differences(found, wanted)
+    if found["outcome"] != wanted["outcome"] or "task" not in found:
+        return problems
+    have_types = _types(found.get("events") or ())
+    want_types = _types(wanted.get("events") or ())
+    if have_types != want_types:
+        problems.append(f"events are {have_types}, not {want_types}")
+    if "task" in wanted and found["task"] != wanted["task"]:
+        problems.append(f"the task is {found['task']}, not {wanted['task']}")
+    return problems
+
+
+def _outcome_differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Of the outcome, the files and the environment."""
     if found["outcome"] != wanted["outcome"]:
         return [f"outcome is {found['outcome']!r}, not {wanted['outcome']!r}: {_last(found)}"]
     problems = []
@@ -169,12 +198,6 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
         have = found.get("environment", {}).get(name)
         if have != value:
             problems.append(f"variable {name} is {have!r}, not {value!r}")
-    have_types = _types(found.get("events") or ())
-    want_types = _types(wanted.get("events") or ())
-    if have_types != want_types:
-        problems.append(f"events are {have_types}, not {want_types}")
-    if "task" in wanted and found.get("task") != wanted["task"]:
-        problems.append(f"the task is {found.get('task')}, not {wanted['task']}")
     return problems
 
 

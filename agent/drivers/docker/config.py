@@ -88,6 +88,7 @@ class DockerConfig(msgspec.Struct, frozen=True):
     ipv4_address: str = ""
     ipv6_address: str = ""
     mac_address: str = ""
+    advertise_ipv6_address: bool = False
     hostname: str = ""
     extra_hosts: list[str] = []
     dns_servers: list[str] = []

@@ -12,7 +12,13 @@ from agent.drivers.capabilities import (
 )
 from agent.drivers.docker.config import DeviceConfig, DockerConfig
 from agent.drivers.docker.mounts import mount_settings
-from agent.drivers.docker.network import exposed_ports, network_settings, port_bindings
+from agent.drivers.docker.network import (
+    has_own_network,
+    inner_ports,
+    joined_network,
+    network_settings,
+    port_bindings,
+)
 from agent.drivers.docker.options import DockerOptions
 from orchgit.errors import DriverError
 
@@ -23,16 +29,27 @@ KEY_LABEL = f"{_LABEL}key"
 ALLOC_LABEL = f"{_LABEL}alloc_id"
 OWNER_LABEL = f"{_LABEL}data_dir"
 """Whose container it is: other agents may use the same engine."""
+PAUSE_LABEL = f"{_LABEL}pause"
+"""The allocation whose network namespace the container holds."""
 _ENGINES_OWN = "NET_RAW"
 """The one capability that the engine gives by default and a task does not have."""
 _LOOSENING = ("unconfined", "label=disable", "label:disable", "systempaths=unconfined")
 
 
 def container_request(
-    task: TaskConfig, config: DockerConfig, options: DockerOptions, cores: int
+    task: TaskConfig,
+    config: DockerConfig,
+    options: DockerOptions,
+    cores: int,
+    engine: str = "docker",
 ) -> dict[str, object]:
     """The body of `POST /containers/create`; DriverError for what the node does not allow."""
-    _check_allowed(config, options)
+    _check_allowed(config, options, engine)
+    joined = joined_network(task, config, engine)
+    mode = joined or config.network_mode or "default"
+    inside = inner_ports(task, config)
+    published = port_bindings(task, inside) if has_own_network(mode) else {}
+    host = _host_config(task, config, options, cores, engine)
     request: dict[str, object] = {
         "Image": config.image,
         "Env": [f"{name}={value}" for name, value in task.env.items()],
@@ -42,8 +59,8 @@ def container_request(
         "Hostname": config.hostname,
         "Tty": config.tty,
         "OpenStdin": config.interactive,
-        "ExposedPorts": exposed_ports(task, config),
-        "HostConfig": _host_config(task, config, options, cores),
+        "ExposedPorts": {port: {} for port in published},
+        "HostConfig": {**host, "NetworkMode": mode, "PortBindings": published},
     }
     command = [*([config.command] if config.command else []), *config.args]
     if command:
@@ -70,16 +87,16 @@ def labels_of(request: dict[str, object]) -> dict[str, str]:
     return labels
 
 
-def _check_allowed(config: DockerConfig, options: DockerOptions) -> None:
+def _check_allowed(config: DockerConfig, options: DockerOptions, engine: str) -> None:
     if config.runtime and config.runtime not in options.allow_runtimes:
         raise DriverError(
             f'cannot use runtime "{config.runtime}": the agent\'s config has only '
-            f"{', '.join(options.allow_runtimes)} in docker.allow_runtimes"
+            f"{', '.join(options.allow_runtimes)} in {engine}.allow_runtimes"
         )
     if options.pids_limit and config.pids_limit > options.pids_limit:
         raise DriverError(
             f"cannot set pids_limit to {config.pids_limit}: the agent's config allows "
-            f"{options.pids_limit} in docker.pids_limit"
+            f"{options.pids_limit} in {engine}.pids_limit"
         )
     if config.cgroupns not in ("", "host", "private"):
         raise DriverError(f'cannot set cgroupns to "{config.cgroupns}": use host or private')
@@ -103,8 +120,8 @@ def _check_allowed(config: DockerConfig, options: DockerOptions) -> None:
     for name, asked in asks.items():
         if asked:
             raise DriverError(
-                f"cannot use {name} of the docker driver: the agent's config does not set "
-                "docker.allow_privileged"
+                f"cannot use {name} of the {engine} driver: the agent's config does not set "
+                f"{engine}.allow_privileged"
             )
 
 
@@ -134,14 +151,12 @@ def _labels(task: TaskConfig, config: DockerConfig, options: DockerOptions) -> d
 
 
 def _host_config(
-    task: TaskConfig, config: DockerConfig, options: DockerOptions, cores: int
+    task: TaskConfig, config: DockerConfig, options: DockerOptions, cores: int, engine: str
 ) -> dict[str, object]:
     host: dict[str, object] = {
         **_limits(task, config, options, cores),
-        **mount_settings(task, config, options),
-        **_capability_settings(config, options),
-        "PortBindings": port_bindings(task, config),
-        "NetworkMode": config.network_mode or "default",
+        **mount_settings(task, config, options, engine),
+        **_capability_settings(config, options, engine),
         "LogConfig": _log_config(config, options),
         "RestartPolicy": {"Name": "no"},
         "AutoRemove": False,
@@ -170,9 +185,11 @@ def _host_config(
     return host
 
 
-def _capability_settings(config: DockerConfig, options: DockerOptions) -> dict[str, object]:
+def _capability_settings(
+    config: DockerConfig, options: DockerOptions, engine: str
+) -> dict[str, object]:
     wanted = effective_capabilities(
-        config.cap_add, config.cap_drop, options.allow_caps, "docker.allow_caps"
+        config.cap_add, config.cap_drop, options.allow_caps, f"{engine}.allow_caps"
     )
     if len(wanted) == len(ALL_CAPABILITIES):
         return {"CapAdd": ["ALL"], "CapDrop": []}

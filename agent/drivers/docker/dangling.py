@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from agent.drivers.config import duration_s
-from agent.drivers.docker.container import ALLOC_LABEL, OWNER_LABEL
+from agent.drivers.docker.container import ALLOC_LABEL, OWNER_LABEL, PAUSE_LABEL
 from agent.drivers.docker.options import DockerGcOptions
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
@@ -45,7 +45,8 @@ class DanglingContainers:
         for container in await self.call(engine.find, f"{OWNER_LABEL}={self.owner}"):
             found = await self.call(engine.inspect, container)
             age_s = (self.clock.now_ns() - found.created_ns) / 1e9
-            kept = found.ended and not self.gc.container
+            removes = self.gc.container or PAUSE_LABEL in found.labels
+            kept = found.ended and not removes
             if is_known(found.labels.get(ALLOC_LABEL, "")) or kept or age_s < grace_s:
                 continue
             _log.warning(
@@ -53,7 +54,7 @@ class DanglingContainers:
             )
             if dry_run:
                 continue
-            if self.gc.container:
+            if removes:
                 await self.call(engine.remove, container)
             else:
                 await self.call(engine.kill, container, "SIGKILL")

@@ -18,7 +18,7 @@ from docker.errors import APIError, DockerException, create_api_error_from_http_
 from docker.tls import TLSConfig
 from docker.utils.config import load_general_config
 
-from agent.drivers.docker.calls import failure, translated
+from agent.drivers.docker.calls import explain, failure, translated
 from agent.drivers.docker.errors import NotThereError
 from agent.drivers.docker.images import EngineImages
 from agent.drivers.docker.options import DockerTlsOptions
@@ -47,6 +47,10 @@ class Container(msgspec.Struct, frozen=True):
     labels: dict[str, str]
     image: str = ""
     created_ns: int = 0
+    sandbox: str = ""
+    """The path of its network namespace."""
+    addresses: dict[str, tuple[str, str]] = {}
+    """IPv4 and IPv6 by network."""
 
     @property
     def ended(self) -> bool:
@@ -100,7 +104,11 @@ class Engine:
             try:
                 return str(self._api.create_container_from_config(request, name)["Id"])
             except (DockerException, requests.RequestException) as error:
-                if not isinstance(error, APIError) or error.status_code != _CONFLICT:
+                # Podman 4 answers 500 to a name that is taken.
+                is_taken = isinstance(error, APIError) and (
+                    error.status_code == _CONFLICT or "is already in use" in explain(error)
+                )
+                if not is_taken:
                     raise failure(f"create container {name}", error) from None
             with contextlib.suppress(NotThereError):
                 return self.inspect(name).id
@@ -241,6 +249,7 @@ def _open_logs(api: Any, container: str, since: str) -> requests.Response:
 
 def _container(found: dict[str, Any]) -> Container:
     state, config = found["State"], found["Config"]
+    network = found.get("NetworkSettings") or {}
     return Container(
         id=found["Id"],
         status=state["Status"],
@@ -252,6 +261,11 @@ def _container(found: dict[str, Any]) -> Container:
         tty=bool(config.get("Tty")),
         labels=config.get("Labels") or {},
         image=found.get("Image") or "",
+        sandbox=network.get("SandboxKey") or "",
+        addresses={
+            name: (one.get("IPAddress") or "", one.get("GlobalIPv6Address") or "")
+            for name, one in (network.get("Networks") or {}).items()
+        },
         created_ns=_unix_ns(found.get("Created") or ""),
     )
 

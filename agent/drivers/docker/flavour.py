@@ -13,6 +13,7 @@ from agent.drivers.config import decode_config, duration_s
 from agent.drivers.docker.config import REFUSED, AuthConfig, DockerConfig
 from agent.drivers.docker.container import container_name, container_request
 from agent.drivers.docker.image_names import ImageName, parse_image_name
+from agent.drivers.docker.network import inner_ports
 from agent.drivers.docker.options import (
     DockerAuthOptions,
     DockerGcOptions,
@@ -58,6 +59,9 @@ class PreparedContainer(msgspec.Struct, frozen=True, kw_only=True):
     image: ImageWanted
     attempts: int = 5
     """How often a name that is taken is tried."""
+    ports: dict[str, int] = {}
+    """Inside the container, by label."""
+    prefers_ipv6: bool = False
 
 
 class EngineFlavour(Protocol):
@@ -107,6 +111,8 @@ class DockerFlavour:
                 timeout_s=duration_s(config.image_pull_timeout),
                 archive=config.load,
             ),
+            ports=inner_ports(task, config),
+            prefers_ipv6=config.advertise_ipv6_address,
             attempts=config.container_exists_attempts or options.container_exists_attempts,
         )
 

@@ -98,6 +98,20 @@ class EngineImages:
                 ]
         return loaded
 
+    def make(self, archive: bytes, name: ImageName, command: list[str]) -> str:
+        """Makes an image of a tar archive's files; returns its id."""
+        what = f"make image {name.given}"
+        translated(
+            lambda: self._api.import_image_from_data(
+                archive,
+                repository=name.repository,
+                tag=name.reference,
+                changes=[f"CMD {json.dumps(command)}"],
+            ),
+            what,
+        )
+        return self.find(name)
+
     def remove(self, image: str) -> bool:
         """False where a container or another name still uses it."""
         try:

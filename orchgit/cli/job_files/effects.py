@@ -1,4 +1,4 @@
-"""Finds in a parsed job what a server takes and a node of orchgit cannot do, or does not heed."""
+"""Finds in a parsed job what a server takes and a node of orchgit cannot do."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from agent.drivers.config import decode_config
+from agent.drivers.config import TaskConfigError, decode_config
 from agent.drivers.docker.config import DockerConfig
 from agent.drivers.mock import MockConfig
 from agent.drivers.raw_exec import RawExecConfig
-from orchgit.errors import DriverError
 
 Place = tuple[str | int, ...]
 Effect = tuple[str, Place, str]
@@ -28,9 +27,7 @@ _NO_CONSUL = "orchgit has no Consul, so no node can take it"
 
 
 def effects(spec: dict[str, Any]) -> Iterator[Effect]:
-    """Yields what is wrong with drivers and their config, and what has no effect."""
-    if spec.get("Multiregion"):
-        yield "no-effect", ("Multiregion",), "multiregion has no effect: a job runs in one region"
+    """Yields what is wrong with drivers and their config, and what no node can do."""
     for at, group in enumerate(spec["TaskGroups"] or ()):
         place: Place = ("TaskGroups", at)
         yield from _services(group, place)
@@ -72,5 +69,5 @@ def _task(task: Mapping[str, Any], place: Place) -> Iterator[Effect]:
         config |= {each.encode_name: "" for each in fields if each.required and each.type is str}
     try:
         decode_config(name, str(task["Name"]), config, shape)
-    except DriverError as error:
-        yield "driver-config", (*place, "Config"), str(error)
+    except TaskConfigError as error:
+        yield "driver-config", (*place, "Config"), error.short

@@ -181,6 +181,8 @@ def _rules(path: str, parsed: ParsedJob, source: SourceText) -> Iterator[Finding
         yield _at(path, "rule", ERROR, message, parsed, place, source)
     for warning in result.warnings:
         yield _at(path, "advice", WARNING, warning, parsed, (), source)
+    for each in result.without_effect:
+        yield _at(path, "no-effect", WARNING, each.key.message, parsed, each.place, source)
 
 
 def _effects(path: str, parsed: ParsedJob, source: SourceText) -> Iterator[Finding]:

@@ -83,8 +83,10 @@ def judged(job: Job, registered: Job | None, rules: ClusterRules) -> Admitted:
     problems = [*specification.problems, *local]
     if problems:
         places = [*specification.leaves, *(((), problem) for problem in local)]
-        raise ValidationError(multiple_errors(problems), problems, places, specification.warnings)
-    return Admitted(job, tuple(specification.warnings), registered)
+        raise ValidationError(
+            multiple_errors(problems), problems, places, specification.all_warnings
+        )
+    return Admitted(job, tuple(specification.all_warnings), registered)
 
 
 def multiple_errors(problems: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent.allocations.garbage import AllocGarbageCollector, DiskUse, EndedAlloc, to_remove
@@ -15,6 +16,7 @@ from agent.fingerprint.node import Fingerprint
 from agent.local_state.store import LocalState
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import NodeIdentity, build_node
+from agent.node.volume_plugins import VolumePlugins
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.group import DisconnectStrategy
 from orchgit.model.node import DriverInfo, NodeResources
@@ -90,7 +92,9 @@ def test_dynamic_volumes_are_made_stored_and_removed(tmp_path: Path) -> None:
     async def whole() -> None:
         changes: list[int] = []
         local = LocalState(tmp_path / "state.db")
-        volumes = DynamicHostVolumes(tmp_path / "volumes", local, lambda: changes.append(1))
+        volumes = DynamicHostVolumes(
+            VolumePlugins(tmp_path / "volumes"), local, lambda: changes.append(1)
+        )
         made = await volumes.create(HostVolume(id="1-a", name="data"))
         assert Path(made.host_path).is_dir()
         with pytest.raises(ConflictError, match="another of that name"):
@@ -99,7 +103,7 @@ def test_dynamic_volumes_are_made_stored_and_removed(tmp_path: Path) -> None:
             await volumes.create(HostVolume(id="3", name="x", plugin_id="fancy"))
         with pytest.raises(InvalidInputError, match="id of a volume"):
             await volumes.create(HostVolume(id="../x", name="y"))
-        again = DynamicHostVolumes(tmp_path / "volumes", local, lambda: None)
+        again = DynamicHostVolumes(VolumePlugins(tmp_path / "volumes"), local, lambda: None)
         assert [volume.name for volume in again] == ["data"]
         await volumes.delete("1-a")
         await volumes.delete("1-a")
@@ -113,7 +117,7 @@ def test_dynamic_volumes_are_made_stored_and_removed(tmp_path: Path) -> None:
 def test_node_has_exactly_the_volumes_that_the_servers_name(tmp_path: Path) -> None:
     async def whole() -> None:
         local = LocalState(tmp_path / "state.db")
-        volumes = DynamicHostVolumes(tmp_path / "volumes", local, lambda: None)
+        volumes = DynamicHostVolumes(VolumePlugins(tmp_path / "volumes"), local, lambda: None)
         theirs = tmp_path / "theirs"
         theirs.mkdir()
         registered = HostVolume(id="r", name="reg", host_path=str(theirs))
@@ -123,6 +127,79 @@ def test_node_has_exactly_the_volumes_that_the_servers_name(tmp_path: Path) -> N
         assert list(volumes) == []
         assert theirs.is_dir()
         local.close()
+
+    asyncio.run(whole())
+
+
+PLUGIN = """#!/bin/sh
+set -eu
+test "$1" = "$DHV_OPERATION"
+case $1 in
+  fingerprint) echo '{"version": "1.2.3"}' ;;
+  create)
+    test "$DHV_NODE_ID $DHV_NODE_POOL" = "n p"
+    test "$DHV_PARAMETERS" = '{"fail":"no"}' || { echo "no such disk" >&2; exit 3; }
+    mkdir -p "$DHV_VOLUMES_DIR/made-$DHV_VOLUME_ID"
+    echo "$DHV_VOLUME_NAME $DHV_NAMESPACE" >> "$DHV_VOLUMES_DIR/made-$DHV_VOLUME_ID/made"
+    path="$DHV_VOLUMES_DIR/made-$DHV_VOLUME_ID"
+    echo "{\\"path\\": \\"$path\\", \\"bytes\\": $DHV_CAPACITY_MAX_BYTES}" ;;
+  delete) rm -r "$DHV_CREATED_PATH" ;;
+esac
+"""
+
+
+def plugins_in(directory: Path) -> VolumePlugins:
+    directory.mkdir(exist_ok=True)
+    for name, text in (("disk", PLUGIN), ("broken", "#!/bin/sh\necho no\n"), ("text", "")):
+        (directory / name).write_text(text)
+        (directory / name).chmod(0o644 if name == "text" else 0o755)
+    node = {"DHV_NODE_ID": "n", "DHV_NODE_POOL": "p"}
+    return VolumePlugins(directory.parent / "volumes", directory, node)
+
+
+def test_executable_is_a_plugin_that_makes_and_deletes_volumes(tmp_path: Path) -> None:
+    async def whole() -> None:
+        local = LocalState(tmp_path / "state.db")
+        plugins = plugins_in(tmp_path / "plugins")
+        await plugins.find()
+        assert plugins.versions == {"mkdir": "0.0.1", "disk": "1.2.3"}
+        volumes = DynamicHostVolumes(plugins, local, lambda: None)
+        asked = HostVolume(
+            id="a-1",
+            name="data",
+            plugin_id="disk",
+            parameters={"fail": "no"},
+            requested_capacity_max_bytes=7,
+        )
+        bad = HostVolume(id="b-1", name="bad", plugin_id="disk", parameters={"fail": "yes"})
+        await volumes.take([asked, bad])
+        [made] = volumes
+        assert (made.id, made.capacity_bytes, made.state) == ("a-1", 7, "ready")
+        results = {each.volume_id: each for each in volumes.results()}
+        assert results["a-1"].error == ""
+        assert "ended with 3 on create: no such disk" in results["b-1"].error
+        again = DynamicHostVolumes(plugins, local, lambda: None)
+        await again.restore()
+        assert (Path(made.host_path) / "made").read_text() == "data default\n" * 2
+        larger = msgspec.structs.replace(asked, requested_capacity_max_bytes=9)
+        await again.take([larger])
+        assert [each.capacity_bytes for each in again] == [9]
+        await again.take([])
+        assert not Path(made.host_path).exists()
+        local.close()
+
+    asyncio.run(whole())
+
+
+def test_mkdir_takes_mode_and_owner_and_nothing_else(tmp_path: Path) -> None:
+    async def whole() -> None:
+        plugins = VolumePlugins(tmp_path / "volumes")
+        volume = HostVolume(id="a", name="data", parameters={"mode": "0750"})
+        made = await plugins.create(volume)
+        assert Path(made.path).stat().st_mode & 0o7777 == 0o750
+        for parameters in ({"color": "red"}, {"mode": "rwx"}, {"uid": "root"}):
+            with pytest.raises(InvalidInputError, match="mkdir"):
+                await plugins.create(HostVolume(id="b", name="b", parameters=parameters))
 
     asyncio.run(whole())
 
@@ -161,8 +238,13 @@ def test_node_combines_config_fingerprint_drivers_and_volumes(tmp_path: Path) ->
         Fingerprint(attributes={"cpu.arch": "x"}, resources=NodeResources()),
         {"docker": DriverInfo(detected=True, healthy=True, attributes={"driver.docker": "1"})},
         [HostVolume(id="1", name="made", host_path="/m"), HostVolume(id="2", name="data")],
+        {"plugins.host_volume.mkdir.version": "0.0.1"},
     )
     assert (node.id, node.name, node.meta) == ("id", "n", {"a": "b"})
-    assert node.attributes == {"cpu.arch": "x", "driver.docker": "1"}
+    assert node.attributes == {
+        "cpu.arch": "x",
+        "driver.docker": "1",
+        "plugins.host_volume.mkdir.version": "0.0.1",
+    }
     assert node.host_volumes["made"].id == "1"
     assert (node.host_volumes["data"].path, node.host_volumes["data"].id) == (str(tmp_path), "")

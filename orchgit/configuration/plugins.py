@@ -1,0 +1,40 @@
+"""Checks the `plugin` blocks of a configuration file by the options of each driver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from agent.drivers.config import option_problems
+from agent.drivers.registry import OPTION_SHAPES
+from orchgit.configuration.reading import plain_value
+from orchgit.hcl1.tree import Hcl1Body, Position
+
+
+def plugin_problems(file: Hcl1Body) -> Iterator[str]:
+    """Yields a sentence with its place for each option that a built-in driver does not have.
+
+    Other drivers check their options themselves.
+    """
+    for block in file.labelled("plugin"):
+        shape = OPTION_SHAPES.get(block.label.text) if block.label else None
+        if shape is None or block.label is None:
+            continue
+        for config in block.body.blocks("config"):
+            for problem in option_problems(plain_value(config), shape):
+                place = _position(config, problem.path)
+                yield f'{place}: plugin "{block.label.text}": {problem.message}'
+
+
+def _position(body: Hcl1Body, path: Sequence[str]) -> Position:
+    """Where the key stands; the block's place for a key that cannot be found."""
+    place = body.position
+    for name in path:
+        items = body.named(name)
+        if not items:
+            break
+        place = items[0].position
+        bodies = body.blocks(name)
+        if not bodies:
+            break
+        body = bodies[0]
+    return place

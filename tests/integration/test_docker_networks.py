@@ -1,0 +1,134 @@
+"""Docker tasks in the network of their group, which a pause container holds."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from agent.drivers.base import NetworkIsolation, NetworkRequest, TaskConfig, TaskPort
+from agent.drivers.docker.driver import DockerDriver
+from agent.drivers.docker.options import DockerOptions
+from orchgit.clock import SystemClock
+from orchgit.errors import DriverError
+from tests.support import docker_engine
+from tests.support.driver_rigs import log_text, task_config
+
+pytestmark = [docker_engine.needs_docker, pytest.mark.docker]
+
+
+def run(directory: Path, scenario: Callable[[DockerDriver, str], Awaitable[None]]) -> None:
+    async def body() -> None:
+        options = DockerOptions(endpoint=docker_engine.engine().endpoint)
+        made = DockerDriver(directory, options, SystemClock())
+        alloc_id = f"{secrets.token_hex(4)}-0000-4000-8000-000000000006"
+        try:
+            async with asyncio.timeout(60):
+                await scenario(made, alloc_id)
+        finally:
+            await made.destroy_network(alloc_id)
+            await made.close()
+
+    asyncio.run(body())
+
+
+def task(directory: Path, alloc_id: str, text: str, **fields: object) -> TaskConfig:
+    config = {"image": docker_engine.IMAGE, "command": "/bin/sh", "args": ["-c", text]}
+    config |= fields.pop("config", {})  # type: ignore[operator]
+    return task_config(directory, config, alloc_id=alloc_id, **fields)
+
+
+def pauses(alloc_id: str) -> list[str]:
+    with docker_engine.engine().client() as api:
+        found = api.containers(all=True, filters={"label": f"org.orchgit.pause={alloc_id}"})
+        return [one["State"] for one in found]
+
+
+def test_container_joins_the_network_of_its_group(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.1 localhost\n10.9.9.9 other\n")
+
+    async def scenario(made: DockerDriver, alloc_id: str) -> None:
+        network = await made.create_network(NetworkRequest(alloc_id=alloc_id, hostname="front"))
+        assert await made.create_network(NetworkRequest(alloc_id=alloc_id)) == network
+        assert pauses(alloc_id) == ["running"]
+        isolation = NetworkIsolation(
+            mode="bridge",
+            namespace=network.namespace,
+            hosts_file=str(hosts),
+            created_by="docker",
+            state=network.state,
+        )
+        joined = task(
+            tmp_path,
+            alloc_id,
+            "ls -l /proc/self/ns/net; cat /etc/hosts /etc/hostname",
+            network=isolation,
+            ports=(TaskPort("http", 8080),),
+            config={"ports": ["http"]},
+        )
+        handle = await made.start_task(joined)
+        assert (await made.wait_task(handle)).successful
+        inode = os.stat(network.namespace).st_ino
+        said = log_text(joined)
+        assert f"net:[{inode}]" in said
+        assert "10.9.9.9 other" in said
+        assert said.endswith("front\n")
+        await made.destroy_task(handle)
+        assert pauses(alloc_id) == ["running"]
+        await made.destroy_network(alloc_id)
+        await made.destroy_network(alloc_id)
+        assert pauses(alloc_id) == []
+
+    run(tmp_path, scenario)
+
+
+def test_network_whose_container_has_ended_is_made_anew(tmp_path: Path) -> None:
+    async def scenario(made: DockerDriver, alloc_id: str) -> None:
+        first = await made.create_network(NetworkRequest(alloc_id=alloc_id))
+        with docker_engine.engine().client() as api:
+            api.kill(first.state["container"])
+            api.wait(first.state["container"])
+        second = await made.create_network(NetworkRequest(alloc_id=alloc_id))
+        assert second.state != first.state
+        assert pauses(alloc_id) == ["running"]
+
+    run(tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("maker", "config", "reason"),
+    [
+        ("", {}, "the agent made it, and docker joins only its own"),
+        ("docker", {"hostname": "x"}, "cannot use hostname of task web: the network belongs"),
+        ("docker", {"dns_servers": ["10.0.0.1"]}, "cannot use dns_servers"),
+    ],
+)
+def test_what_the_network_of_a_group_does_not_let_a_task_choose_is_refused(
+    tmp_path: Path, maker: str, config: dict[str, object], reason: str
+) -> None:
+    async def scenario(made: DockerDriver, alloc_id: str) -> None:
+        isolation = NetworkIsolation(
+            mode="bridge", namespace="/n", created_by=maker, state={"container": "c"}
+        )
+        with pytest.raises(DriverError, match=reason):
+            await made.start_task(
+                task(tmp_path, alloc_id, "true", network=isolation, config=config)
+            )
+
+    run(tmp_path, scenario)
+
+
+def test_network_of_an_unknown_allocation_is_removed(tmp_path: Path) -> None:
+    async def scenario(made: DockerDriver, alloc_id: str) -> None:
+        await made.create_network(NetworkRequest(alloc_id=alloc_id))
+        await made.end_orphans(lambda known: known == alloc_id)
+        assert pauses(alloc_id) == ["running"]
+        await made.end_orphans(lambda known: False)
+        assert pauses(alloc_id) == []
+
+    run(tmp_path, scenario)
