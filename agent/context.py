@@ -27,7 +27,9 @@ from orchgit.model.node import Node
 
 
 class VolumeMounts(Protocol):
-    async def publish(self, alloc: Allocation, group: TaskGroup) -> dict[str, VolumeSource]: ...
+    async def publish(
+        self, alloc: Allocation, group: TaskGroup, runs: bool
+    ) -> dict[str, VolumeSource]: ...
 
     async def release(self, alloc: Allocation, group: TaskGroup) -> None: ...
 
@@ -35,7 +37,9 @@ class VolumeMounts(Protocol):
 class NoVolumes:
     """An agent without servers has no CSI volumes."""
 
-    async def publish(self, alloc: Allocation, group: TaskGroup) -> dict[str, VolumeSource]:
+    async def publish(
+        self, alloc: Allocation, group: TaskGroup, runs: bool
+    ) -> dict[str, VolumeSource]:
         return {}
 
     async def release(self, alloc: Allocation, group: TaskGroup) -> None:

@@ -239,7 +239,9 @@ class AllocRunner:
                 context.volume_sources = volumes.find_sources(
                     context.group, context.alloc, self._node.node()
                 )
-                context.volume_sources |= await self._node.csi.publish(context.alloc, context.group)
+                context.volume_sources |= await self._node.csi.publish(
+                    context.alloc, context.group, self.tasks.any_runs
+                )
             except SetupError:  # tasks that survived the agent have their volumes mounted already
                 if not self.tasks.any_runs:
                     raise

@@ -48,16 +48,23 @@ class CsiVolumes:
         self._claim = claim
         self._one_at_a_time = asyncio.Lock()
 
-    async def publish(self, alloc: Allocation, group: TaskGroup) -> dict[str, VolumeSource]:
-        """Claims and mounts every CSI volume of the group; returns where they are. Raises
-        SetupError, with the plugin's words."""
+    async def publish(
+        self, alloc: Allocation, group: TaskGroup, runs: bool
+    ) -> dict[str, VolumeSource]:
+        """Claims and mounts every CSI volume of the group; returns where they are. `runs`: tasks of
+        the allocation have survived the agent, with their volumes. Raises SetupError, with the
+        plugin's words."""
         found = {}
+        held = {each["name"]: each["target"] for each in self._held_by(alloc.id)}
         for name, request in (group.volumes or {}).items():
             if request.type != "csi":
                 continue
+            if runs and name in held:
+                found[name] = VolumeSource(held[name], request.read_only)
+                continue
             try:
                 claimed = await self._claimed(alloc.id, name)
-                path = await self._mount(claimed, alloc.id)
+                path = await self._mount(claimed, alloc.id, name)
             except OrchgitError as error:
                 raise SetupError(f'cannot use volume "{name}": {error}', True) from None
             found[name] = VolumeSource(str(path), request.read_only)
@@ -104,7 +111,7 @@ class CsiVolumes:
                 await self._clock.sleep(backoff_s(attempt, _FIRST_BACKOFF_S, _MAX_BACKOFF_S))
         raise AssertionError("the loop returns or raises")
 
-    async def _mount(self, claimed: ClaimVolumeReply, alloc_id: str) -> Path:
+    async def _mount(self, claimed: ClaimVolumeReply, alloc_id: str, name: str) -> Path:
         volume, claim = claimed.volume, claimed.claim
         if volume is None or claim is None:
             raise DriverError("the servers gave no claim")
@@ -112,6 +119,7 @@ class CsiVolumes:
         target = self._root / "per-alloc" / alloc_id / volume.id
         held = {
             "alloc_id": alloc_id,
+            "name": name,
             "namespace": volume.namespace,
             "volume_id": volume.id,
             "external_id": volume.external_id,
@@ -154,7 +162,9 @@ class CsiVolumes:
                 with contextlib.suppress(OSError):  # the mount point of a plugin that leaves it
                     os.rmdir(target)
             _record(target).unlink(missing_ok=True)
-            if held["staging"] and not self._is_staged_for_others(held["staging"]):
+            records = map(_read, (self._root / "per-alloc").glob("*/*.json"))
+            others = {each["staging"] for each in records}
+            if held["staging"] and held["staging"] not in others:
                 request = {
                     "volume_id": held["external_id"],
                     "staging_target_path": held["staging"],
@@ -180,11 +190,12 @@ class CsiVolumes:
         if not alloc_id or "/" in alloc_id:
             return []
         records = (self._root / "per-alloc" / alloc_id).glob("*.json")
-        return [json.loads(path.read_text()) for path in sorted(records)]
+        return [_read(path) for path in sorted(records)]
 
-    def _is_staged_for_others(self, staging: str) -> bool:
-        records = (self._root / "per-alloc").glob("*/*.json")
-        return any(json.loads(path.read_text())["staging"] == staging for path in records)
+
+def _read(record: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(record.read_text())
+    return found
 
 
 def _record(target: Path) -> Path:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from orchgit.cli.main import cli
 from tests.support.polling import until_blocking
 from tests.support.server_rig import ServerRig, server_rig
 
@@ -171,9 +173,9 @@ def test_snapshot_and_expansion(rig: ServerRig) -> None:
     (rig.data_dir / "plugin" / "volumes" / "ext-first" / "kept").write_text("kept")
     body = {"Snapshots": [{"SourceVolumeID": "first", "Name": "s1"}]}
     [made] = rig.http.put("/v1/volumes/snapshot", json=body).json()["Snapshots"]
-    assert (made["SnapshotID"], made["IsReady"]) == ("snap-s1", True)
+    assert (made["ID"], made["IsReady"]) == ("snap-s1", True)
     listed = rig.http.get("/v1/volumes/snapshot?plugin_id=test").json()["Snapshots"]
-    assert [each["SnapshotID"] for each in listed] == ["snap-s1"]
+    assert [each["ID"] for each in listed] == ["snap-s1"]
     create(rig, "copy", SnapshotID="snap-s1").raise_for_status()
     assert (rig.data_dir / "plugin" / "volumes" / "ext-copy" / "kept").read_text() == "kept"
     rig.http.delete("/v1/volumes/snapshot?plugin_id=test&snapshot_id=snap-s1").raise_for_status()
@@ -203,3 +205,44 @@ def test_volume_that_cannot_be_made_is_refused(
     assert answer.status_code == 500
     assert words in answer.text
     assert rig.http.get("/v1/volume/csi/bad").status_code == 404
+
+
+def test_commands_make_show_and_forget_a_volume(rig: ServerRig, tmp_path: Path) -> None:
+    (tmp_path / "v.hcl").write_text(
+        """
+        id           = "web"
+        name         = "web"
+        type         = "csi"
+        plugin_id    = "test"
+        capacity_min = "1MiB"
+        capability {
+          access_mode     = "single-node-writer"
+          attachment_mode = "file-system"
+        }
+        topology_request {
+          required {
+            topology {
+              segments { "test.csi/rack" = "r1" }
+            }
+          }
+        }
+        """
+    )
+
+    def run(*arguments: str) -> str:
+        address = f"http://{rig.server.http_address}"
+        done = CliRunner().invoke(cli, [*arguments], env={"ORCHGIT_ADDR": address})
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    assert "Volume 'web' is made" in run("volume", "create", str(tmp_path / "v.hcl"))
+    stored = rig.http.get("/v1/volume/csi/web").json()
+    assert stored["Capacity"] == 1 << 20
+    wanted = {"Required": [{"Segments": {"test.csi/rack": "r1"}}], "Preferred": []}
+    assert stored["RequestedTopologies"] == wanted
+    assert "ext-web" in run("volume", "status", "web")
+    assert "snap-s1" in run("volume", "snapshot", "create", "web", "s1")
+    assert "snap-s1" in run("volume", "snapshot", "list", "-plugin", "test")
+    run("volume", "snapshot", "delete", "test", "snap-s1")
+    run("volume", "deregister", "web")
+    assert rig.http.get("/v1/volume/csi/web").status_code == 404

@@ -286,6 +286,8 @@ def _files(root: Path) -> Files:
                 name += "/"
             if name.startswith("alloc/logs/") and name != "alloc/logs/":
                 continue
+            if path.is_socket():  # the task API's
+                continue
             if is_dir and path.name == ".git":
                 found[name] = {"kind": "dir", "git": True}
                 continue

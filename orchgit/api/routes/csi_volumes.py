@@ -72,7 +72,7 @@ async def create(call: ApiCall) -> Response:
 
 
 async def delete(call: ApiCall) -> Response:
-    secrets = _pairs(call.header(b"x-nomad-csi-secrets") or "")
+    secrets = _secrets(call)
     use_cases = _use_cases(call)
     try:
         index = await use_cases.delete(call.namespace, call.path["volume_id"], secrets)
@@ -187,11 +187,8 @@ def _plugin_id(call: ApiCall) -> str:
 
 
 def _secrets(call: ApiCall) -> dict[str, str]:
-    return _pairs(call.query.get("secrets", "") or call.header(b"x-nomad-csi-secrets") or "")
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """Reads `NAME=VALUE,NAME=VALUE`."""
+    """Reads `NAME=VALUE,NAME=VALUE` of the query, or of the header."""
+    text = call.query.get("secrets", "") or call.header(b"x-nomad-csi-secrets") or ""
     pairs = (each.partition("=") for each in text.split(",") if "=" in each)
     return {name: value for name, _, value in pairs}
 
@@ -207,16 +204,14 @@ def _paging(call: ApiCall) -> dict[str, Any]:
 
 
 def _snapshot(found: Mapping[str, Any], plugin_id: str) -> dict[str, Any]:
-    seconds = (found.get("creation_time") or {}).get("seconds", 0)
     return {
-        "ID": "",
+        "ID": found["snapshot_id"],
         "ExternalSourceVolumeID": found["source_volume_id"],
         "SourceVolumeID": "",
         "Name": "",
         "PluginID": plugin_id,
-        "SnapshotID": found["snapshot_id"],
         "SizeBytes": found["size_bytes"],
-        "CreateTime": seconds * 1_000_000_000,
+        "CreateTime": (found.get("creation_time") or {}).get("seconds", 0),
         "IsReady": found["ready_to_use"],
     }
 

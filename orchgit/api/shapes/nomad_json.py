@@ -163,7 +163,7 @@ def fold_keys(value: Any, kind: Any) -> Any:
     if isinstance(value, dict) and get_origin(kind) is dict:
         item_kind = get_args(kind)[1]
         return {key: fold_keys(item, item_kind) for key, item in value.items()}
-    if isinstance(value, dict):
+    if isinstance(value, dict) and isinstance(kind, type):
         return _folded(value, _fields_of(kind))
     return value
 

@@ -72,6 +72,13 @@ _ENTRIES = {
 }
 
 
+_CSI_NAMES = {
+    "CapacityBytes": "Capacity",
+    "RequestedCapacityMinBytes": "RequestedCapacityMin",
+    "RequestedCapacityMaxBytes": "RequestedCapacityMax",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class CreateOptions:
     id: str | None = option_field("id", help="Change the volume with this id.")
@@ -173,6 +180,12 @@ def detach(client: ApiClient, identifier: str, node: str) -> None:
     click.echo(f"Volume {found['ID']!r} is detached from node {short(node_id)}.")
 
 
+def is_other_kind(error: ApiError) -> bool:
+    """Whether a lookup failed since no volume of the kind has such an id; ids of host volumes are
+    UUIDs, those of CSI volumes are names."""
+    return error.status == 404 or "Invalid UUID" in str(error)
+
+
 def _find(client: ApiClient, identifier: str, kind: str | None) -> tuple[str, dict[str, Any]]:
     """Returns the kind of the volume, and the volume as a list has it."""
     kinds = (kind,) if kind else ("host", "csi")
@@ -180,7 +193,7 @@ def _find(client: ApiClient, identifier: str, kind: str | None) -> tuple[str, di
         try:
             return each, client.find("volume", "/v1/volumes", identifier, type=each)
         except ApiError as error:
-            if error.status != 404 or each == kinds[-1]:
+            if not is_other_kind(error) or each == kinds[-1]:
                 raise
     raise AssertionError("the loop returns or raises")
 
@@ -217,9 +230,21 @@ def _stored(client: ApiClient, spec: dict[str, Any], verb: str) -> dict[str, Any
         raise ApiError(f"cannot make a volume of type {kind!r}: write host or csi")
     suffix = "/create" if verb == "create" else ""
     path = f"/v1/volume/csi/{quoted(str(spec.get('ID') or ''))}{suffix}"
-    client.put(path, {"Volumes": [spec]})
+    client.put(path, {"Volumes": [_csi_form(spec)]})
     click.echo(f"Volume {spec.get('ID')!r} is {'made' if suffix else 'registered'}.")
     return None
+
+
+def _csi_form(spec: dict[str, Any]) -> dict[str, Any]:
+    """Returns the volume with the names that the API has for CSI volumes."""
+    form = {_CSI_NAMES.get(name, name): value for name, value in spec.items()}
+    wanted = form.get("RequestedTopologies")
+    if isinstance(wanted, dict):
+        form["RequestedTopologies"] = {
+            name: each.get("Topologies", []) if isinstance(each, dict) else each
+            for name, each in wanted.items()
+        }
+    return form
 
 
 def _follow(client: ApiClient, made: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.alloc_status import show_table as show_allocations
+from orchgit.cli.commands.volume_change import is_other_kind
 from orchgit.cli.completion import VOLUME, id_argument
 from orchgit.cli.options import connected, formatted, option_field, options_of
 from orchgit.cli.printing.output import amount, heading, pairs, plain, short, styled, table
@@ -105,7 +106,7 @@ def _show_one(
         try:
             found = client.find("volume", "/v1/volumes", identifier, type=kind)
         except ApiError as error:
-            if error.status != 404 or kind == kinds[-1]:
+            if not is_other_kind(error) or kind == kinds[-1]:
                 raise
             continue
         data = client.get(f"/v1/volume/{kind}/{quoted(found['ID'])}", namespace=found["Namespace"])
