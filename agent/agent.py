@@ -104,6 +104,8 @@ class Agent:
         self._sweeps: list[asyncio.Task[None]] = []
         self._cluster = ClusterName()
         """The node's cluster as it was stored when this agent started."""
+        self._integrations: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
+        """What the node says of Consul and Vault: attributes and links."""
         self.dynamic_meta: dict[str, str | None] = {}
         """Set at run time, over the config's; None hides a key of the config."""
 
@@ -153,6 +155,18 @@ class Agent:
                 work = partial(driver.end_orphans, self.allocations.knows)
                 label = f"orphans of {name}"
                 self._sweeps.append(spawn(until_done(work, label, self.clock), label))
+        if config.consul is not None:
+            from agent.consul.sync import ConsulSync  # only where a node has Consul
+
+            consul = ConsulSync(
+                config.consul.service,
+                config.consul.namespace,
+                self.services,
+                self.node_id,
+                self.clock,
+                partial(self._integration_changed, "consul"),
+            )
+            self._sweeps.append(spawn(until_done(consul.run, "consul", self.clock), "consul"))
         self.offline.start()
         self.garbage.start()
         self.link.start()
@@ -190,6 +204,9 @@ class Agent:
                 self.volumes,
                 self._volume_plugins.attributes(),
             )
+            for attributes, links in self._integrations.values():
+                self._node.attributes.update(attributes)
+                self._node.links.update(links)
             for key, value in self.dynamic_meta.items():
                 if value is None:
                     self._node.meta.pop(key, None)
@@ -391,6 +408,12 @@ class Agent:
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos
+        self.node_changed()
+
+    def _integration_changed(
+        self, name: str, attributes: dict[str, str], links: dict[str, str]
+    ) -> None:
+        self._integrations[name] = (attributes, links)
         self.node_changed()
 
     def change_metadata(self, changes: Mapping[str, str | None]) -> None:

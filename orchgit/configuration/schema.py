@@ -308,6 +308,19 @@ class AclSection(Section):
     token_max_expiration_ttl: str = "24h"  # noqa: S105
 
 
+class ConsulSection(Section):
+    name: str = ""
+    address: str = "127.0.0.1:8500"
+    token: str = ""
+    namespace: str = ""
+    ssl: bool = False
+    verify_ssl: bool = True
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    auth: str = ""
+
+
 class FileConfig(Section):
     """The whole file; `docs/configuration.md` lists the same keys."""
 
@@ -339,4 +352,5 @@ class FileConfig(Section):
     insecure_http: bool = False
     http_allowed_hosts: list[str] = []
     audit: AuditSection = msgspec.field(default_factory=AuditSection)
+    consul: dict[str, ConsulSection] = {}
     gitops: GitopsSection = msgspec.field(default_factory=GitopsSection)

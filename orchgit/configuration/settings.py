@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +11,14 @@ from typing import Any
 import msgspec
 
 from agent.config import (
+    ConsulConfig,
     GarbageConfig,
     HostNetworkConfig,
     HostVolumeConfig,
     MeasuredConfig,
     ReservedConfig,
 )
+from agent.http_json import HttpService
 from agent.networks.config import GroupNetworkConfig
 from orchgit.configuration.artifacts import artifact_limits
 from orchgit.configuration.audit import audit_settings
@@ -27,6 +31,7 @@ from orchgit.configuration.gitops import (
 from orchgit.configuration.schema import (
     AutopilotSection,
     ClientSection,
+    ConsulSection,
     FileConfig,
     GatesSection,
     JoinSection,
@@ -215,6 +220,32 @@ def known_servers(client: ClientSection) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rpc_address_of(one) for one in named))
 
 
+def _consul(sections: Mapping[str, ConsulSection]) -> ConsulConfig | None:
+    """The agent of the default cluster: a node registers services at one."""
+    section = sections.get("default")
+    if section is None:
+        return None
+    address, headers = section.address, {}
+    if "://" not in address:
+        address = f"{'https' if section.ssl else 'http'}://{address}"
+    if section.token:
+        headers["X-Consul-Token"] = section.token
+    if section.auth:
+        encoded = base64.b64encode(section.auth.encode()).decode()
+        headers["Authorization"] = f"Basic {encoded}"
+    return ConsulConfig(
+        service=HttpService(
+            url=address,
+            headers=headers,
+            ca_file=section.ca_file,
+            cert_file=section.cert_file,
+            key_file=section.key_file,
+            verify=section.verify_ssl,
+        ),
+        namespace=section.namespace,
+    )
+
+
 def _group_networks(client: ClientSection) -> GroupNetworkConfig:
     """An empty value is the default, as in Nomad."""
     default = GroupNetworkConfig()
@@ -260,6 +291,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             for name, network in client.host_network.items()
         },
         "group_networks": _group_networks(client),
+        "consul": _consul(file.consul),
         "measured": MeasuredConfig(
             cpu_total_compute_mhz=client.cpu_total_compute,
             memory_total_mb=client.memory_total_mb,
