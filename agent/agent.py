@@ -38,7 +38,9 @@ from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
 from agent.tasks.environment import host_env
 from agent.tasks.task_state import TaskEventType
+from agent.templates.cluster_reads import ClusterReads, ReadSettings
 from agent.templates.renderer import TemplateRenderer
+from agent.templates.settings import NodeTemplates
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
 from orchgit.errors import OrchgitError, UnavailableError
@@ -61,9 +63,19 @@ from orchgit.wire.messages import (
     MigrationSourceRequest,
     ServerFrame,
     SignIdentitiesRequest,
+    TaskRead,
+    TaskReadsReply,
+    TaskReadsRequest,
     VolumeResult,
 )
-from orchgit.wire.methods import AUTHORIZE, CONNECT_NODE, LEADER, MIGRATION_SOURCE, SIGN_IDENTITIES
+from orchgit.wire.methods import (
+    AUTHORIZE,
+    CONNECT_NODE,
+    LEADER,
+    MIGRATION_SOURCE,
+    SIGN_IDENTITIES,
+    TASK_READS,
+)
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -85,7 +97,22 @@ class Agent:
         self.clock = clock or SystemClock()
         self._ids = ids or RandomIds()
         self.services = ServiceTable()
-        self._templates = TemplateRenderer()
+        template = config.template
+        self._templates = NodeTemplates(
+            TemplateRenderer(),
+            ClusterReads(
+                self._read_for_tasks,
+                self.clock,
+                ReadSettings(
+                    region=config.region,
+                    wait_s=template.query_wait_s,
+                    first_backoff_s=template.first_backoff_s,
+                    max_backoff_s=template.max_backoff_s,
+                    is_shared=lambda: not (self._acl or config.acl_enabled),
+                ),
+            ),
+            template,
+        )
         self.local: LocalState
         self.networks: AllocNetworks
         self.drivers: dict[str, Driver] = {}
@@ -181,7 +208,8 @@ class Agent:
         await self.offline.stop()
         await self._watch.stop()
         await self.allocations.close()
-        await self._templates.close()
+        await self._templates.reads.close()
+        await self._templates.renderer.close()
         for driver in self.drivers.values():
             await driver.close()
         await self._supervisor.close()
@@ -405,6 +433,17 @@ class Agent:
             runner = self.allocations.get(alloc_id).tasks.get(task)
             if runner is not None:
                 runner.happened(TaskEventType.DRIVER, message)
+
+    async def _read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
+        """Raises UnavailableError while there is no server."""
+        if not self.link.address:
+            raise UnavailableError("cannot read for tasks: no server is connected")
+        request = TaskReadsRequest(self.node_id, self._secret_id, reads, wait_s)
+        channel = Channel(self.link.address, self.config.tls)
+        try:
+            return await channel.call(TASK_READS, request, wait_s + _ANSWER_S)
+        finally:
+            await channel.close()
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos

@@ -11,6 +11,7 @@ from agent.artifacts.plan import FetchLimits
 from agent.http_json import HttpService
 from agent.networks.config import GroupNetworkConfig
 from agent.tasks.environment import DEFAULT_ALLOWED
+from agent.templates.settings import TemplateSettings
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import is_host_port, split_host_port
 from orchgit.metrics.settings import TelemetrySettings
@@ -116,6 +117,7 @@ class AgentConfig:
     task_env_allow: tuple[str, ...] = DEFAULT_ALLOWED
     """Names of variables, or patterns with `*`."""
     artifact: FetchLimits = field(default_factory=FetchLimits)
+    template: TemplateSettings = field(default_factory=TemplateSettings)
     garbage: GarbageConfig = field(default_factory=GarbageConfig)
     max_kill_timeout_s: float = 30.0
     """However long a job wants its tasks to be waited for when they are stopped."""

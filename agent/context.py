@@ -14,7 +14,7 @@ from agent.local_state.store import LocalState
 from agent.networks.alloc_networks import AllocNetworks
 from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
-from agent.templates.renderer import TemplateRenderer
+from agent.templates.settings import NodeTemplates
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation
@@ -43,7 +43,7 @@ class NodeContext:
     services: ServiceTable
     wait_ended: Callable[[str], Awaitable[AllocPaths | None]]
     """Waits until another allocation of this node has ended; its files, if they are still here."""
-    templates: TemplateRenderer = field(default_factory=TemplateRenderer)
+    templates: NodeTemplates = field(default_factory=NodeTemplates)
     max_kill_timeout_s: float = 30.0
     """A task's own `kill_timeout` counts up to this."""
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)

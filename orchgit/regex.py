@@ -9,7 +9,7 @@ compiles to, and the steps of one search (program size times characters, at most
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -82,6 +82,41 @@ class Pattern:
             pieces += (text[end : match.start()], piece)
             end = match.end()
         return "".join((*pieces, text[end:]))
+
+    def find_all(self, text: str, count: int, charge: Charge) -> list[str]:
+        """The parts that match, at most `count` of them unless it is negative."""
+        return [text[start:end] for start, end in self._spans(text, count, charge)]
+
+    def split(self, text: str, count: int, charge: Charge) -> list[str]:
+        """The parts between matches, at most `count` of them unless it is negative."""
+        if count == 0:
+            return []
+        parts: list[str] = []
+        end = 0
+        for start, stop in self._spans(text, -1, charge):
+            if 0 < count == len(parts) + 1:
+                break
+            if stop > 0 or start > 0:
+                if start == stop == len(text) and text:
+                    break
+                parts.append(text[end:start])
+                end = stop
+        return [*parts, text[end:]]
+
+    def _spans(self, text: str, count: int, charge: Charge) -> Iterator[tuple[int, int]]:
+        if self._capturing is None:
+            self._capturing = _compiled(self.text, captures=True)
+        text = text if text.isascii() else text.encode(errors="replace").decode()
+        charge(self._size * len(text) // 1000, len(text))
+        end = -1
+        for number, match in enumerate(self._capturing.finditer(text)):
+            if number == count:
+                return
+            if match.start() == match.end() == end:
+                continue  # nothing, right behind a match: no match for Go
+            charge(1 + self._size * (len(text) - match.start()) // 20_000, 0)
+            end = match.end()
+            yield match.start(), end
 
     def _run(self, run: Callable[[bytes], Any], text: str, max_steps: int) -> bool:
         if self._size * len(text) > max_steps:

@@ -34,6 +34,7 @@ from orchgit.model.allocation import Allocation, TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.interpolation import Interpolator
 from orchgit.model.job import Job
+from orchgit.model.runtime_variables import service_interpolator
 from orchgit.model.service import ServiceCheck
 from orchgit.wait_first import wait_first
 from orchgit.wire.messages import AllocReport
@@ -333,14 +334,22 @@ class AllocRunner:
     # -- services of the group ---------------------------------------------------------------------
 
     def _start_group_services(self) -> None:
-        """Group services are interpolated with the environment of the group's first task."""
+        """Register the services of the group; they know nothing of its tasks."""
         services = self.context.group.services or []
         if services and self._killing is None:
             self.services.start("", services, self._interpolator(), self._run_in_task)
 
     def _interpolator(self) -> Interpolator:
-        """What belongs to the group is interpolated as for its first task."""
-        return self.tasks[self.context.group.tasks[0].name].setup().environment().interpolate
+        """What texts of the group may refer to."""
+        context = self.context
+        return service_interpolator(
+            context.job,
+            context.group,
+            None,
+            context.alloc,
+            self._node.node(),
+            {"NOMAD_ALLOC_DIR": str(context.paths.root)},
+        )
 
     def _network_changed(self) -> None:
         """The addresses of services follow those of the network."""

@@ -15,8 +15,9 @@ import msgspec
 
 from agent.drivers.base import TaskResources, TaskStats
 from agent.supervisor.protocol import ControlGroup
+from orchgit.model.runtime_variables import PARENT_CGROUP
 
-CGROUP_PARENT = "nomad.slice"
+CGROUP_PARENT = PARENT_CGROUP
 """As Nomad's, since jobs read it in NOMAD_PARENT_CGROUP. The groups below it have names of ours."""
 _MIB = 1 << 20
 _CLOCK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")

@@ -17,7 +17,8 @@ from agent.identities.task_identities import TaskIdentities
 from agent.paths import TaskPaths
 from agent.tasks.environment import EnvInput, TaskEnv, build
 from agent.tasks.task_state import TaskEventType
-from agent.templates.renderer import TemplateRenderer
+from agent.templates.settings import NodeTemplates
+from agent.templates.task_templates import TaskTemplates
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation, TaskEvent
@@ -38,6 +39,13 @@ class SetupError(DriverError):
     ) -> None:
         super().__init__(message, recoverable)
         self.event_type = event_type
+
+
+class FatalSetupError(SetupError):
+    """A hook failed for good: the task is dead and failed, whatever its restart policy says."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, event_type=TaskEventType.KILLING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,9 @@ class TaskSetup:
     """The driver's isolation: which of the node's files the task sees."""
     clock: Clock
     emit: Callable[[TaskEvent], None]
-    templates: TemplateRenderer
+    templates: NodeTemplates
+    task_templates: TaskTemplates
+    """What the task's templates were rendered to, over all its attempts."""
     identities: TaskIdentities
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     network: NetworkIsolation | None = None
@@ -82,6 +92,8 @@ class TaskSetup:
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
+    is_again: bool = False
+    """Whether an earlier attempt was prepared, perhaps by an agent before this one."""
 
     def user(self) -> UserIds | None:
         """The user that the task runs as; None: the agent's, or the user of its image."""

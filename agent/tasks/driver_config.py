@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from agent.drivers.base import TaskConfig, TaskPort, TaskResources
+from agent.drivers.config import TaskConfigError
 from agent.hooks.base import TaskSetup
-from agent.tasks.environment import allocated_task
+from agent.tasks.config_evaluation import ConfigScope
 from orchgit.model.base import NS_PER_S
-from orchgit.model.runtime_variables import allocated_ports
+from orchgit.model.runtime_variables import allocated_ports, allocated_task
 
 
 def task_config(setup: TaskSetup, attempt: int) -> TaskConfig:
-    """Everything a driver needs to start this attempt."""
+    """Everything a driver needs to start this attempt.
+
+    Raises TaskConfigError for a `config` that cannot be evaluated.
+    """
     task, alloc = setup.task, setup.alloc
     environment = setup.environment()
+    scope = ConfigScope(environment.names, environment.env)
+    config, problems = scope.evaluate(task.config or {})
+    if problems:
+        raise TaskConfigError(task.driver, task.name, problems)
     given = allocated_task(alloc, task)
     ports = [
         TaskPort(port.label, port.value, max(0, port.to), port.host_ip)
@@ -29,7 +37,7 @@ def task_config(setup: TaskSetup, attempt: int) -> TaskConfig:
         task_group=alloc.task_group,
         node_id=setup.node.id,
         node_name=setup.node.name,
-        config=environment.interpolate.tree(task.config or {}),
+        config=config,
         env=environment.env,
         user=environment.interpolate.text(task.user),
         resources=TaskResources(

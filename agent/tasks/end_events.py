@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.drivers.base import ExitResult
 from agent.drivers.config import ConfigError
-from agent.hooks.base import SetupError
+from agent.hooks.base import FatalSetupError, SetupError
 from agent.tasks import task_state
 from agent.tasks.restarts import WITHIN_POLICY, RestartDecision
 from agent.tasks.task_state import TaskEventType
@@ -48,6 +48,8 @@ def start_failure_event(error: Exception, now_ns: int) -> TaskEvent:
     elif isinstance(error, SetupError):
         kind = error.event_type
     text = str(error)
+    if isinstance(error, FatalSetupError):
+        return task_state.event(kind, now_ns, text, kill_reason=text, fails_task=True)
     return task_state.event(kind, now_ns, text, None, **{_FIELDS.get(kind, "message"): text})
 
 

@@ -12,19 +12,20 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from agent.drivers.base import NetworkIsolation
-from agent.drivers.cgroups import CGROUP_PARENT
 from orchgit.host_port import join_host_port
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
 from orchgit.model.interpolation import Interpolator, node_names
 from orchgit.model.job import Job
 from orchgit.model.node import Node
-from orchgit.model.resources import AllocatedTask
 from orchgit.model.runtime_variables import (
+    PARENT_CGROUP,
     allocated_ports,
+    allocated_task,
     identity_variables,
     meta_variables,
     port_variables,
+    resource_variables,
 )
 from orchgit.model.task import Task
 
@@ -59,29 +60,41 @@ class EnvInput:
 class TaskEnv:
     env: dict[str, str]
     interpolate: Interpolator
+    names: dict[str, str]
+    """The node's names."""
 
 
 def build(source: EnvInput) -> TaskEnv:
     """The environment, and the interpolator for the job's other strings."""
     names = node_names(source.node, source.region)
-    env = {
-        **source.host_env,
-        **meta_variables(source.job, source.group, source.task, names),
-        **identity_variables(
-            source.job, source.group, source.task, source.alloc, source.node, source.region
-        ),
+    job, group, task, alloc = source.job, source.group, source.task, source.alloc
+    known = {
+        **identity_variables(job, group, task, alloc, source.node, source.region),
         **_directories(source),
         **_resources(source),
-        **port_variables(source.alloc),
         **_network(source),
-        **_origin(source.job, source.alloc),
-        "NOMAD_PARENT_CGROUP": CGROUP_PARENT,
+        **_origin(job, alloc),
+        "NOMAD_PARENT_CGROUP": PARENT_CGROUP,
+    }
+    written = {**known, **port_variables(alloc, as_written=True)}
+    in_meta = Interpolator(names, written)
+    in_env = {
+        **source.host_env,
+        **meta_variables(job, group, task, in_meta, as_written=True),
+        **written,
         **source.template_env,
     }
-    first = Interpolator(names, env)
-    for name, value in (source.task.env or {}).items():
-        env[name] = first.text(value)
-    return TaskEnv(env, Interpolator(names, env))
+    env = {
+        **source.host_env,
+        **meta_variables(job, group, task, in_meta),
+        **known,
+        **port_variables(alloc),
+        **source.template_env,
+    }
+    first = Interpolator(names, in_env)
+    for name, value in (task.env or {}).items():
+        env[name] = in_env[name] = first.text(value)
+    return TaskEnv(env, Interpolator(names, env), names)
 
 
 def host_env(
@@ -110,12 +123,7 @@ def _directories(source: EnvInput) -> dict[str, str]:
 
 def _resources(source: EnvInput) -> dict[str, str]:
     given = allocated_task(source.alloc, source.task)
-    env = {
-        "NOMAD_CPU_LIMIT": str(given.cpu.cpu_shares),
-        "NOMAD_MEMORY_LIMIT": str(given.memory.memory_mb),
-    }
-    if given.memory.memory_max_mb:
-        env["NOMAD_MEMORY_MAX_LIMIT"] = str(given.memory.memory_max_mb)
+    env = resource_variables(source.alloc, source.task)
     cores = given.cpu.reserved_cores or ()
     for network in given.networks or ():
         for port in (*(network.reserved_ports or ()), *(network.dynamic_ports or ())):
@@ -156,17 +164,6 @@ def core_list(cores: Sequence[int]) -> str:
         else:
             ranges.append([core, core])
     return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
-
-
-def allocated_task(alloc: Allocation, task: Task) -> AllocatedTask:
-    """The resources of the allocation for the task; those that the task asks for, without any."""
-    if alloc.allocated_resources and task.name in alloc.allocated_resources.tasks:
-        return alloc.allocated_resources.tasks[task.name]
-    given = AllocatedTask()
-    given.cpu.cpu_shares = task.resources.cpu
-    given.memory.memory_mb = task.resources.memory_mb
-    given.memory.memory_max_mb = task.resources.memory_max_mb
-    return given
 
 
 def _origin(job: Job, alloc: Allocation) -> dict[str, str]:

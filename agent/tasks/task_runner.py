@@ -21,7 +21,7 @@ from typing import TypeVar
 from agent.context import AllocContext, NodeContext
 from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskHandle
 from agent.hooks import TASK_HOOKS
-from agent.hooks.base import TaskSetup
+from agent.hooks.base import FatalSetupError, TaskSetup
 from agent.identities.renewal import keep_current
 from agent.identities.task_identities import TaskIdentities
 from agent.local_state.store import TaskRecord
@@ -36,6 +36,9 @@ from agent.tasks.progress import TaskProgress
 from agent.tasks.requests import TaskRequests
 from agent.tasks.restarts import AttemptEnd, RestartDecision, RestartHistory, decide
 from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
+from agent.templates.changes import keep_rendered
+from agent.templates.cluster_reads import Reader
+from agent.templates.task_templates import TaskTemplates
 from orchgit.durations import to_text
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import TaskEvent, TaskState
@@ -69,6 +72,14 @@ class TaskRunner:
         self._requests = TaskRequests()
         self.identities = TaskIdentities(
             context.alloc.id, task.name, node.sign_identities, node.clock
+        )
+        job_id = context.job.parent_id or context.job.id
+        namespace, group = context.alloc.namespace, context.alloc.task_group
+        self._templates = TaskTemplates(
+            node.templates.reads,
+            Reader(
+                context.alloc.id, task.name, namespace, f"{namespace}/{job_id}/{group}/{task.name}"
+            ),
         )
         self._stopping: asyncio.Task[None] | None = None
         self._hooks_done: set[str] = set()
@@ -182,6 +193,7 @@ class TaskRunner:
                 if await self._wait_for_turn():
                     await self._run_attempt()
         finally:
+            self._templates.close()
             if self._stopping is not None:
                 self._stopping.cancel()
 
@@ -260,14 +272,16 @@ class TaskRunner:
         """Wait for the running attempt's end, decide what follows, and forget the attempt."""
         handle = self.record.handle
         assert handle is not None, "a running task has a handle"
-        renewing: asyncio.Task[None] | None = None
+        beside: list[asyncio.Task[None]] = []
         if self.task.identities:  # the default identity never expires
-            renewing = spawn(keep_current(self, resumed), f"identities {handle.key}")
+            beside.append(spawn(keep_current(self, resumed), f"identities {handle.key}"))
+        if self.task.templates:
+            beside.append(spawn(keep_rendered(self, resumed), f"templates {handle.key}"))
         try:
             result = await self._until_answered("follow", lambda: self._result(handle, resumed))
         finally:
-            if renewing is not None:
-                renewing.cancel()
+            for each in beside:
+                each.cancel()
         if isinstance(result, DriverError):
             result = ExitResult(exit_code=-1, error=str(result))
         if self._stopping is not None:
@@ -334,6 +348,10 @@ class TaskRunner:
             self._apply_restart_policy(AttemptEnd(successful=result.successful and not by_request))
 
     def _decide_after_failed_start(self, error: OrchgitError | OSError) -> None:
+        if isinstance(error, FatalSetupError):
+            self._progress.add(start_failure_event(error, self._node.clock.now_ns()))
+            self._progress.end()
+            return
         recoverable = isinstance(error, OSError) or (
             isinstance(error, DriverError) and error.recoverable
         )
@@ -405,9 +423,11 @@ class TaskRunner:
             clock=self._node.clock,
             emit=self._progress.add,
             templates=self._node.templates,
+            task_templates=self._templates,
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
             network=context.network,
             set_up_network=context.set_up_network,
             done=self._hooks_done,
+            is_again=self.record.attempt > 0,
         )

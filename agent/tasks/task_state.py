@@ -28,6 +28,7 @@ class TaskEventType(StrEnum):
     SETUP = "Task Setup"
     SETUP_FAILURE = "Setup Failure"
     HOOK_FAILED = "Task hook failed"
+    HOOK_MESSAGE = "Task hook message"
     VALIDATION_FAILED = "Failed Validation"
     ARTIFACTS_DOWNLOADING = "Downloading Artifacts"
     ARTIFACT_FAILED = "Failed Artifact Download"
@@ -65,6 +66,7 @@ _NOTES = (
     TaskEventType.SHUTDOWN_DELAY_SKIPPED,
     TaskEventType.UNHEALTHY,
     TaskEventType.HOOK_FAILED,
+    TaskEventType.HOOK_MESSAGE,
     TaskEventType.SETUP_FAILURE,
 )
 _SETTING_UP = (

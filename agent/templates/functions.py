@@ -1,194 +1,261 @@
-"""The functions of a task's templates beside Go's own; only those of `TemplateSources` do I/O."""
+"""The functions of a task's templates: Go's, consul-template's, sprig's, and those that read the
+cluster."""
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any
 
+from agent.templates.debug import DEBUG
+from agent.templates.helpers import PURE, Scratch, regex_functions, timestamp_function
+from agent.templates.nomad_values import (
+    NomadVarItems,
+    service_names,
+    service_of,
+    variable_metadata,
+)
+from agent.templates.queries import Query, QueryKind, service_query, variable_query
+from agent.templates.sprig import sprig_functions
 from orchgit.errors import InvalidInputError
-from orchgit.go_templates.budget import MAX_TEXT, StepBudget
-from orchgit.go_templates.functions import Function, text_of
-from orchgit.regex import compile_pattern
+from orchgit.go_templates.budget import StepBudget
+from orchgit.go_templates.functions import ANY, GoFunction, fn, text_fn
+from orchgit.go_templates.values import Strings, to_bytes, type_name
 
-NS_PER_S = 1_000_000_000
+DENIED = ("executeTemplate", "plugin", "writeToFile")
+"""Functions that the node refuses unless its configuration says otherwise."""
 
-_NOT_HERE = (
-    "key", "keyOrDefault", "keyExists", "ls", "safeLs", "tree", "safeTree", "secret", "secrets",
-    "service", "services", "node", "nodes", "datacenters", "connect", "caRoots", "caLeaf",
-    "pkiCert", "nomadVar", "nomadVarList", "nomadVarExists", "nomadService", "nomadServices",
-)  # fmt: skip
+
+class Known(Enum):
+    """How much is known about what a query asks for."""
+
+    FOUND = "found"
+    ABSENT = "absent"
+    UNKNOWN = "unknown"
+    """The servers have not answered yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemplateSources:
-    """What a template may read beside its own text."""
+    """What a template may read beside its own text. `addresses` are the node's interfaces."""
 
     env: Mapping[str, str]
     read_file: Callable[[str], str]
     """A file of the task's own directory; raises InvalidInputError."""
     now_ns: int
+    ask: Callable[[Query], tuple[Known, Any]]
+    """What is known of a query, and its value."""
+    sockaddr: Callable[[str], str]
+    region: str = "global"
+    namespace: str = "default"
+    denied: frozenset[str] = frozenset(DENIED)
 
 
-def task_functions(sources: TemplateSources, budget: StepBudget) -> dict[str, Function]:
+@dataclass(slots=True)
+class Reading:
+    """What one rendering found out: `missing` names what it cannot do without; `secrets` are
+    values of variables, which no error may show."""
+
+    missing: set[str] = field(default_factory=set)
+    secrets: set[str] = field(default_factory=set)
+
+    def redacted(self, text: str) -> str:
+        for value in sorted(self.secrets, key=len, reverse=True):
+            text = text.replace(value, "[redacted]")
+        return text
+
+
+def task_functions(
+    sources: TemplateSources, budget: StepBudget, reading: Reading
+) -> dict[str, GoFunction]:
     """Every function by name, for `render`."""
     env = sources.env
-    return {
-        **_PURE,
-        **{name: _missing(name) for name in _NOT_HERE},
-        "env": lambda name: env.get(name, ""),
-        "mustEnv": lambda name: _must_env(env, name),
-        "envOrDefault": lambda name, default: env.get(name, default),
-        "file": sources.read_file,
-        "regexReplaceAll": lambda pattern, new, text: compile_pattern(pattern).replace(
-            text, new, budget.spend
-        ),
-        "timestamp": lambda layout="": _timestamp(sources.now_ns, layout),
+    scratch = Scratch()
+    cluster = _Cluster(sources, reading)
+    functions = {
+        **PURE,
+        **DEBUG,
+        **regex_functions(budget),
+        **{f"sprig_{name}": function for name, function in sprig_functions(budget).items()},
+        **cluster.functions(),
+        "env": text_fn(lambda name: env.get(name, "")),
+        "mustEnv": text_fn(lambda name: _must_env(env, name)),
+        "envOrDefault": text_fn(lambda name, default: env.get(name, default), 2),
+        "file": text_fn(lambda path: sources.read_file(path) if path else ""),
+        "scratch": fn(lambda: scratch),
+        "sockaddr": text_fn(sources.sockaddr),
+        "timestamp": timestamp_function(sources.now_ns),
+        "executeTemplate": fn(_not_offered("executeTemplate"), "string", rest=ANY),
+        "plugin": fn(_not_offered("plugin"), "string", rest=ANY),
+        "writeToFile": fn(_not_offered("writeToFile"), "string", rest="string"),
     }
+    for name in sources.denied & functions.keys():
+        functions[name] = fn(_denied, rest=ANY)
+    return functions
 
 
-def _missing(name: str) -> Function:
+def _denied(*_arguments: object) -> object:
+    raise InvalidInputError("function is disabled")
+
+
+def _not_offered(name: str) -> Callable[..., Any]:
     def refuse(*_arguments: object) -> object:
-        raise InvalidInputError(
-            f'function "{name}" reads from a service that this node does not talk to'
-        )
+        raise InvalidInputError(f"cannot use {name}: templates run no programs and write one file")
 
     return refuse
 
 
 def _must_env(env: Mapping[str, str], name: str) -> str:
     if name not in env:
-        raise InvalidInputError(f'environment variable "{name}" is not set')
+        raise InvalidInputError(f"mustEnv: environment variable {name} is not set")
     return env[name]
 
 
-def _timestamp(now_ns: int, layout: str) -> str:
-    moment = datetime.fromtimestamp(now_ns // NS_PER_S, UTC)
-    if layout == "unix":
-        return str(now_ns // NS_PER_S)
-    if layout:
-        raise InvalidInputError(f'timestamp layout "{layout}" is not supported, only "unix"')
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+class _Cluster:
+    """The functions that read variables, services, and what needs Consul or Vault."""
+
+    def __init__(self, sources: TemplateSources, reading: Reading) -> None:
+        self._sources = sources
+        self._reading = reading
+
+    def functions(self) -> dict[str, GoFunction]:
+        outside = {
+            name: fn(self._outside(kind, shown, zero), rest=ANY)
+            for name, (kind, shown, zero) in _OUTSIDE.items()
+        }
+        return {
+            **outside,
+            "nomadVar": text_fn(self._variable),
+            "nomadVarExists": text_fn(self._exists),
+            "nomadVarList": fn(lambda *given: self._list(given), rest="string"),
+            "nomadVarListSafe": fn(lambda *given: self._list(given, safe=True), rest="string"),
+            "nomadService": fn(self._service, rest=ANY),
+            "nomadServices": fn(self._services),
+        }
+
+    def _ask(self, query: Query, shown: str, must_exist: bool) -> Any:
+        """The query's value; None, and it is missing, while there is none."""
+        known, value = self._sources.ask(query)
+        if known is Known.FOUND:
+            return value
+        if known is Known.UNKNOWN or must_exist:
+            self._reading.missing.add(shown)
+        return None
+
+    def _full(self, query: Query) -> str:
+        """`path@namespace.region`."""
+        namespace = query.namespace or self._sources.namespace
+        return f"{query.name}@{namespace}.{query.region or self._sources.region}"
+
+    def _variable(self, path: str) -> Any:
+        if not path:
+            return NomadVarItems({}, None)
+        query = variable_query(QueryKind.VARIABLE, path)
+        found = self._ask(query, f"nomad.var.block({self._full(query)})", must_exist=True)
+        if found is None:
+            return NomadVarItems({}, None)
+        self._reading.secrets.update(value for value in found["Items"].values() if value)
+        return NomadVarItems(found["Items"], variable_metadata(found))
+
+    def _exists(self, path: str) -> bool:
+        query = variable_query(QueryKind.VARIABLE, path)
+        return self._ask(query, f"nomad.var.exists({self._full(query)})", False) is not None
+
+    def _list(self, given: tuple[str, ...], safe: bool = False) -> Any:
+        if len(given) > 1:
+            name = "nomadVarListSafe" if safe else "nomadVarList"
+            raise InvalidInputError(
+                f"{name}: wrong number of arguments, expected 0 or 1 but got {len(given)}"
+            )
+        query = variable_query(QueryKind.VARIABLES, given[0] if given else "")
+        shown = f"nomad.var.list({self._full(query)})"
+        found = self._ask(query, shown, must_exist=safe) or []
+        if safe and not found:
+            self._reading.missing.add(shown)
+        return [variable_metadata(each) for each in found]
+
+    def _service(self, *given: Any) -> Any:
+        count, key = 0, ""
+        if len(given) == 3:
+            count, key = given[0], given[1]
+            if not isinstance(count, int) or isinstance(count, bool):
+                raise InvalidInputError("expected integer for <count> argument")
+            if not isinstance(key, str):
+                raise InvalidInputError("expected string for <key> argument")
+        if len(given) not in (1, 3) or not isinstance(given[-1], str):
+            raise InvalidInputError("expected arguments <service> or <count> <key> <service>")
+        query, tag = service_query(given[-1])
+        at_region = f"@{query.region}" if query.region else ""
+        shown = f"nomad.service({given[-1].removesuffix(at_region)}{at_region})"
+        if len(given) == 3:
+            shown = f"{shown[:-1]}:{int(count)}|{key})"
+        if count < 0:
+            self._reading.missing.add(shown)
+            return []
+        found = self._ask(query, shown, must_exist=bool(query.region)) or []
+        services = [each for each in found if not tag or tag in (each.get("Tags") or ())]
+        services.sort(key=lambda each: (each["Address"], each["Port"], each["ID"]))
+        if len(given) == 3:
+            services = _chosen(services, int(count), key)
+        return [service_of(each) for each in services]
+
+    def _services(self) -> Any:
+        query = Query(QueryKind.SERVICES, "")
+        found = self._ask(query, "nomad.services", must_exist=False) or []
+        return service_names(sorted(found, key=lambda each: str(each["ServiceName"])))
+
+    def _outside(self, kind: QueryKind, shown: str, zero: Callable[[], Any]) -> Callable[..., Any]:
+        def ask(*given: Any) -> Any:
+            for each in given:
+                if not isinstance(each, str):
+                    raise InvalidInputError(f"expected string, got {type_name(each)}")
+            name = shown.format(*given, *[""] * 3)
+            found = self._ask(Query(kind, name), name, must_exist=True)
+            return zero() if found is None else found
+
+        return ask
 
 
-def _parse_json(text: str) -> Any:
-    try:
-        return json.loads(text) if text else {}
-    except json.JSONDecodeError as error:
-        raise InvalidInputError(f"parseJSON: {error}") from None
+def _chosen(services: list[Any], count: int, key: str) -> list[Any]:
+    """The `count` services whose hash with the key is highest: few change when services do."""
+    import hashlib
+
+    def weight(service: Mapping[str, Any]) -> bytes:
+        text = f"{key}{service['ID']}"
+        return hashlib.sha256(to_bytes(text)).digest()
+
+    return sorted(services, key=weight)[:count]
 
 
-def _parse_int(text: str) -> int:
-    try:
-        return int(text) if text else 0
-    except ValueError:
-        raise InvalidInputError(f'parseInt: "{text}" is not a whole number') from None
+def _nothing() -> None:
+    return None
 
 
-def _parse_bool(text: str) -> bool:
-    if text.lower() in ("1", "t", "true"):
-        return True
-    if text.lower() in ("0", "f", "false", ""):
-        return False
-    raise InvalidInputError(f'parseBool: "{text}" is neither true nor false')
-
-
-def _multiply(by: Any, value: Any) -> Any:
-    if not isinstance(by, int | float) or not isinstance(value, int | float):
-        raise InvalidInputError("multiply: only numbers can be multiplied")
-    return value * by
-
-
-def _join(separator: str, values: Any) -> str:
-    parts = [text_of(value) for value in values]
-    _check_length(sum(map(len, parts)) + len(separator) * len(parts))
-    return separator.join(parts)
-
-
-def _replace_all(old: str, new: str, text: str) -> str:
-    _check_length(len(text) + text.count(old) * len(new))
-    return text.replace(old, new)
-
-
-def _indent(spaces: int, text: str) -> str:
-    _check_length(len(text) + max(0, spaces) * (text.count("\n") + 1))
-    return "\n".join(" " * spaces + line for line in text.split("\n"))
-
-
-def _check_length(characters: int) -> None:
-    if characters > MAX_TEXT:
-        raise InvalidInputError(f"the result has over {MAX_TEXT} characters, the limit")
-
-
-def _divide(by: Any, value: Any) -> Any:
-    if not by:
-        raise InvalidInputError("divide: by zero")
-    return value // by if isinstance(value, int) and isinstance(by, int) else value / by
-
-
-def _modulo(by: int, value: int) -> int:
-    if not by:
-        raise InvalidInputError("modulo: by zero")
-    return value % by
-
-
-def _loop(*bounds: int) -> list[int]:
-    if any(abs(bound) > 1_000_000 for bound in bounds):
-        raise InvalidInputError("loop: over 1000000 rounds")
-    return list(range(*bounds))
-
-
-def _digest(kind: str) -> Function:
-    def digest(text: str) -> str:
-        import hashlib  # loads OpenSSL; not on the start path of the process that renders
-
-        return hashlib.new(kind, text.encode(), usedforsecurity=False).hexdigest()
-
-    return digest
-
-
-def _decoded(text: str) -> str:
-    try:
-        return base64.b64decode(text, validate=True).decode()
-    except ValueError as error:
-        raise InvalidInputError(f"base64Decode: {error}") from None
-
-
-_PURE: dict[str, Function] = {
-    "add": lambda by, value: value + by,
-    "subtract": lambda by, value: value - by,
-    "multiply": _multiply,
-    "divide": _divide,
-    "modulo": _modulo,
-    "minimum": lambda first, second: min(first, second),
-    "maximum": lambda first, second: max(first, second),
-    "loop": _loop,
-    "in": lambda values, value: value in values,
-    "contains": lambda part, values: part in values,
-    "join": _join,
-    "split": lambda separator, text: text.split(separator) if text else [],
-    "replaceAll": _replace_all,
-    "regexMatch": lambda pattern, text: compile_pattern(pattern).search(text),
-    "toLower": str.lower,
-    "toUpper": str.upper,
-    "toTitle": str.title,
-    "trimSpace": str.strip,
-    "trim": lambda cut, text: text.strip(cut),
-    "trimPrefix": lambda prefix, text: text.removeprefix(prefix),
-    "trimSuffix": lambda suffix, text: text.removesuffix(suffix),
-    "indent": _indent,
-    "parseJSON": _parse_json,
-    "parseInt": _parse_int,
-    "parseFloat": float,
-    "parseBool": _parse_bool,
-    "toJSON": lambda value: json.dumps(value, separators=(",", ":"), sort_keys=True),
-    "toJSONPretty": lambda value: json.dumps(value, indent=2, sort_keys=True),
-    "base64Encode": lambda text: base64.b64encode(text.encode()).decode(),
-    "base64Decode": _decoded,
-    "sha256Hex": _digest("sha256"),
-    "sha1Hex": _digest("sha1"),
-    "md5sum": _digest("md5"),
+_CONSUL, _VAULT = QueryKind.CONSUL, QueryKind.VAULT
+_OUTSIDE: dict[str, tuple[QueryKind, str, Callable[[], Any]]] = {
+    "key": (_CONSUL, "kv.block({})", str),
+    "keyExists": (_CONSUL, "kv.get({})", bool),
+    "keyExistsGet": (_CONSUL, "kv.exists.get({})", dict),
+    "keyOrDefault": (_CONSUL, "kv.get({})", str),
+    "ls": (_CONSUL, "kv.list({})", list),
+    "safeLs": (_CONSUL, "kv.list({})", list),
+    "tree": (_CONSUL, "kv.list({})", list),
+    "safeTree": (_CONSUL, "kv.list({})", list),
+    "datacenters": (_CONSUL, "catalog.datacenters", Strings),
+    "node": (_CONSUL, "catalog.node({})", _nothing),
+    "nodes": (_CONSUL, "catalog.nodes", list),
+    "service": (_CONSUL, "health.service({}|passing)", list),
+    "services": (_CONSUL, "catalog.services", list),
+    "connect": (_CONSUL, "health.connect({}|passing)", list),
+    "caRoots": (_CONSUL, "connect.caroots", list),
+    "caLeaf": (_CONSUL, "connect.caleaf({})", _nothing),
+    "partitions": (_CONSUL, "list.partitions", list),
+    "peerings": (_CONSUL, "list.peerings", list),
+    "exportedServices": (_CONSUL, "list.exportedServices({})", list),
+    "secret": (_VAULT, "vault.read({})", _nothing),
+    "secrets": (_VAULT, "vault.list({})", Strings),
+    "pkiCert": (_VAULT, "vault.pki({})", _nothing),
 }
+"""What each function reads, how an event names it, and what the template sees while it is not
+there."""

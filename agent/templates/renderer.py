@@ -11,18 +11,26 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
+from agent.templates.addresses import addresses_of
+from agent.templates.functions import DENIED, Known
+from agent.templates.queries import Query, QueryKind
 from agent.templates.worker import (
+    ABSENT,
+    ADDRESS,
     CONTENT,
     FAILED,
-    READ,
+    FILE,
+    NOTES,
+    QUERY,
     REFUSED,
     RENDER,
     RENDERED,
-    VARIABLES,
+    UNKNOWN,
 )
 from orchgit.child import DEVNULL, PIPE, Child, start_child
 from orchgit.errors import DriverError, InvalidInputError
@@ -47,27 +55,51 @@ class RenderLimits:
     idle_s: float = 5.0
 
 
+def _nothing_known(query: Query) -> tuple[Known, Any]:
+    return Known.UNKNOWN, None
+
+
 @dataclass(frozen=True, slots=True)
 class RenderRequest:
-    """A template and what it may read. `read_file` raises InvalidInputError."""
+    """A template and what it may read. `read_file` and `sockaddr` raise InvalidInputError."""
 
     name: str
     text: str
     env: Mapping[str, str]
     now_ns: int
     read_file: Callable[[str], str]
+    ask: Callable[[Query], tuple[Known, Any]] = _nothing_known
+    """What is known of a query now, and its value."""
+    sockaddr: Callable[[str], str] = addresses_of
     left: str = "{{"
     right: str = "}}"
     err_missing_key: bool = False
     envvars: bool = False
+    region: str = "global"
+    namespace: str = "default"
+    denied: Collection[str] = DENIED
+    """Functions that are refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """`variables` are those of the text's lines, where the request has `envvars`."""
+    """`variables` are those of the text's lines, where the request has `envvars`, or
+    `variables_error` says why there are none. `missing` names what the template cannot do without:
+    then its text is of no use."""
 
     text: bytes
     variables: dict[str, str] = field(default_factory=dict)
+    variables_error: str = ""
+    missing: tuple[str, ...] = ()
+
+
+class RenderError(InvalidInputError):
+    """The template cannot be rendered. `stage` is "parse" or "execute" where the template itself is
+    wrong, and "" where it passed a limit."""
+
+    def __init__(self, stage: str, message: str) -> None:
+        super().__init__(message)
+        self.stage = stage
 
 
 @dataclass(slots=True)
@@ -98,8 +130,10 @@ class TemplateRenderer:
                 async with asyncio.timeout(limits.timeout_s):
                     rendered = await self._render(process.child, request)
                 reusable = True
-            except InvalidInputError as error:
+            except RenderError as error:
                 reusable = True
+                if error.stage:
+                    raise
                 raise _failed(request, str(error)) from None
             except TimeoutError:
                 raise _failed(
@@ -193,22 +227,31 @@ class TemplateRenderer:
                     "right": request.right,
                     "err_missing_key": request.err_missing_key,
                     "envvars": request.envvars,
+                    "region": request.region,
+                    "namespace": request.namespace,
+                    "denied": list(request.denied),
                     "max_steps": limits.steps,
                     "max_bytes": limits.output_bytes,
                 }
             ).encode(),
         )
-        variables: dict[str, str] = {}
+        notes: dict[str, Any] = {}
         while True:
             kind, body = await self._receive(child)
-            if kind == READ:
-                await _send(child, *_read(request, body.decode()))
-            elif kind == VARIABLES:
-                variables = json.loads(body)
+            if kind in (FILE, QUERY, ADDRESS):
+                await _send(child, *_read(request, kind, body))
+            elif kind == NOTES:
+                notes = json.loads(body)
             elif kind == RENDERED:
-                return Rendered(body, variables)
+                return Rendered(
+                    body,
+                    notes.get("variables", {}),
+                    notes.get("variables_error", ""),
+                    tuple(notes.get("missing", ())),
+                )
             elif kind == FAILED:
-                raise InvalidInputError(body.decode() or self._too_much_memory())
+                failure = json.loads(body) if body else {"message": self._too_much_memory()}
+                raise RenderError(failure.get("stage", ""), failure["message"])
             else:
                 raise ConnectionError("the process that renders it sent what is no answer")
 
@@ -241,18 +284,27 @@ async def _send(child: Child, kind: bytes, body: bytes) -> None:
         await child.stdin.drain()
 
 
-def _read(request: RenderRequest, path: str) -> tuple[bytes, bytes]:
+def _read(request: RenderRequest, kind: bytes, body: bytes) -> tuple[bytes, bytes]:
+    """The answer to what a template asks for: (kind, body) of a frame."""
     try:
-        if len(path) > _MAX_PATH_BYTES:
+        if len(body) > _MAX_PATH_BYTES:
             raise InvalidInputError("cannot read a file with so long a path")
-        return CONTENT, request.read_file(path).encode(errors="replace")
+        if kind == QUERY:
+            name, *rest = json.loads(body)
+            known, value = request.ask(Query(QueryKind(name), *rest))
+            if known is Known.FOUND:
+                return CONTENT, json.dumps(value).encode()
+            return (ABSENT if known is Known.ABSENT else UNKNOWN), b""
+        text = body.decode("utf-8", "surrogateescape")
+        if kind == ADDRESS:
+            return CONTENT, request.sockaddr(text).encode()
+        return CONTENT, request.read_file(text).encode("utf-8", "surrogateescape")
     except InvalidInputError as error:
         return REFUSED, str(error).encode(errors="replace")
 
 
-def _failed(request: RenderRequest, why: str) -> InvalidInputError:
-    why = why.removeprefix("cannot render the template: ")
-    return InvalidInputError(f'cannot render the template "{request.name}": {why}')
+def _failed(request: RenderRequest, why: str) -> RenderError:
+    return RenderError("", f'cannot render the template "{request.name}": {why}')
 
 
 def _environment() -> dict[str, str]:

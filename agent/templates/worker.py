@@ -13,17 +13,21 @@ import resource
 import sys
 from typing import Any, BinaryIO
 
-from agent.templates.functions import TemplateSources, task_functions
+from agent.templates.functions import Known, Reading, TemplateSources, task_functions
+from agent.templates.queries import Query
 from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.budget import StepBudget
+from orchgit.go_templates.errors import TemplateError
 from orchgit.go_templates.render import render
+from orchgit.go_templates.values import from_bytes, to_bytes
 from orchgit.length_frames import frame, read_frame
 
-# A frame begins with its kind, one byte. From the agent: RENDER, CONTENT or REFUSED; to the agent:
-# READ and VARIABLES, until RENDERED or FAILED ends the template.
-RENDER, CONTENT, REFUSED = b"r", b"c", b"x"
-READ, VARIABLES, RENDERED, FAILED = b"f", b"v", b"R", b"F"
+# A frame begins with its kind, one byte. From the agent: RENDER, and CONTENT, REFUSED, ABSENT or
+# UNKNOWN for what was asked; to the agent: FILE, QUERY and ADDRESS ask, NOTES come before RENDERED
+# or FAILED, which end the template.
+RENDER, CONTENT, REFUSED, ABSENT, UNKNOWN = b"r", b"c", b"x", b"a", b"u"
+FILE, QUERY, ADDRESS, NOTES, RENDERED, FAILED = b"f", b"q", b"i", b"n", b"R", b"F"
 _CPU_S = 120
 
 
@@ -46,33 +50,58 @@ class TemplateWorker:
             return
 
     def _answer(self, request: dict[str, Any]) -> None:
+        reading = Reading()
         try:
-            budget = StepBudget(request["max_steps"])
-            sources = TemplateSources(request["env"], self._read, request["now_ns"])
-            text = render(
-                request["text"],
-                functions=task_functions(sources, budget),
-                budget=budget,
-                delimiters=(request["left"], request["right"]),
-                err_missing_key=request["err_missing_key"],
-                max_bytes=request["max_bytes"],
-            )
-            if request["envvars"]:
-                self._send(VARIABLES, json.dumps(parse_variables(text)).encode())
-            body = text.encode(errors="replace")
+            kind, body, notes = RENDERED, *self._rendered(request, reading)
         except InvalidInputError as error:
-            self._send(FAILED, str(error).encode(errors="replace"))
+            stage = error.stage if isinstance(error, TemplateError) else ""
+            failure = {"stage": stage, "message": reading.redacted(str(error))}
+            kind, body, notes = FAILED, json.dumps(failure).encode(), {}
         except MemoryError:
-            self._send(FAILED, b"")
-        else:
-            self._send(RENDERED, body)
+            kind, body, notes = FAILED, b"", {}
+        notes["missing"] = sorted(reading.missing)
+        self._send(NOTES, json.dumps(notes).encode())
+        self._send(kind, body)
 
-    def _read(self, path: str) -> str:
-        self._send(READ, path.encode(errors="replace"))
+    def _rendered(self, request: dict[str, Any], reading: Reading) -> tuple[bytes, dict[str, Any]]:
+        budget = StepBudget(request["max_steps"])
+        sources = TemplateSources(
+            env=request["env"],
+            read_file=lambda path: from_bytes(self._ask(FILE, to_bytes(path))[1]),
+            now_ns=request["now_ns"],
+            ask=self._query,
+            sockaddr=lambda text: self._ask(ADDRESS, to_bytes(text))[1].decode(),
+            region=request["region"],
+            namespace=request["namespace"],
+            denied=frozenset(request["denied"]),
+        )
+        text = render(
+            request["text"],
+            functions=task_functions(sources, budget, reading),
+            budget=budget,
+            delimiters=(request["left"], request["right"]),
+            err_missing_key=request["err_missing_key"],
+            max_bytes=request["max_bytes"],
+        )
+        notes: dict[str, Any] = {}
+        if request["envvars"] and not reading.missing:
+            try:
+                notes["variables"] = parse_variables(text)
+            except InvalidInputError as error:
+                notes["variables_error"] = reading.redacted(str(error))
+        return to_bytes(text), notes
+
+    def _query(self, query: Query) -> tuple[Known, Any]:
+        asked = [query.kind.value, query.name, query.namespace, query.region]
+        known, body = self._ask(QUERY, json.dumps(asked).encode())
+        return known, json.loads(body) if known is Known.FOUND else None
+
+    def _ask(self, kind: bytes, body: bytes) -> tuple[Known, bytes]:
+        self._send(kind, body)
         kind, body = self._receive()
         if kind == REFUSED:
             raise InvalidInputError(body.decode())
-        return body.decode(errors="replace")
+        return {ABSENT: Known.ABSENT, UNKNOWN: Known.UNKNOWN}.get(kind, Known.FOUND), body
 
     def _send(self, kind: bytes, body: bytes) -> None:
         self._outgoing.write(frame(kind + body))

@@ -177,7 +177,6 @@ def _template(findings: Findings, template: Template) -> None:
                 "must specify script path value when change mode is script",
                 "ChangeScript",
             )
-            findings.check(template.envvars, "cannot use script with env var templates", "Envvars")
     findings.check(template.splay_ns < 0, "Must specify positive splay value", "Splay")
     if template.perms and not re.fullmatch(r"[0-7]{1,12}", template.perms):
         name = quoted(template.perms)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from orchgit.errors import InvalidInputError
+from orchgit.go_templates.errors import LimitError
 
 MAX_TEXT = 16 << 20
 """Characters of one value."""
@@ -18,15 +18,15 @@ class StepBudget:
         self._left = self._max = max_steps
 
     def spend(self, steps: int = 1, characters: int = 0) -> None:
-        """Raises InvalidInputError when no steps are left, or a value is too long."""
+        """Raises LimitError when no steps are left, or a value is too long."""
         self._left -= steps
         if self._left < 0:
-            raise InvalidInputError(
+            raise LimitError(
                 f"it takes more than {self._max} steps, the limit of templates; make its loops "
                 "shorter"
             )
         if characters > MAX_TEXT:
-            raise InvalidInputError(f"a value has over {MAX_TEXT} characters, the limit")
+            raise LimitError(f"a value has over {MAX_TEXT} characters, the limit")
 
     def spend_on(self, value: object) -> None:
         """Spends the steps of reading or making `value` once."""
@@ -35,4 +35,4 @@ class StepBudget:
         elif isinstance(value, list | dict):
             self.spend(1 + len(value) // _ITEMS_A_STEP)
         elif type(value) is int and not -_INT64 <= value < _INT64:
-            raise InvalidInputError("a whole number is out of the range of 64 bits")
+            raise LimitError("a whole number is out of the range of 64 bits")

@@ -1,270 +1,402 @@
-"""Parses a template into its tree; errors name the line."""
+"""Parses a template into its trees; errors are Go's, with the line."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NoReturn
 
-from orchgit.errors import InvalidInputError
+from orchgit.go_templates.errors import TemplateError
+from orchgit.go_templates.lex import Lexer, TemplateToken
+from orchgit.go_templates.printing import quote
 from orchgit.go_templates.tree import (
-    Assignment,
+    Argument,
+    Chain,
     ControlBlock,
-    Expression,
+    Dot,
     Field,
-    FieldOf,
-    FunctionCall,
+    FunctionName,
+    Jump,
     LiteralValue,
     Output,
+    Pipeline,
+    TemplateCall,
+    TemplateCommand,
     TemplateNode,
     Text,
+    Variable,
 )
+from orchgit.go_templates.values import from_bytes
 
-_TOKEN = re.compile(
-    r"""\s*(?:
-    (?P<string>"(?:\\.|[^"\\\n])*")
-  | (?P<raw>`[^`]*`)
-  | (?P<number>[+-]?\d+(?:\.\d+)?)
-  | (?P<variable>\$\w*)(?P<vpath>(?:\.\w+)*)
-  | (?P<field>(?:\.\w+)+)
-  | (?P<dot>\.)
-  | (?P<name>[A-Za-z_]\w*)
-  | (?P<symbol>:=|=|\||\(|\)|,)
-    )""",
-    re.VERBOSE,
+_OPERANDS = frozenset(
+    ("bool", "rune", "dot", "field", "name", "number", "nil", "raw", "string", "variable")
 )
-_STRING = re.compile(r'"(?:\\.|[^"\\\n])*"|`[^`]*`')
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
-_BLOCKS = ("if", "with", "range")
-_CONSTANTS: dict[str, object] = {"true": True, "false": False, "nil": None}
+_ESCAPE = re.compile(r"\\(?:([abfnrtv\\'\"])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})"
+                     r"|U([0-9a-fA-F]{8})|([0-7]{3})|(.?))", re.DOTALL)  # fmt: skip
+_SHORT = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_INT64 = 1 << 63
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    kind: str
+@dataclass(slots=True)
+class Parsed:
+    """The trees by template name; "" is the text itself, and "end" of lines give places."""
+
     text: str
-    path: tuple[str, ...] = ()
+    templates: dict[str, list[TemplateNode]] = field(default_factory=dict)
+
+    def place(self, at: int) -> str:
+        """`line:column` of a place, the column in bytes from 0."""
+        line = self.text.count("\n", 0, at) + 1
+        start = self.text.rfind("\n", 0, at) + 1
+        return f"{line}:{len(self.text[start:at].encode(errors='replace'))}"
 
 
-def parse(text: str, left: str = "{{", right: str = "}}") -> list[TemplateNode]:
-    """The template's tree; InvalidInputError with the line for what cannot be read."""
-    return _Parser(text, left, right).parse()
+def parse(text: str, functions: frozenset[str], left: str = "{{", right: str = "}}") -> Parsed:
+    """Raises TemplateError with the line for what cannot be read; `functions` are the known
+    ones."""
+    return _Parser(text, Lexer(text, left, right).run(), functions).parse()
 
 
 class _Parser:
-    def __init__(self, text: str, left: str, right: str) -> None:
-        self._pieces = _split(text, left, right)
-        self._open: list[tuple[ControlBlock, list[TemplateNode]]] = []
-        self._target: list[TemplateNode] = []
-
-    def parse(self) -> list[TemplateNode]:
-        root = self._target
-        for is_action, text, line in self._pieces:
-            if is_action:
-                self._action(text.strip(), line)
-            elif text:
-                self._target.append(Text(text))
-        if self._open:
-            block = self._open[-1][0]
-            raise _error(block.line, f'"{block.kind}" has no "end"')
-        return root
-
-    def _action(self, text: str, line: int) -> None:
-        word, _, rest = text.partition(" ")
-        if text.startswith("/*"):
-            return
-        if word in _BLOCKS:
-            self._begin(ControlBlock(word, _pipeline(rest, line), line))
-        elif word == "else":
-            self._otherwise(rest.strip(), line)
-        elif word == "end":
-            self._end(line)
-        elif text:
-            self._target.append(Output(_pipeline(text, line), line))
-        else:
-            raise _error(line, "an action is empty")
-
-    def _begin(self, block: ControlBlock) -> None:
-        self._target.append(block)
-        self._open.append((block, self._target))
-        self._target = block.body
-
-    def _otherwise(self, rest: str, line: int) -> None:
-        if not self._open or self._target is self._open[-1][0].otherwise:
-            raise _error(line, '"else" has no "if", "with" or "range"')
-        block = self._open[-1][0]
-        self._target = block.otherwise
-        if rest:
-            kind, _, condition = rest.partition(" ")
-            if kind not in ("if", "with"):
-                raise _error(line, f'"else {kind}" is not known')
-            # `else if` is an `if` inside the `else`, closed by the same `end`
-            inner = ControlBlock(kind, _pipeline(condition, line), line)
-            self._target.append(inner)
-            self._open[-1] = (inner, self._open[-1][1])
-            self._target = inner.body
-
-    def _end(self, line: int) -> None:
-        if not self._open:
-            raise _error(line, '"end" has no "if", "with" or "range"')
-        _, self._target = self._open.pop()
-
-
-def _split(text: str, left: str, right: str) -> list[tuple[bool, str, int]]:
-    """(is it an action, its text, its line), with the trim markers applied."""
-    pieces: list[tuple[bool, str, int]] = []
-    at, trim_next = 0, False
-    line, counted_to = 1, 0
-    while True:
-        start = text.find(left, at)
-        plain = text[at:] if start < 0 else text[at:start]
-        if trim_next:
-            plain = plain.lstrip()
-        if start < 0:
-            pieces.append((False, plain, 0))
-            return pieces
-        line += text.count("\n", counted_to, start)
-        counted_to = start
-        end = _action_end(text, start + len(left), right, line)
-        action = text[start + len(left) : end]
-        if action.startswith("-") and action[1:2].isspace():
-            plain, action = plain.rstrip(), action[1:]
-        trim_next = action.endswith("-") and action[-2:-1].isspace()
-        pieces.append((False, plain, line))
-        pieces.append((True, action.removesuffix("-") if trim_next else action, line))
-        at = end + len(right)
-
-
-def _action_end(text: str, at: int, right: str, line: int) -> int:
-    """Where the action ends: not inside a string or a comment."""
-    while at < len(text):
-        if text.startswith(right, at):
-            return at
-        if text.startswith("/*", at):
-            at = text.find("*/", at) + 2
-            if at < 2:
-                break
-        elif text[at] in '"`':
-            string = _STRING.match(text, at)
-            if string is None:
-                raise _error(line, "a string is not closed")
-            at = string.end()
-        else:
-            at += 1
-    raise _error(line, f'an action is not closed by "{right}"')
-
-
-def _tokens(text: str, line: int) -> list[_Token]:
-    tokens, at = [], 0
-    text = text.rstrip()
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if match is None or match.end() == at:
-            raise _error(line, f'cannot read "{text[at:].strip()}"')
-        kind = "variable" if match["variable"] is not None else match.lastgroup or ""
-        path = match["vpath"] if kind == "variable" else match["field"] or ""
-        names = tuple(name for name in path.split(".") if name)
-        tokens.append(_Token(kind, match[kind], names))
-        at = match.end()
-    return tokens
-
-
-def _pipeline(text: str, line: int) -> Assignment:
-    return _Pipeline(_tokens(text, line), line).whole()
-
-
-class _Pipeline:
-    def __init__(self, tokens: list[_Token], line: int) -> None:
+    def __init__(self, text: str, tokens: list[TemplateToken], functions: frozenset[str]) -> None:
+        self._parsed = Parsed(text)
         self._tokens = tokens
-        self._line = line
         self._at = 0
+        self._functions = functions
+        self._variables = ["$"]
+        self._ranges = 0
+        self._action_line = 0
 
-    def whole(self) -> Assignment:
-        names, declares = self._assigned()
-        value = self._piped()
-        if self._at < len(self._tokens):
-            raise _error(self._line, f'"{self._tokens[self._at].text}" is not expected')
-        return Assignment(names, declares, value)
+    def parse(self) -> Parsed:
+        root: list[TemplateNode] = []
+        while self._peek().kind != "eof":
+            token = self._next()
+            if token.kind == "left" and self._peek_word().kind == "define":
+                self._next_word()
+                self._definition()
+                continue
+            self._at -= 1
+            node = self._text_or_action()
+            if isinstance(node, str):
+                self._fail(f"unexpected {{{{{node}}}}}")
+            self._add(root, node)
+        self._parsed.templates[""] = root
+        return self._parsed
 
-    def _assigned(self) -> tuple[tuple[str, ...], bool]:
-        names = []
-        for at, token in enumerate(self._tokens[:4]):
-            if token.kind == "variable" and not token.path:
-                names.append(token.text)
-            elif token.text in (":=", "=") and token.kind == "symbol":
-                self._at = at + 1
-                return tuple(names), token.text == ":="
-            elif token.text != ",":
+    @staticmethod
+    def _add(nodes: list[TemplateNode], node: TemplateNode | None) -> None:
+        if node is not None:
+            nodes.append(node)
+
+    # -- tokens ------------------------------------------------------------------------------------
+
+    def _peek(self) -> TemplateToken:
+        return self._tokens[min(self._at, len(self._tokens) - 1)]
+
+    def _next(self) -> TemplateToken:
+        token = self._peek()
+        self._at += 1
+        return token
+
+    def _next_word(self) -> TemplateToken:
+        token = self._next()
+        return self._next() if token.kind == "space" else token
+
+    def _peek_word(self) -> TemplateToken:
+        token = self._peek()
+        if token.kind == "space":
+            return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        return token
+
+    def _expect(self, kind: str, context: str) -> TemplateToken:
+        token = self._next_word()
+        if token.kind != kind:
+            self._unexpected(token, context)
+        return token
+
+    def _fail(self, message: str) -> NoReturn:
+        token = self._tokens[min(max(self._at - 1, 0), len(self._tokens) - 1)]
+        raise TemplateError("parse", f"template: :{token.line}: {message}")
+
+    def _unexpected(self, token: TemplateToken, context: str) -> NoReturn:
+        if token.kind == "error":
+            extra = ""
+            if self._action_line not in (0, token.line):
+                extra = f" in action started at :{self._action_line}"
+                if token.text.endswith(" action"):
+                    extra = extra.removeprefix(" in action")
+            self._fail(f"{token}{extra}")
+        self._fail(f"unexpected {token} in {context}")
+
+    # -- blocks ------------------------------------------------------------------------------------
+
+    def _text_or_action(self) -> TemplateNode | str | None:
+        """A node, "end" or "else"; None for a node without an effect."""
+        token = self._next_word()
+        if token.kind == "text":
+            return Text(token.at, token.text)
+        if token.kind == "left":
+            self._action_line = token.line
+            node = self._action()
+            self._action_line = 0
+            return node
+        self._unexpected(token, "input")
+
+    def _body(self) -> tuple[list[TemplateNode], str]:
+        """The nodes up to an `end` or `else`, and which it was."""
+        nodes: list[TemplateNode] = []
+        while self._peek_word().kind != "eof":
+            node = self._text_or_action()
+            if isinstance(node, str):
+                return nodes, node
+            self._add(nodes, node)
+        self._next_word()
+        self._fail("unexpected EOF")
+
+    def _action(self) -> TemplateNode | str | None:
+        token = self._next_word()
+        match token.kind:
+            case "if" | "with" | "range":
+                return self._control(token.kind)
+            case "break" | "continue":
+                return self._jump(token)
+            case "end":
+                self._expect("right", "end")
+                return "end"
+            case "else":
+                if self._peek_word().kind not in ("if", "with"):
+                    self._expect("right", "else")
+                return "else"
+            case "template":
+                return self._call()
+            case "block":
+                return self._block()
+        self._at -= 1
+        return Output(self._peek().at, self._pipeline("command", "right"))
+
+    def _jump(self, token: TemplateToken) -> Jump:
+        shown = f"{{{{{token.kind}}}}}"
+        follower = self._next_word()
+        if follower.kind != "right":
+            self._unexpected(follower, shown)
+        if not self._ranges:
+            self._fail(f"{shown} outside {{{{range}}}}")
+        return Jump(token.at, token.kind)
+
+    def _control(self, kind: str) -> ControlBlock:
+        known = len(self._variables)
+        pipeline = self._pipeline(kind, "right")
+        block = ControlBlock(pipeline.at, kind, pipeline)
+        self._ranges += kind == "range"
+        block.body, end = self._body()
+        self._ranges -= kind == "range"
+        if end == "else":
+            if kind in ("if", "with") and self._peek_word().kind == kind:
+                self._next_word()
+                block.otherwise = [self._control(kind)]
+            else:
+                if self._peek_word().kind in ("if", "with"):
+                    self._unexpected(self._next_word(), "else")
+                block.otherwise, end = self._body()
+                if end != "end":
+                    self._fail(f"expected end; found {{{{{end}}}}}")
+        del self._variables[known:]
+        return block
+
+    def _definition(self) -> None:
+        context = "define clause"
+        name, _ = self._template_name(context)
+        self._expect("right", context)
+        body, end = self._inner_body()
+        if end != "end":
+            self._fail(f"unexpected {{{{{end}}}}} in {context}")
+        self._define(name, body)
+
+    def _inner_body(self) -> tuple[list[TemplateNode], str]:
+        """The body of a template of its own: it knows none of the variables around it."""
+        outer, ranges = self._variables, self._ranges
+        self._variables, self._ranges = ["$"], 0
+        body = self._body()
+        self._variables, self._ranges = outer, ranges
+        return body
+
+    def _define(self, name: str, body: list[TemplateNode]) -> None:
+        is_empty = all(isinstance(node, Text) and not node.text.strip() for node in body)
+        if name not in self._parsed.templates or not is_empty:
+            self._parsed.templates[name] = body
+
+    def _template_name(self, context: str) -> tuple[str, TemplateToken]:
+        token = self._next_word()
+        if token.kind not in ("string", "raw"):
+            self._unexpected(token, context)
+        return self._unquoted(token), token
+
+    def _call(self) -> TemplateCall:
+        context = "template clause"
+        name, token = self._template_name(context)
+        pipeline = None
+        if self._next_word().kind != "right":
+            self._at -= 1
+            pipeline = self._pipeline(context, "right")
+        return TemplateCall(token.at, name, quote(name), pipeline)
+
+    def _block(self) -> TemplateCall:
+        context = "block clause"
+        name, token = self._template_name(context)
+        pipeline = self._pipeline(context, "right")
+        body, end = self._inner_body()
+        if end != "end":
+            self._fail(f"unexpected {{{{{end}}}}} in {context}")
+        self._define(name, body)
+        return TemplateCall(token.at, name, quote(name), pipeline)
+
+    # -- pipelines ---------------------------------------------------------------------------------
+
+    def _pipeline(self, context: str, end: str) -> Pipeline:
+        at = self._peek_word().at
+        names, assigns = self._declarations(context)
+        commands: list[TemplateCommand] = []
+        while True:
+            token = self._next_word()
+            if token.kind == "right" if end == "right" else token.text == end:
                 break
-        return (), False
+            if token.kind not in _OPERANDS and not (token.kind == "char" and token.text == "("):
+                self._unexpected(token, context)
+            self._at -= 1
+            commands.append(self._command())
+        if not commands:
+            self._fail(f"missing value for {context}")
+        for stage, command in enumerate(commands[1:], 2):
+            if isinstance(command.arguments[0], Dot | LiteralValue):
+                self._fail(f"non executable command in pipeline stage {stage}")
+        return Pipeline(at, names, assigns, tuple(commands))
 
-    def _piped(self) -> Expression:
-        value = self._command()
-        while self._next_is("|"):
+    def _declarations(self, context: str) -> tuple[tuple[str, ...], bool]:
+        names: list[str] = []
+        while self._peek_word().kind == "variable":
+            start = self._at
+            variable = self._next_word()
+            follower = self._peek_word()
+            if follower.kind == "char" and follower.text in (":=", "="):
+                self._next_word()
+                names.append(variable.text)
+                self._variables.append(variable.text)
+                return tuple(names), follower.text == "="
+            if follower.kind == "char" and follower.text == ",":
+                self._next_word()
+                names.append(variable.text)
+                self._variables.append(variable.text)
+                if context != "range" or len(names) > 1:
+                    self._fail(f"too many declarations in {context}")
+                if self._peek_word().kind not in ("variable", "right"):
+                    self._fail("range can only initialize variables")
+                continue
+            self._at = start
+            break
+        return tuple(names), False
+
+    def _command(self) -> TemplateCommand:
+        at = self._peek_word().at
+        arguments: list[Argument] = []
+        while True:
+            self._skip_space()
+            operand = self._operand()
+            if operand is not None:
+                arguments.append(operand)
+            token = self._next()
+            if token.kind == "space":
+                continue
+            if token.kind == "right" or (token.kind == "char" and token.text == ")"):
+                self._at -= 1
+            elif not (token.kind == "char" and token.text == "|"):
+                self._unexpected(token, "operand")
+            break
+        if not arguments:
+            self._fail("empty command")
+        return TemplateCommand(at, tuple(arguments))
+
+    def _skip_space(self) -> None:
+        if self._peek().kind == "space":
             self._at += 1
-            step = self._command()
-            if not isinstance(step, FunctionCall):
-                raise _error(self._line, "only a function can follow |")
-            value = FunctionCall(step.name, (*step.arguments, value))
+
+    def _operand(self) -> Argument | None:
+        node = self._term()
+        if node is None or self._peek().kind != "field":
+            return node
+        at = self._peek().at
+        path: list[str] = []
+        while self._peek().kind == "field":
+            path.append(self._next().text[1:])
+        if isinstance(node, Field):
+            return Field(at, (*node.path, *path))
+        if isinstance(node, Variable):
+            return Variable(at, node.name, (*node.path, *path))
+        if isinstance(node, Dot | LiteralValue):
+            self._fail(f"unexpected . after term {quote(str(node))}")
+        return Chain(at, node, tuple(path))
+
+    def _term(self) -> Argument | None:
+        token = self._next_word()
+        match token.kind:
+            case "name":
+                if token.text not in self._functions:
+                    self._fail(f"function {quote(token.text)} not defined")
+                return FunctionName(token.at, token.text)
+            case "dot":
+                return Dot(token.at)
+            case "nil":
+                return LiteralValue(token.at, "nil", "nil", None)
+            case "bool":
+                return LiteralValue(token.at, "bool", token.text, token.text == "true")
+            case "variable":
+                if token.text not in self._variables:
+                    self._fail(f"undefined variable {quote(token.text)}")
+                return Variable(token.at, token.text)
+            case "field":
+                return Field(token.at, (token.text[1:],))
+            case "rune":
+                value = self._unquoted(token)
+                if len(value) != 1:
+                    self._fail(f"malformed character constant: {token.text}")
+                return LiteralValue(token.at, "number", token.text, ord(value))
+            case "number":
+                return LiteralValue(token.at, "number", token.text, self._number(token.text))
+            case "string" | "raw":
+                return LiteralValue(token.at, "string", token.text, self._unquoted(token))
+            case "char" if token.text == "(":
+                return self._pipeline("parenthesized pipeline", ")")
+        self._at -= 1
+        return None
+
+    def _number(self, text: str) -> int | float:
+        plain = text.replace("_", "")
+        try:
+            lower = plain.lower().lstrip("+-")
+            if lower.startswith("0x") and ("p" in lower or "." in lower):
+                return float.fromhex(plain)
+            if len(lower) > 1 and lower[0] == "0" and lower.isdigit():
+                value: int | float = int(plain, 8)
+            elif lower.startswith(("0x", "0o", "0b")) or lower.isdigit():
+                value = int(plain, 0)
+            else:
+                value = float(plain)
+        except ValueError:
+            self._fail(f"bad number syntax: {quote(text)}")
+        if isinstance(value, int) and not -_INT64 <= value < 2 * _INT64:
+            self._fail(f"integer overflow: {quote(text)}")
         return value
 
-    def _command(self) -> Expression:
-        token = self._peek()
-        if token is None:
-            raise _error(self._line, "a value is missing")
-        if token.kind != "name" or token.text in _CONSTANTS:
-            return self._operand()
-        self._at += 1
-        arguments = []
-        while (follower := self._peek()) is not None and follower.text not in ("|", ")"):
-            arguments.append(self._operand())
-        return FunctionCall(token.text, tuple(arguments))
-
-    def _operand(self) -> Expression:
-        token = self._peek()
-        assert token is not None, "callers look first"
-        self._at += 1
-        if token.kind == "string":
-            unquoted = re.sub(
-                r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), token.text[1:-1]
-            )
-            return LiteralValue(unquoted)
+    def _unquoted(self, token: TemplateToken) -> str:
         if token.kind == "raw":
-            return LiteralValue(token.text[1:-1])
-        if token.kind == "number":
-            return LiteralValue(float(token.text) if "." in token.text else int(token.text))
-        if token.kind == "variable":
-            return Field(token.text, token.path)
-        if token.kind in ("field", "dot"):
-            return Field("", token.path)
-        if token.kind == "name":
-            return self._constant_or_call(token)
-        if token.text == "(":
-            return self._parenthesis()
-        raise _error(self._line, f'"{token.text}" is not expected')
+            return token.text[1:-1].replace("\r", "")
+        return _ESCAPE.sub(self._unescaped, token.text[1:-1])
 
-    def _constant_or_call(self, token: _Token) -> Expression:
-        if token.text in _CONSTANTS:
-            return LiteralValue(_CONSTANTS[token.text])
-        return FunctionCall(token.text, ())
-
-    def _parenthesis(self) -> Expression:
-        value = self._piped()
-        if not self._next_is(")"):
-            raise _error(self._line, '")" is missing')
-        self._at += 1
-        follower = self._peek()
-        if follower is not None and follower.kind == "field":
-            self._at += 1
-            return FieldOf(value, follower.path)
-        return value
-
-    def _peek(self) -> _Token | None:
-        return self._tokens[self._at] if self._at < len(self._tokens) else None
-
-    def _next_is(self, symbol: str) -> bool:
-        token = self._peek()
-        return token is not None and token.kind == "symbol" and token.text == symbol
-
-
-def _error(line: int, what: str) -> InvalidInputError:
-    return InvalidInputError(f"cannot read the template: line {line}: {what}")
+    def _unescaped(self, match: re.Match[str]) -> str:
+        short, byte, four, eight, octal, _ = match.groups()
+        if short:
+            return _SHORT.get(short, short)
+        if byte or octal:
+            return from_bytes(bytes([int(byte, 16) if byte else int(octal, 8) & 0xFF]))
+        if (four or eight) and int(four or eight, 16) < 0x110000:
+            return chr(int(four or eight, 16))
+        self._fail("invalid syntax")

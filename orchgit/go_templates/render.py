@@ -1,36 +1,59 @@
-"""Renders a parsed template."""
+"""Renders a template."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
 
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.budget import StepBudget
-from orchgit.go_templates.functions import GO_FUNCTIONS, Function, text_of, truth
-from orchgit.go_templates.parse import parse
+from orchgit.go_templates.errors import LimitError, TemplateError
+from orchgit.go_templates.functions import ANY, GO_FUNCTIONS, GoFunction
+from orchgit.go_templates.parse import Parsed, parse
+from orchgit.go_templates.printing import formatted, is_printable, quote, text_of
 from orchgit.go_templates.tree import (
-    Assignment,
+    Argument,
+    Chain,
     ControlBlock,
-    Expression,
+    Dot,
     Field,
-    FieldOf,
-    FunctionCall,
+    FunctionName,
+    Jump,
     LiteralValue,
+    Node,
     Output,
+    Pipeline,
+    TemplateCall,
+    TemplateCommand,
     TemplateNode,
     Text,
+    Variable,
+)
+from orchgit.go_templates.values import (
+    INVALID,
+    GoStruct,
+    Int64,
+    kind_of,
+    plain,
+    sorted_keys,
+    truth,
+    type_name,
+    zero_element,
 )
 
 MAX_OUTPUT_BYTES = 16 << 20
 MAX_STEPS = 3_000_000
+_MAX_DEPTH = 100
+_INT64 = 1 << 63
+_NO_VALUE: Any = object()
+"""No value comes from the pipeline's earlier part."""
 
 
 def render(
     text: str,
-    data: object = None,
+    data: object = INVALID,
     *,
-    functions: Mapping[str, Function] | None = None,
+    functions: Mapping[str, GoFunction | Callable[..., Any]] | None = None,
     budget: StepBudget | None = None,
     delimiters: tuple[str, str] = ("{{", "}}"),
     err_missing_key: bool = False,
@@ -38,152 +61,417 @@ def render(
 ) -> str:
     """The template `text` rendered with `data` as its dot.
 
-    `functions` are known beside Go's own. With `err_missing_key` a map without the key is an error
-    instead of "<no value>". Raises InvalidInputError naming the line or the limit.
+    `functions` are known beside Go's own; a plain callable takes any arguments. With
+    `err_missing_key` a map without the key is an error instead of the zero value. Raises
+    TemplateError with Go's text, or LimitError.
     """
+    known = dict(GO_FUNCTIONS)
+    for name, function in (functions or {}).items():
+        is_typed = isinstance(function, GoFunction)
+        known[name] = function if is_typed else GoFunction(function, rest=ANY)  # type: ignore[assignment,arg-type]
     left, right = delimiters
     try:
-        known = {**GO_FUNCTIONS, **(functions or {})}
-        run = _Run(known, err_missing_key, budget or StepBudget(MAX_STEPS), max_bytes)
-        run.render(parse(text, left or "{{", right or "}}"), data)
+        parsed = parse(text, frozenset(known), left or "{{", right or "}}")
+        run = _Run(parsed, known, err_missing_key, budget or StepBudget(MAX_STEPS), max_bytes)
+        run.template("", data)
         return "".join(run.out)
     except RecursionError:
-        raise InvalidInputError("cannot render the template: it is nested too deeply") from None
+        raise LimitError("it is nested too deeply") from None
+
+
+class _Break(Exception):
+    pass
+
+
+class _Continue(Exception):
+    pass
 
 
 class _Run:
-    """One rendering. Variables live in a chain of scopes, one per block."""
+    """One rendering. `_node` is the part of the template that errors name."""
 
     def __init__(
         self,
-        known: Mapping[str, Function],
+        parsed: Parsed,
+        known: Mapping[str, GoFunction],
         err_missing_key: bool,
         budget: StepBudget,
         max_bytes: int,
     ) -> None:
+        self.out: list[str] = []
+        self._parsed = parsed
         self._functions = known
         self._err_missing_key = err_missing_key
-        self._scopes: list[dict[str, Any]] = [{}]
         self._budget = budget
-        self._max_bytes = self._bytes_left = max_bytes
-        self.out: list[str] = []
+        self._left_bytes = max_bytes
+        self._max_bytes = max_bytes
+        self._variables: list[tuple[str, Any]] = []
+        self._name = ""
+        self._node: Node | None = None
+        self._depth = 0
 
-    def render(self, nodes: list[TemplateNode], data: Any) -> None:
-        self._scopes[0]["$"] = data
-        self._nodes(nodes, data)
+    def template(self, name: str, data: Any) -> None:
+        """Renders one of the parsed templates."""
+        outer_variables, outer_name = self._variables, self._name
+        self._variables, self._name = [("$", data)], name
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise LimitError(f"templates call each other more than {_MAX_DEPTH} deep, the limit")
+        self._walk_all(self._parsed.templates[name], data)
+        self._depth -= 1
+        self._variables, self._name = outer_variables, outer_name
 
-    def _nodes(self, nodes: list[TemplateNode], dot: Any) -> None:
+    def _fail(self, message: str) -> NoReturn:
+        name = self._name
+        if self._node is None:
+            raise TemplateError("execute", f"template: {name}: {message}")
+        place = self._parsed.place(self._node.at)
+        raise TemplateError(
+            "execute",
+            f"template: :{place}: executing {quote(name)} at <{self._node}>: {message}",
+        )
+
+    # -- nodes -------------------------------------------------------------------------------------
+
+    def _walk_all(self, nodes: list[TemplateNode], dot: Any) -> None:
         for node in nodes:
-            self._budget.spend()
-            match node:
-                case Text(text=text):
-                    self._write(text)
-                case Output(pipeline=pipeline, line=line):
-                    value = self._pipeline(pipeline, dot, line)
-                    if not pipeline.names:
-                        self._write(text_of(value))
-                case ControlBlock():
-                    self._block(node, dot)
+            self._walk(node, dot)
+
+    def _walk(self, node: TemplateNode, dot: Any) -> None:
+        self._budget.spend()
+        self._node = node
+        match node:
+            case Text():
+                self._write(node.text)
+            case Output():
+                value = self._pipeline(node.pipeline, dot)
+                if not node.pipeline.names:
+                    self._node = node
+                    self._print(value)
+            case ControlBlock(kind="range"):
+                self._range(node, dot)
+            case ControlBlock():
+                self._condition(node, dot)
+            case Jump():
+                raise _Break if node.kind == "break" else _Continue
+            case TemplateCall():
+                if node.name not in self._parsed.templates:
+                    self._fail(f"template {quote(node.name)} not defined")
+                given = INVALID if node.pipeline is None else self._pipeline(node.pipeline, dot)
+                self.template(node.name, given)
+
+    def _print(self, value: Any) -> None:
+        if not is_printable(value):
+            shown = self._node.pipeline if isinstance(self._node, Output) else self._node
+            self._fail(f"can't print {shown} of type {type_name(value)}")
+        text = text_of(value)
+        self._budget.spend_on(text)
+        self._write(text)
 
     def _write(self, text: str) -> None:
-        self._bytes_left -= len(text) if text.isascii() else len(text.encode(errors="replace"))
-        if self._bytes_left < 0:
-            raise InvalidInputError(
-                f"cannot render the template: over {self._max_bytes} bytes, the limit of templates"
-            )
+        self._left_bytes -= len(text)
+        if self._left_bytes < 0:
+            raise LimitError(f"it gives over {self._max_bytes} bytes, the limit of templates")
         self.out.append(text)
 
-    def _block(self, block: ControlBlock, dot: Any) -> None:
-        self._scopes.append({})
-        try:
-            if block.kind == "range":
-                self._range(block, dot)
-                return
-            value = self._pipeline(block.pipeline, dot, block.line)
-            if truth(value):
-                self._nodes(block.body, value if block.kind == "with" else dot)
-            else:
-                self._nodes(block.otherwise, dot)
-        finally:
-            self._scopes.pop()
+    def _condition(self, block: ControlBlock, dot: Any) -> None:
+        mark = len(self._variables)
+        value = self._pipeline(block.pipeline, dot)
+        if truth(value):
+            self._walk_all(block.body, value if block.kind == "with" else dot)
+        elif block.otherwise is not None:
+            self._walk_all(block.otherwise, dot)
+        del self._variables[mark:]
 
     def _range(self, block: ControlBlock, dot: Any) -> None:
-        values = self._evaluate(block.pipeline.value, dot, block.line)
-        empty = True
-        for key, value in _items(values, block.line):
+        mark = len(self._variables)
+        values = self._pipeline(block.pipeline, dot)
+        inner = len(self._variables)
+        names, empty = block.pipeline.names, True
+        for key, value in self._items(values):
             empty = False
-            self._budget.spend()
-            names = block.pipeline.names
             if len(names) == 1:
-                self._scopes[-1][names[0]] = value
-            elif names:
-                self._scopes[-1] |= {names[0]: key, names[1]: value}
-            self._nodes(block.body, value)
-        if empty:
-            self._nodes(block.otherwise, dot)
-
-    def _pipeline(self, pipeline: Assignment, dot: Any, line: int) -> Any:
-        value = self._evaluate(pipeline.value, dot, line)
-        for name in pipeline.names:
-            scope = self._scopes[-1] if pipeline.declares else self._scope_of(name, line)
-            scope[name] = value
-        return value
-
-    def _evaluate(self, expression: Expression, dot: Any, line: int) -> Any:
-        self._budget.spend()
-        match expression:
-            case LiteralValue(value=value):
-                return value
-            case Field(variable=variable, path=path):
-                base = self._scope_of(variable, line)[variable] if variable else dot
-                return self._walk(base, path, line)
-            case FieldOf(value=inner, path=path):
-                return self._walk(self._evaluate(inner, dot, line), path, line)
-            case FunctionCall():
-                return self._call(expression, dot, line)
-
-    def _call(self, call: FunctionCall, dot: Any, line: int) -> Any:
-        function = self._functions.get(call.name)
-        if function is None:
-            raise _error(line, f'function "{call.name}" is not known')
-        arguments = [self._evaluate(argument, dot, line) for argument in call.arguments]
-        try:
-            for argument in arguments:
-                self._budget.spend_on(argument)
-            result = function(*arguments)
-            self._budget.spend_on(result)
-            return result
-        except InvalidInputError as error:
-            raise _error(line, str(error)) from None
-        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
-            raise _error(line, f"{call.name}: {error}") from None
-
-    def _walk(self, value: Any, path: tuple[str, ...], line: int) -> Any:
-        for name in path:
-            if isinstance(value, Mapping) and name in value:
-                value = value[name]
-            elif self._err_missing_key or not isinstance(value, Mapping):
-                raise _error(line, f'there is no "{name}"')
+                given: tuple[Any, ...] = (value,)
             else:
-                return None
+                given = (key, value)
+            for offset, (name, part) in enumerate(zip(names, given, strict=False)):
+                if block.pipeline.assigns:
+                    self._assign(name, part)
+                else:
+                    self._variables[inner - len(names) + offset] = (name, part)
+            try:
+                self._walk_all(block.body, value)
+            except _Continue:
+                pass
+            except _Break:
+                break
+            finally:
+                del self._variables[inner:]
+        if empty and block.otherwise is not None:
+            self._walk_all(block.otherwise, dot)
+        del self._variables[mark:]
+
+    def _items(self, values: Any) -> Iterator[tuple[Any, Any]]:
+        if isinstance(values, Mapping):
+            return iter([(key, values[key]) for key in sorted_keys(values)])
+        if isinstance(values, list):
+            return iter(enumerate(values))
+        if isinstance(values, int) and not isinstance(values, bool):
+            return iter((number, number) for number in range(values))
+        if values is None or values is INVALID:
+            return iter(())
+        self._fail(f"range can't iterate over {formatted(values)}")
+
+    # -- pipelines ---------------------------------------------------------------------------------
+
+    def _pipeline(self, pipeline: Pipeline, dot: Any) -> Any:
+        self._node = pipeline
+        value = _NO_VALUE
+        for command in pipeline.commands:
+            value = self._command(command, dot, value)
+            if value is None:
+                value = INVALID
+        for name in pipeline.names:
+            if pipeline.assigns:
+                self._assign(name, value)
+            else:
+                self._variables.append((name, value))
         return value
 
-    def _scope_of(self, name: str, line: int) -> dict[str, Any]:
-        for scope in reversed(self._scopes):
-            if name in scope:
-                return scope  # type: ignore[no-any-return]
-        raise _error(line, f'variable "{name}" is not defined')
+    def _assign(self, name: str, value: Any) -> None:
+        for position in range(len(self._variables) - 1, -1, -1):
+            if self._variables[position][0] == name:
+                self._variables[position] = (name, value)
+                return
+        self._fail(f"undefined variable: {name}")
+
+    def _command(self, command: TemplateCommand, dot: Any, final: Any) -> Any:
+        self._budget.spend()
+        first = command.arguments[0]
+        match first:
+            case FunctionName():
+                return self._function(first, command, dot, command.arguments[1:], final)
+            case Field() | Variable() | Chain():
+                return self._fields(first, dot, command.arguments[1:], final)
+        if isinstance(first, Pipeline):
+            self._refuse_arguments(command, final)
+            return self._pipeline(first, dot)
+        self._node = first
+        self._refuse_arguments(command, final)
+        if isinstance(first, LiteralValue) and first.kind == "nil":
+            self._fail("nil is not a command")
+        return self._plain(first, dot)
+
+    def _refuse_arguments(self, command: TemplateCommand, final: Any) -> None:
+        if len(command.arguments) > 1 or final is not _NO_VALUE:
+            self._fail(f"can't give argument to non-function {command.arguments[0]}")
+
+    def _plain(self, node: Argument, dot: Any) -> Any:
+        if isinstance(node, Dot):
+            return dot
+        assert isinstance(node, LiteralValue)
+        if isinstance(node.value, int) and node.value >= _INT64:
+            self._fail(f"{node.text} overflows int")
+        return node.value
+
+    def _variable(self, name: str) -> Any:
+        for known, value in reversed(self._variables):
+            if known == name:
+                return value
+        self._fail(f"undefined variable: {name}")
+
+    def _fields(
+        self,
+        node: Field | Variable | Chain,
+        dot: Any,
+        arguments: tuple[Argument, ...],
+        final: Any,
+    ) -> Any:
+        """The value of a chain of fields, the last of which may be a method with arguments."""
+        self._node = node
+        if isinstance(node, Field):
+            receiver = dot
+        elif isinstance(node, Variable):
+            receiver = self._variable(node.name)
+            if not node.path:
+                if arguments or final is not _NO_VALUE:
+                    self._fail(f"can't give argument to non-function {node}")
+                return receiver
+        else:
+            receiver = self._argument(node.node, dot, None)
+        *path, last = node.path
+        for name in path:
+            receiver = self._field(receiver, name, node, dot, (), _NO_VALUE)
+        return self._field(receiver, last, node, dot, arguments, final)
+
+    def _field(
+        self,
+        receiver: Any,
+        name: str,
+        node: Node,
+        dot: Any,
+        arguments: tuple[Argument, ...],
+        final: Any,
+    ) -> Any:
+        if receiver is INVALID:
+            if self._err_missing_key:
+                self._fail(f"nil data; no entry for key {quote(name)}")
+            return INVALID
+        if receiver is None:
+            self._fail(f"nil pointer evaluating interface {{}}.{name}")
+        method = getattr(receiver, "go_method", None)
+        found = None if method is None else method(name)
+        if found is not None:
+            if not isinstance(found, GoFunction):
+                found = GoFunction(found)
+            return self._call(found, node, name, dot, arguments, final)
+        has_arguments = bool(arguments) or final is not _NO_VALUE
+        if isinstance(receiver, GoStruct):
+            value = receiver.go_field(name)
+            if value is not INVALID:
+                if has_arguments:
+                    self._fail(f"{name} has arguments but cannot be invoked as function")
+                return value
+        elif isinstance(receiver, Mapping):
+            if has_arguments:
+                self._fail(f"{name} is not a method but has arguments")
+            if name in receiver:
+                return receiver[name]
+            if self._err_missing_key:
+                self._fail(f"map has no entry for key {quote(name)}")
+            return zero_element(receiver)
+        self._fail(f"can't evaluate field {name} in type {type_name(receiver)}")
+
+    # -- calls -------------------------------------------------------------------------------------
+
+    def _function(
+        self,
+        node: FunctionName,
+        shown: Node,
+        dot: Any,
+        arguments: tuple[Argument, ...],
+        final: Any,
+    ) -> Any:
+        self._node = node
+        function = self._functions[node.name]
+        if node.name in ("and", "or") and function is GO_FUNCTIONS[node.name]:
+            return self._short_circuit(node.name, dot, arguments, final)
+        return self._call(function, shown, node.name, dot, arguments, final)
+
+    def _short_circuit(
+        self, name: str, dot: Any, arguments: tuple[Argument, ...], final: Any
+    ) -> Any:
+        if not arguments and final is _NO_VALUE:
+            self._fail(f"wrong number of args for {name}: want at least 1 got 0")
+        value: Any = INVALID
+        for argument in arguments:
+            value = self._argument(argument, dot, ANY)
+            if truth(value) == (name == "or"):
+                return value
+        return value if final is _NO_VALUE else final
+
+    def _call(
+        self,
+        function: GoFunction,
+        shown: Node,
+        name: str,
+        dot: Any,
+        arguments: tuple[Argument, ...],
+        final: Any,
+    ) -> Any:
+        """Calls a function or method with checked arguments; the pipeline's value comes last."""
+        wanted, rest = function.parameters, function.rest
+        count = len(arguments) + (final is not _NO_VALUE)
+        if rest is None and count != len(wanted):
+            self._fail(f"wrong number of args for {name}: want {len(wanted)} got {count}")
+        if rest is not None and count < len(wanted):
+            self._fail(
+                f"wrong number of args for {name}: want at least {len(wanted)} got {len(arguments)}"
+            )
+        types = [*wanted, *[rest or ANY] * (count - len(wanted))]
+        given = [
+            self._argument(argument, dot, type_)
+            for argument, type_ in zip(arguments, types, strict=False)
+        ]
+        if final is not _NO_VALUE:
+            given.append(self._checked(final, types[-1]))
+        try:
+            for value in given:
+                self._budget.spend_on(value)
+            result = function.call(*given)
+            self._budget.spend_on(result)
+        except LimitError:
+            raise
+        except InvalidInputError as error:
+            problem = str(error)
+        except (TypeError, ValueError, AttributeError, LookupError, ArithmeticError) as error:
+            problem = str(error)
+        else:
+            return result
+        self._node = shown
+        self._fail(f"error calling {name}: {problem}")
+
+    def _argument(self, node: Argument, dot: Any, type_: str | None) -> Any:
+        """The argument's value, which must be of the type; None: of any."""
+        self._budget.spend()
+        self._node = node
+        match node:
+            case Dot():
+                return self._checked(dot, type_)
+            case Field() | Variable() | Chain():
+                return self._checked(self._fields(node, dot, (), _NO_VALUE), type_)
+            case FunctionName():
+                return self._checked(self._function(node, node, dot, (), _NO_VALUE), type_)
+            case Pipeline():
+                return self._checked(self._pipeline(node, dot), type_)
+        return self._literal(node, dot, type_)
+
+    def _literal(self, node: LiteralValue, dot: Any, type_: str | None) -> Any:
+        if type_ is None or type_ == ANY:
+            return self._plain(node, dot)
+        if node.kind == "nil":
+            if type_.startswith(("[]", "map", "*")):
+                return INVALID
+            self._fail(f"cannot assign nil to {type_}")
+        value = node.value
+        if type_ in ("string", "bool"):
+            if node.kind != type_:
+                self._fail(f"expected {type_}; found {node}")
+            return value
+        if type_ in ("int", "int64"):
+            if isinstance(value, float) and value.is_integer():
+                value = int(value)
+            if node.kind != "number" or not isinstance(value, int):
+                self._fail(f"expected integer; found {node}")
+            return Int64(value) if type_ == "int64" else value
+        if type_ == "float64":
+            if node.kind != "number":
+                self._fail(f"expected float; found {node}")
+            assert isinstance(value, int | float)
+            return float(value)
+        self._fail(f"can't handle {node} for arg of type {type_}")
+
+    def _checked(self, value: Any, type_: str | None) -> Any:
+        """The value, if Go lets it be an argument of the type."""
+        if type_ is None or type_ == ANY:
+            return None if value is INVALID and type_ == ANY else value
+        if value is INVALID:
+            if type_.startswith(("[]", "map", "*")):
+                return INVALID
+            self._fail(f"invalid value; expected {type_}")
+        if type_ == "string":
+            value = plain(value)
+        if not _assignable(value, type_):
+            got = "interface {}" if value is None else type_name(value)
+            self._fail(f"wrong type for value; expected {type_}; got {got}")
+        return value
 
 
-def _items(values: Any, line: int) -> Iterator[tuple[Any, Any]]:
-    if isinstance(values, Mapping):
-        return iter([(key, values[key]) for key in sorted(values)])
-    if isinstance(values, list):
-        return enumerate(values)
-    if values is None:
-        return iter(())
-    raise _error(line, f"cannot range over {text_of(values)}")
-
-
-def _error(line: int, what: str) -> InvalidInputError:
-    return InvalidInputError(f"cannot render the template: line {line}: {what}")
+def _assignable(value: Any, type_: str) -> bool:
+    if type_name(value) == type_:
+        return True
+    kind = kind_of(value)
+    if type_.startswith("[]") and kind == "slice":
+        bases = [getattr(base, "go_type", "") for base in type(value).__mro__]
+        return type_ in bases and bases[0] != "[]interface {}" and type_ != "[]interface {}"
+    return False

@@ -1,8 +1,8 @@
 """Replacing `${...}` in the strings of a job by values that only the node knows.
 
-Names: `NOMAD_...` and other variables of the task's environment, `env["X"]`, `node.*`, `attr.*`,
-`meta.*`. A name that is not known stays as it is written, so that a shell inside the task still
-sees its own `${X}`.
+Names: `NOMAD_...` and other variables of the task's environment, `node.*`, `attr.*`, `meta.*`. A
+name that is not known stays as it is written. The `config` of a driver is evaluated as HCL instead:
+`agent/tasks/config_evaluation.py`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import TypeVar
 
 from orchgit.model.node import Node
 
-_REFERENCE = re.compile(r"\$\{\s*([^{}\s]+(?:\[\s*\"[^\"]*\"\s*\])?)\s*\}")
-_ENV_INDEX = re.compile(r'^env\[\s*"([^"]*)"\s*\]$')
+_REFERENCE = re.compile(r"\$\{([^${}\s\"']+)\}")
 
 T = TypeVar("T")
 
@@ -41,6 +40,11 @@ class Interpolator:
         self._names = names
         self._env = env
 
+    @property
+    def names(self) -> Mapping[str, str]:
+        """The node's names: `attr.kernel.name`, `node.datacenter` and others."""
+        return self._names
+
     def text(self, value: str) -> str:
         if "${" not in value:
             return value
@@ -61,9 +65,6 @@ class Interpolator:
 
     def _replace(self, match: re.Match[str]) -> str:
         name = match.group(1)
-        index = _ENV_INDEX.match(name)
-        if index:
-            return self._env.get(index.group(1), "")
         if name in self._names:
             return self._names[name]
         return self._env.get(name, match.group(0))

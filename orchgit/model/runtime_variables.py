@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
-from orchgit.model.interpolation import Interpolator
+from orchgit.model.interpolation import Interpolator, node_names
 from orchgit.model.job import Job
 from orchgit.model.node import Node
-from orchgit.model.resources import AllocatedPort
+from orchgit.model.resources import AllocatedPort, AllocatedTask
 from orchgit.model.task import Task
 
+PARENT_CGROUP = "nomad.slice"
+"""The control group above those of all tasks."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -56,10 +59,15 @@ def allocated_ports(alloc: Allocation) -> list[AllocatedPort]:
     ]
 
 
-def port_variables(alloc: Allocation) -> dict[str, str]:
+def port_variables(alloc: Allocation, as_written: bool = False) -> dict[str, str]:
+    """Returns the variables of the group's ports.
+
+    `as_written`: the names that texts of the job itself use, with labels as they are written.
+    """
     env: dict[str, str] = {}
     for port in allocated_ports(alloc):
-        label, clean = port.label, _NOT_IN_NAMES.sub("_", port.label)
+        label = port.label
+        clean = label if as_written else _NOT_IN_NAMES.sub("_", label)
         host = f"[{port.host_ip}]" if ":" in port.host_ip else port.host_ip
         address = f"{host}:{port.value}"
         env |= {
@@ -76,13 +84,16 @@ def port_variables(alloc: Allocation) -> dict[str, str]:
 
 
 def meta_variables(
-    job: Job, group: TaskGroup, task: Task | None, names: Mapping[str, str]
+    job: Job,
+    group: TaskGroup,
+    task: Task | None,
+    interpolate: Interpolator,
+    as_written: bool = False,
 ) -> dict[str, str]:
-    """Returns `meta`, task over group over job; each key as written and in upper case.
+    """Returns `meta`, task over group over job; each key in its own case and in upper case.
 
-    What a dispatch may give and did not is "".
+    What a dispatch may give and did not is "". `as_written`: as of `port_variables`.
     """
-    interpolate = Interpolator(names, {})
     env: dict[str, str] = {}
     optional = job.parameterized_job.meta_optional if job.parameterized_job else None
     for level in (
@@ -92,8 +103,58 @@ def meta_variables(
         task.meta if task else None,
     ):
         for key, value in (level or {}).items():
-            clean = _NOT_IN_NAMES.sub("_", key)
+            clean = key if as_written else _NOT_IN_NAMES.sub("_", key)
             text = interpolate.text(value)
             env[f"NOMAD_META_{clean}"] = text
             env[f"NOMAD_META_{clean.upper()}"] = text
     return env
+
+
+def resource_variables(alloc: Allocation, task: Task) -> dict[str, str]:
+    """Returns the limits of the task."""
+    given = allocated_task(alloc, task)
+    env = {
+        "NOMAD_CPU_LIMIT": str(given.cpu.cpu_shares),
+        "NOMAD_MEMORY_LIMIT": str(given.memory.memory_mb),
+    }
+    if given.memory.memory_max_mb:
+        env["NOMAD_MEMORY_MAX_LIMIT"] = str(given.memory.memory_max_mb)
+    return env
+
+
+def allocated_task(alloc: Allocation, task: Task) -> AllocatedTask:
+    """The resources of the allocation for the task; those that the task asks for, without any."""
+    if alloc.allocated_resources and task.name in alloc.allocated_resources.tasks:
+        return alloc.allocated_resources.tasks[task.name]
+    given = AllocatedTask()
+    given.cpu.cpu_shares = task.resources.cpu
+    given.memory.memory_mb = task.resources.memory_mb
+    given.memory.memory_max_mb = task.resources.memory_max_mb
+    return given
+
+
+def service_interpolator(
+    job: Job,
+    group: TaskGroup,
+    task: Task | None,
+    alloc: Allocation,
+    node: Node,
+    directories: Mapping[str, str] = MappingProxyType({}),
+) -> Interpolator:
+    """Returns what the services of the task, or of the group without one, may refer to.
+
+    The services of a group know nothing of its tasks.
+    """
+    names = node_names(node, job.region)
+    known = {
+        **identity_variables(job, group, task, alloc, node, job.region),
+        **(resource_variables(alloc, task) if task else {}),
+        **directories,
+        "NOMAD_PARENT_CGROUP": PARENT_CGROUP,
+    }
+    in_meta = Interpolator(names, {**known, **port_variables(alloc, as_written=True)})
+    env = {**meta_variables(job, group, task, in_meta), **known, **port_variables(alloc)}
+    found = Interpolator(names, env)
+    for name, value in ((task.env if task else None) or {}).items():
+        env[name] = found.text(value)
+    return found

@@ -17,8 +17,10 @@ from orchgit.rpc.migrations import MigrationServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
 from orchgit.rpc.node_stream import ServerIdentity
 from orchgit.rpc.nodes import NodeServicer
+from orchgit.rpc.task_reads import TaskReadServicer
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.services import Services
+from orchgit.services.task_reads import RightsOfTask, TaskReadUseCases, everything
 from orchgit.state.store import Store
 from orchgit.wire.limits import Limits
 from orchgit.wire.serve import GrpcServer, Translate
@@ -38,6 +40,8 @@ class RpcSettings:
     translate: Translate = lambda error: error
     authorize: Authorize | None = None
     """Decides about requests for agents' own HTTP. None: access control is off."""
+    rights_of_task: RightsOfTask = everything
+    """What tasks may read of the servers."""
 
 
 class RpcServer:
@@ -68,6 +72,8 @@ class RpcServer:
         if membership is not None:
             membership.register(self._server)
         IdentityServicer(services.identities).register(self._server)
+        reads = TaskReadUseCases(services.context, services.variables, settings.rights_of_task)
+        TaskReadServicer(reads).register(self._server)
         MigrationServicer(services.context).register(self._server)
         AuthorizationServicer(store, settings.authorize).register(self._server)
         identity = ServerIdentity(settings.server_id, settings.authorize is not None)

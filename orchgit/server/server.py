@@ -68,6 +68,7 @@ from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.dry_run import DryRun
 from orchgit.services.secrets.keyring import Keyring
 from orchgit.services.services import Services
+from orchgit.services.task_reads import everything
 from orchgit.sql.runner import SqlRunner
 from orchgit.wire.channel import LeaderChannel
 
@@ -297,6 +298,7 @@ class Server:
                 limits=config.limits,
                 translate=self.directory.translated,
                 authorize=authorizer(self._api.access),
+                rights_of_task=self._callers.workload_rights if self._callers else everything,
             ),
             self.services,
             self.control,

@@ -10,14 +10,9 @@ from typing import Any
 
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import TaskGroup
-from orchgit.model.interpolation import Interpolator, node_names
 from orchgit.model.job import Job
 from orchgit.model.node import Node
-from orchgit.model.runtime_variables import (
-    identity_variables,
-    meta_variables,
-    port_variables,
-)
+from orchgit.model.runtime_variables import service_interpolator
 from orchgit.model.service import Service
 from orchgit.model.service_addresses import Whereabouts
 from orchgit.model.service_names import interpolated_service, registered_tags
@@ -67,23 +62,9 @@ def _provided(
     for owner, task, services in owners:
         provided = [service for service in services or () if service.provider == "nomad"]
         if provided:
-            interpolate = _interpolator(job, group, task, allocation, node)
+            interpolate = service_interpolator(job, group, task, allocation, node)
             for service in provided:
                 yield owner, interpolated_service(service, interpolate)
-
-
-def _interpolator(
-    job: Job, group: TaskGroup, task: Task | None, allocation: Allocation, node: Node
-) -> Interpolator:
-    names = node_names(node, job.region)
-    env = {
-        **meta_variables(job, group, task, names),
-        **identity_variables(job, group, task, allocation, node, job.region),
-        **port_variables(allocation),
-    }
-    first = Interpolator(names, env)
-    own = (task.env if task else None) or {}
-    return Interpolator(names, {**env, **first.tree(own)})
 
 
 def _registration(

@@ -362,6 +362,52 @@ class AuthorizeReply(Model):
     text: str = ""
 
 
+class TaskRead(Model):
+    """One thing that a task of the node reads: see `TaskReadKind`. `seen` is the digest of the
+    value that the agent has; "" is none."""
+
+    alloc_id: str
+    task: str
+    kind: str
+    namespace: str
+    name: str
+    seen: str = ""
+
+
+class TaskReadsRequest(Model):
+    """Read for tasks of this node, each with the rights of its own identity. The reply comes when
+    a value is not the one seen, or after `wait_s`."""
+
+    node_id: str
+    secret_id: str
+    reads: list[TaskRead] = []
+    wait_s: float = 0.0
+
+    def __repr__(self) -> str:
+        """Keeps the secret out of tracebacks and logs."""
+        return "TaskReadsRequest(...)"
+
+
+class TaskReadValue(Model):
+    """The value of the request's read at `position`, as JSON. `found`: there is one, and the task
+    may see it."""
+
+    position: int
+    digest: str
+    found: bool
+    value: bytes = b""
+
+    def __repr__(self) -> str:
+        """Keeps variables out of tracebacks and logs."""
+        return f"TaskReadValue({self.position})"
+
+
+class TaskReadsReply(Model):
+    """The values that are not those seen."""
+
+    values: list[TaskReadValue] = []
+
+
 # -- servers among each other --------------------------------------------------------------------
 
 

@@ -72,6 +72,14 @@ SIGN_IDENTITIES = UnaryMethod(
     for_agents=True,
 )
 
+TASK_READS = UnaryMethod(
+    NODES,
+    "TaskReads",
+    messages.TaskReadsRequest,
+    messages.TaskReadsReply,
+    for_agents=True,
+)
+
 AUTHORIZE = UnaryMethod(
     NODES,
     "Authorize",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import stat
 import time
 from collections.abc import Mapping, Sequence
@@ -48,9 +49,22 @@ def run_cases(rig: TemplateRig, cases: Mapping[str, Mapping[str, Any]]) -> list[
     return begun
 
 
+_DEPARTURES = re.compile(
+    r"got dependency\.NomadVarItem|comparison: .*dependency\.NomadVarItem"
+    r"|failed to resolve target path: lstat (local|/local|secrets|/secrets):"
+)
+"""Recorded failures where a task of this agent does not fail: docs/from-nomad.md says why."""
+
+
 def differences(running: Running) -> list[str]:
-    """What differs from every recorded output of the case; empty when one of them is met."""
+    """What differs from every recorded output of the case; empty when one of them is met, or where
+    the agent departs from Nomad on purpose."""
     case = running.case
+    recorded = case.get("output") or case["output_any_of"][0]
+    said = _last(recorded).replace("[redacted]", "")
+    outcomes = (recorded["outcome"], running.found["outcome"])
+    if outcomes == ("failed", "rendered") and _DEPARTURES.search(said):
+        return []
     outputs = [case["output"]] if "output" in case else case["output_any_of"]
     found = [_differences(running.found, wanted) for wanted in outputs]
     return min(found, key=len)
@@ -62,7 +76,7 @@ def different_messages(running: Running) -> list[str]:
     pairs = zip(running.found.get("events") or (), wanted.get("events") or (), strict=False)
     texts = [(have["DisplayMessage"], want["DisplayMessage"]) for have, want in pairs]
     texts.append((running.found.get("error", ""), wanted.get("error", "")))
-    return [f"{have!r}, not {want!r}" for have, want in texts if have != want]
+    return [f"{have!r}, not {want!r}" for have, want in texts if have.strip() != want.strip()]
 
 
 def _begun(rig: TemplateRig, name: str, case: Mapping[str, Any]) -> Running:

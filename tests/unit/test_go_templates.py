@@ -36,7 +36,7 @@ JOBS = [
 )
 def test_template_renders_the_same_text_as_go(template: str, expected: str | None) -> None:
     if expected is None:
-        with pytest.raises(InvalidInputError, match='there is no "nothing"'):
+        with pytest.raises(InvalidInputError, match="can't evaluate field nothing"):
             render(template, JOBS)
         return
     assert render(template, JOBS) == expected
@@ -47,7 +47,7 @@ def test_caller_functions_are_available_beside_gos() -> None:
 
 
 def test_task_functions_are_unknown_unless_given() -> None:
-    with pytest.raises(InvalidInputError, match='line 1: function "env" is not known'):
+    with pytest.raises(InvalidInputError, match=':1: function "env" not defined'):
         render('{{env "HOME"}}')
 
 

@@ -16,7 +16,8 @@ from orchgit.acl.rights import MANAGEMENT, Rights, Workload, compile_rights
 from orchgit.acl.rules import PolicyError, PolicyRules, parse_rules
 from orchgit.api.access.caller import EXPIRED_TOKEN, UNKNOWN_TOKEN, BadTokenReason, Caller
 from orchgit.model.acl import AclPolicy
-from orchgit.services.acl.resolve import Identity, resolve, token_of
+from orchgit.model.workload_identity import IdentityClaims
+from orchgit.services.acl.resolve import Identity, resolve, token_of, workload_identity
 from orchgit.services.identifiers import is_uuid
 from orchgit.services.secrets.identities import looks_like_token
 from orchgit.state.snapshot import Snapshot
@@ -81,6 +82,10 @@ class TokenCallers:
             self._found.clear()
         self._found[key] = _Known(found, position, since, _end_of(found))
         return found
+
+    def workload_rights(self, snapshot: Snapshot, claims: IdentityClaims) -> Rights:
+        """Returns the rights of the task that the claims name."""
+        return self._rights_of(snapshot, workload_identity(snapshot, claims))
 
     def _is_in_time(self, known: _Known) -> bool:
         return known.ends_ns is None or self._now_ns() < known.ends_ns

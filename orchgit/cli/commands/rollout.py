@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any
 
 import click
@@ -253,9 +254,14 @@ def _show_report(client: ApiClient, data: dict[str, Any]) -> None:
 def _trigger(data: dict[str, Any]) -> str:
     """Returns why the rollout was made, and who pushed or asked for it."""
     who = data.get("Pusher") or ""
-    claimed = " (claimed)" if who and not data.get("Token") else ""
-    kind = "sync" if data["Trigger"] == "api" else data["Trigger"]
-    return f"{kind} by {who}{claimed}" if who else str(kind)
+    kind = "sync" if data["Trigger"] == "api" else str(data["Trigger"])
+    is_known = data.get("Token") or who == "health gate"  # the server itself
+    claimed = "" if is_known else " (claimed)"
+    try:
+        ipaddress.ip_address(who)  # a push without a name has the client's address
+    except ValueError:
+        return f"{kind} by {who}{claimed}" if who else kind
+    return f"{kind} from {who}"
 
 
 def show(data: dict[str, Any], verbose: bool) -> None:

@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from agent.drivers.config import decode_config
+from agent.drivers.config import TaskConfigError, decode_config
 from agent.drivers.docker.config import DockerConfig
 from agent.drivers.mock import MockConfig
 from agent.drivers.raw_exec import RawExecConfig
-from orchgit.errors import DriverError
 
 Place = tuple[str | int, ...]
 Effect = tuple[str, Place, str]
@@ -70,5 +69,5 @@ def _task(task: Mapping[str, Any], place: Place) -> Iterator[Effect]:
         config |= {each.encode_name: "" for each in fields if each.required and each.type is str}
     try:
         decode_config(name, str(task["Name"]), config, shape)
-    except DriverError as error:
-        yield "driver-config", (*place, "Config"), str(error)
+    except TaskConfigError as error:
+        yield "driver-config", (*place, "Config"), error.short

@@ -140,7 +140,7 @@ def sync_text(name: str, answer: dict[str, Any]) -> str:
     if result == "unchanged":
         return f"Nothing new: {f'commit {commit} is applied' if commit else text}."
     if result == "held":
-        return f"Applied nothing: commit {commit} is held: {text}"
+        return f"Applied nothing: commit {commit} is held, as {text}."
     if result == "refused":
         return f"Refused commit {commit}:\n{text}"
     if result == "paused":

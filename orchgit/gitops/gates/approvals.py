@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from orchgit.errors import ConflictError, InvalidInputError, RefusedError
-from orchgit.model.gates import Approval, RolloutGates
+from orchgit.model.gates import Approval, GateKind, RolloutGates
 from orchgit.model.rollout import Rollout
 
 MAX_NAME_LENGTH = 200
@@ -48,7 +48,15 @@ def approved(rollout: Rollout, by: str, plan_hash: str, now_ns: int) -> Rollout:
         )
     others = [each for each in gates.approvals if _folded(each.by) != _folded(name)]
     approval = Approval(name, rollout.plan_hash, now_ns)
-    return replace(rollout, gates=replace(gates, approvals=[*others, approval]))
+    record = replace(gates, approvals=[*others, approval])
+    reason = approval_reason(record, rollout.plan_hash)
+    record.decisions = [
+        replace(each, reason=reason) if each.gate == GateKind.APPROVAL else each
+        for each in gates.decisions
+    ]
+    # Whether the gate is open now is for the loop that looks at all gates.
+    description = "; ".join(each.reason for each in record.decisions if not each.is_open)
+    return replace(rollout, gates=record, status_description=description)
 
 
 def checked_name(by: str, purpose: str) -> str:

@@ -71,6 +71,7 @@ def waiting_lines(rollout: Rollout) -> Iterable[str]:
     if rollout.status == RolloutStatus.AWAITING_APPROVAL:
         yield f"Waiting for approval of plan {rollout.plan_hash[:12]}:"
         yield f"  orchgit rollout approve {short}"
+        yield "This push stays to show the rollout; Ctrl-C leaves the commit waiting."
     else:
         yield f"Waiting: {rollout.status_description}"
     yield f"It goes on by itself then; `orchgit rollout watch {short}` follows it."

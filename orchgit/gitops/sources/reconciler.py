@@ -196,7 +196,8 @@ class SourceReconciler:
                 return SyncResult("unchanged", "", commit_id, source.status.applied_rollout)
             if commit_id in source.status.quarantined:
                 await self._record_error("")
-                return SyncResult("held", "this commit was reverted or rejected", commit_id)
+                text = "it was reverted or rejected; push a commit on top of it"
+                return SyncResult("held", text, commit_id)
             waiting = self._gatekeeper.waiting(self.name, commit_id)
             if waiting is not None and not self._may_go_on(waiting, wake):
                 await self._record_error("")

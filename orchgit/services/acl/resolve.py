@@ -59,7 +59,7 @@ def resolve(snapshot: Snapshot, secret: str, now_ns: int) -> Identity | None:
         return ANONYMOUS_IDENTITY
     if looks_like_token(secret):
         claims = verified_claims(snapshot, secret, now_ns)
-        return None if claims is None else _of_workload(snapshot, claims)
+        return None if claims is None else workload_identity(snapshot, claims)
     token = token_of(snapshot, secret)
     if token is None or token.is_expired(now_ns):
         return None
@@ -73,7 +73,8 @@ def resolve(snapshot: Snapshot, secret: str, now_ns: int) -> Identity | None:
     )
 
 
-def _of_workload(snapshot: Snapshot, claims: IdentityClaims) -> Identity:
+def workload_identity(snapshot: Snapshot, claims: IdentityClaims) -> Identity:
+    """Returns the identity of the task that the claims name, with the policies bound to it."""
     return Identity(
         kind=IdentityKind.WORKLOAD,
         accessor_id=claims.nomad_allocation_id,

@@ -92,10 +92,10 @@ def warning_of(source: Source, job: Job) -> str:
     """Returns whose the job is, what becomes of a change by hand, and how to keep the change."""
     place = f" ({job.origin.file}:{job.origin.line})" if job.origin and job.origin.file else ""
     namespace = "" if job.namespace == "default" else f"-namespace {job.namespace} "
+    pause = "" if source.paused else f"`orchgit source pause {source.name}` pauses the source, "
     return (
         f'job "{job.id}" belongs to source "{source.name}"{place}: {_what_happens(source)}; '
-        f"`orchgit source pause {source.name}` pauses the source, `orchgit source release "
-        f"{namespace}{job.id}` takes the job out of it"
+        f"{pause}`orchgit source release {namespace}{job.id}` takes the job out of it"
     )
 
 

@@ -29,7 +29,9 @@ from agent.hooks.base import SetupError, TaskSetup, VolumeSource
 from agent.hooks.files import write_inside
 from agent.identities.task_identities import TaskIdentities, no_identities
 from agent.paths import AllocPaths, open_inside
-from agent.templates.renderer import TemplateRenderer
+from agent.templates.cluster_reads import ClusterReads, Reader
+from agent.templates.settings import NodeTemplates
+from agent.templates.task_templates import TaskTemplates
 from orchgit.clock import FakeClock
 from orchgit.errors import NotAllowedError, NotFoundError
 from orchgit.model.group import EphemeralDisk
@@ -60,7 +62,8 @@ def new_setup(
         isolation=isolation,
         clock=clock,
         emit=lambda _event: None,
-        templates=TemplateRenderer(),
+        templates=NodeTemplates(),
+        task_templates=TaskTemplates(ClusterReads(), Reader("alloc", "web", "default", "web")),
         identities=TaskIdentities("alloc", made.name, no_identities, clock),
     )
     asyncio.run(task_dir.prepare(setup))
@@ -72,7 +75,7 @@ def place_templates(setup: TaskSetup) -> None:
         try:
             await templates.prepare(setup)
         finally:
-            await setup.templates.close()
+            await setup.templates.renderer.close()
 
     asyncio.run(place())
 

@@ -109,8 +109,8 @@ def test_env_block_is_interpolated() -> None:
     assert found.env["URL"] == "http://10.0.0.1:20001/"
     assert found.env["${meta.rack}"] == "k"  # names stay as they are
     text = found.interpolate.text
-    assert text("${node.datacenter}-${meta.rack}-${ NOMAD_TASK_NAME }") == "dc1-r1-web"
-    assert text('${env["URL"]} ${env["NONE"]}|') == "http://10.0.0.1:20001/ |"
+    assert text("${node.datacenter}-${meta.rack}-${NOMAD_TASK_NAME}") == "dc1-r1-web"
+    assert text('${ NOMAD_TASK_NAME } ${env["URL"]}') == '${ NOMAD_TASK_NAME } ${env["URL"]}'
     assert text("${HOME_OF_SHELL} $${X} $PATH") == "${HOME_OF_SHELL} $${X} $PATH"
     tree = {"args": ["${NOMAD_JOB_ID}", 5], "${meta.rack}": True}
     assert found.interpolate.tree(tree) == {"args": ["shop", 5], "r1": True}

@@ -44,7 +44,7 @@ def test_text_files_and_variables_come_back_from_the_process() -> None:
         assert await renderer.render(request(text, envvars=True)) == Rendered(
             b'A=shop\nB="file text"\n', {"A": "shop", "B": "file text"}
         )
-        with pytest.raises(InvalidInputError, match='line 1: cannot read "local/y"'):
+        with pytest.raises(InvalidInputError, match='error calling file: cannot read "local/y"'):
             await renderer.render(request('{{ file "local/y" }}'))
         (first,) = renderer.process_ids()
         await renderer.render(request("{{ 1 }}"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 
 import msgspec
 import pytest
 
-from agent.drivers.config import decode_config, decode_options, duration_s
+from agent.drivers.config import TaskConfigError, decode_config, decode_options, duration_s
 from agent.drivers.raw_exec import RawExecConfig
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import group_name
@@ -26,8 +27,18 @@ from orchgit.errors import DriverError
     ],
 )
 def test_config_that_does_not_fit(config: dict[str, object], reason: str) -> None:
-    with pytest.raises(DriverError, match=reason):
+    with pytest.raises(TaskConfigError) as refused:
         decode_config("raw_exec", "web", config, RawExecConfig)
+    assert re.search(reason, refused.value.short)
+
+
+def test_config_of_a_task_is_refused_in_the_recorded_words() -> None:
+    with pytest.raises(TaskConfigError) as refused:
+        decode_config("raw_exec", "t", {"command": "x", "nosuch": 1}, RawExecConfig)
+    assert str(refused.value) == (
+        "2 errors occurred:\n\t* failed to parse config: \n"
+        '\t* Invalid label: No argument or block type is named "nosuch".\n\n'
+    )
 
 
 def test_numbers_for_strings_are_taken_as_hcl_does() -> None:
@@ -51,7 +62,7 @@ def test_blocks_come_as_one_map_or_as_lists_of_maps() -> None:
         assert read == shape({"a": "1"}, inner("1"), [inner("1")], [])
     repeated = [{"a": "1"}, {"b": "2"}, {"a": "3"}]
     assert decode_config("d", "t", {"labels": repeated}, shape).labels == {"a": "3", "b": "2"}
-    with pytest.raises(DriverError, match=r'unknown key "many\.b"'):
+    with pytest.raises(DriverError, match=r'named "many\.b"'):
         decode_config("d", "t", {"many": [{"a": "1"}, {"a": "1", "b": 2}]}, shape)
     with pytest.raises(DriverError, match=r'"one\.a" is required'):
         decode_config("d", "t", {"one": {}}, shape)

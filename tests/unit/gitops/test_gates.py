@@ -16,7 +16,14 @@ from orchgit.gitops.gates.health import RevertStep, decide_revert
 from orchgit.gitops.gates.permit import Permit, PlanChangedError
 from orchgit.gitops.gates.policy import Gates, gates_of, narrowed_prune
 from orchgit.model.base import NS_PER_S
-from orchgit.model.gates import Approval, GatePolicy, RolloutGates, WindowOverride
+from orchgit.model.gates import (
+    Approval,
+    GateDecision,
+    GateKind,
+    GatePolicy,
+    RolloutGates,
+    WindowOverride,
+)
 from orchgit.model.repository_policy import GateRule, PruneRule, RepositoryPolicy, WindowRule
 from orchgit.model.rollout import Commit, Rollout, RolloutJob
 from orchgit.model.source import PrunePolicy, Source, SourceStatus
@@ -138,6 +145,18 @@ def test_second_approval_of_a_person_replaces_the_first() -> None:
     twice = approved(once, " bob ", HASH[:8], 2)
     assert twice.gates is not None
     assert twice.gates.approvals == [Approval("bob", HASH, 2)]
+
+
+def test_record_says_at_once_that_an_approval_of_several_came() -> None:
+    closed = GateDecision(GateKind.APPROVAL, is_open=False, reason="0 of 2 approvals")
+    rollout = waiting(gates=RolloutGates(approvals_needed=2, decisions=[closed]))
+    after = approved(rollout, "Bob", HASH, 1)
+    assert after.status_description == "1 of 2 approvals (Bob)"
+
+
+def test_person_who_had_a_remote_checked_may_approve_what_was_found() -> None:
+    found = waiting(pusher="ben", trigger="api")
+    assert approved(found, "ben", HASH, 1).gates is not None
 
 
 @pytest.mark.parametrize("name", ["Ada", "ADA", "ada@example.com", "ada", "ben"])
