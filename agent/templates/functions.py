@@ -90,7 +90,7 @@ def task_functions(
         "plugin": fn(_not_offered("plugin"), "string", rest=ANY),
         "writeToFile": fn(_not_offered("writeToFile"), "string", rest="string"),
     }
-    for name in sources.denied & functions.keys():
+    for name in sources.denied:
         functions[name] = fn(_denied, rest=ANY)
     return functions
 

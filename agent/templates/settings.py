@@ -29,8 +29,8 @@ class TemplateSettings:
     """Whether `file` reads nothing outside of the task's directory."""
     wait: WaitTimes = WaitTimes(5 * NS_PER_S, 240 * NS_PER_S)
     """For templates without a `wait` of their own."""
-    wait_bounds: tuple[WaitTimes, WaitTimes] | None = None
-    """The shortest and the longest times that a template's own `wait` may have."""
+    wait_bounds: WaitTimes | None = None
+    """The times of a template's own `wait` are at least `min_ns`, and at most `max_ns` (0: any)."""
     query_wait_s: float = 300.0
     """How long one blocking query waits."""
     first_backoff_s: float = 0.25
@@ -45,10 +45,10 @@ class TemplateSettings:
         times = WaitTimes(low, high or 4 * low)
         if self.wait_bounds is None:
             return times
-        shortest, longest = self.wait_bounds
+        shortest_ns, longest_ns = self.wait_bounds.min_ns, self.wait_bounds.max_ns
         return WaitTimes(
-            _between(times.min_ns, shortest.min_ns, longest.min_ns),
-            _between(times.max_ns, shortest.max_ns, longest.max_ns),
+            _between(times.min_ns, shortest_ns, longest_ns),
+            _between(times.max_ns, shortest_ns, longest_ns),
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import msgspec
 
@@ -159,7 +160,12 @@ def _set_places(
         return
     name, *rest = names
     if isinstance(value, msgspec.Struct):
-        for field in msgspec.structs.fields(value):
-            if field.encode_name == name:
-                inner = getattr(value, field.name)
-                yield from _set_places(inner, rest, (*place, name), key)
+        field = _fields(type(value)).get(name)
+        if field is not None:
+            yield from _set_places(getattr(value, field), rest, (*place, name), key)
+
+
+@cache
+def _fields(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """The fields of a struct by their names in the API; msgspec finds them anew at each call."""
+    return {each.encode_name: each.name for each in msgspec.structs.fields(struct)}

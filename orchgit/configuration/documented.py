@@ -194,6 +194,8 @@ _SERVER = ConfigBlock(
     joined=True,
 )
 
+_NO_CONSUL = "templates read nothing from Consul"
+_NO_VAULT = "templates read nothing from Vault"
 _RETRY = ConfigBlock({"attempts": _given(), "backoff": _duration(), "max_backoff": _duration()})
 _WAIT = ConfigBlock({"min": _duration(), "max": _duration()})
 
@@ -248,16 +250,17 @@ _CLIENT = ConfigBlock(
                 "function_denylist": _replaced(),
                 "function_blacklist": _replaced(),
                 "disable_file_sandbox": _switch(shown_as="DisableSandbox"),
-                "max_stale": _duration(),
+                "max_stale": _duration("templates read from the leader, and nothing is stale"),
                 "block_query_wait": _duration(shown_as="BlockQueryWaitTime"),
                 "wait": _WAIT,
                 "wait_bounds": _WAIT,
-                "consul_retry": _RETRY,
-                "vault_retry": _RETRY,
-                "nomad_retry": _RETRY,
-                "use_client_consul_token": _switch(),
+                "consul_retry": replace(_RETRY, no_effect=_NO_CONSUL),
+                "vault_retry": replace(_RETRY, no_effect=_NO_VAULT),
+                "nomad_retry": ConfigBlock(
+                    {**_RETRY.keys, "attempts": _given("reads are tried until they succeed")}
+                ),
+                "use_client_consul_token": _switch(_NO_CONSUL),
             },
-            no_effect="templates are rendered by orchgit, inside the task's directory",
             shown_as="TemplateConfig",
         ),
         "artifact": ConfigBlock(

@@ -83,6 +83,32 @@ class ArtifactSection(Section):
     filesystem_isolation_extra_paths: list[str] = []
 
 
+class WaitSection(Section):
+    """Durations as text; "" is not given."""
+
+    min: str = ""
+    max: str = ""
+
+
+class RetrySection(Section):
+    """How long the pauses between failed reads are."""
+
+    backoff: str = "250ms"
+    max_backoff: str = "1m"
+
+
+class TemplateSection(Section):
+    """How the templates of tasks are rendered."""
+
+    function_denylist: list[str] | None = None
+    function_blacklist: list[str] | None = None
+    disable_file_sandbox: bool = False
+    block_query_wait: str = "5m"
+    wait: WaitSection = msgspec.field(default_factory=lambda: WaitSection("5s", "4m"))
+    wait_bounds: WaitSection | None = None
+    nomad_retry: RetrySection = msgspec.field(default_factory=RetrySection)
+
+
 class HostNetworkSection(Section):
     cidr: str = ""
     interface: str = ""
@@ -128,6 +154,7 @@ class ClientSection(Section):
     chroot_env: dict[str, str] = {}
     task_env_allow: list[str] | None = None
     artifact: ArtifactSection = msgspec.field(default_factory=ArtifactSection)
+    template: TemplateSection = msgspec.field(default_factory=TemplateSection)
 
 
 class TlsSection(Section):

@@ -39,6 +39,7 @@ from orchgit.configuration.schema import (
     ServerSection,
     SourceSection,
 )
+from orchgit.configuration.templates import template_settings
 from orchgit.configuration.tls import tls_settings
 from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
@@ -318,6 +319,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
         "artifact": artifact_limits(client.artifact),
+        "template": template_settings(client.template),
         "acl_enabled": file.acl.enabled,
         **http_settings(file),
     }

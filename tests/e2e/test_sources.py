@@ -299,6 +299,33 @@ def test_rollout_names_who_asked_for_the_check_that_found_its_commit(
         assert f"= sync by {user_name()} (claimed)\n" in shown
 
 
+def test_rollback_pushes_a_branch_to_the_remote_from_a_clone_that_stays_as_it_is(
+    server: DevServer, upstream: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    name, clone = name_of(request), tmp_path / "clone"
+    first = git(upstream, "rev-parse", "HEAD").out.strip()
+    server.cli("source", "add", name, f"file://{upstream}", "-poll-interval", "1h")
+    healthy(server, first)
+    git(tmp_path, "clone", "-q", str(upstream), "clone")
+    last = write_job(upstream, name, version="2")
+    assert server.cli("source", "sync", name, "-wait").code == 0
+    command = ("source", "rollback", name, first[:8], "-yes", "-reason", "slow", "-branch")
+    refused = server.cli(*command, "bad..name", cwd=clone)
+    assert (refused.code, "bad..name" in refused.err) == (1, True), refused.text
+    elsewhere = server.cli(*command, "back", cwd=tmp_path)
+    assert (elsewhere.code, "not a git repository" in elsewhere.err) == (1, True), elsewhere.text
+    assert server.get(f"/v1/gitops/source/{name}")["Status"]["AppliedCommit"] == last
+    done = server.cli(*command, "back", cwd=clone)
+    assert done.code == 0, done.text
+    assert git(upstream, "rev-parse", "back~1").out.strip() == last
+    assert git(upstream, "rev-parse", "back^{tree}").out == (
+        git(upstream, "rev-parse", f"{first}^{{tree}}").out
+    )
+    assert "slow" in git(upstream, "log", "-1", "--format=%B", "back").out
+    assert git(clone, "status", "--porcelain").out == ""
+    assert git(clone, "rev-parse", "HEAD").out.strip() == first
+
+
 def test_source_path_outside_the_configuration_is_refused(
     server: DevServer, upstream: Path
 ) -> None:

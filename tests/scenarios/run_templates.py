@@ -30,21 +30,26 @@ def main() -> int:
     parser.add_argument("--messages", action="store_true")
     parser.add_argument("--only", default="", help="a part of the names of the cases to run")
     options = parser.parse_args()
+    return 1 if failures(options.directory, options.only, options.messages) else 0
+
+
+def failures(directory: Path, only: str = "", with_messages: bool = False) -> int:
+    """Runs the cases below the directory, and prints what differs. Returns how many failed."""
     cases: dict[str, dict[str, Any]] = {"template": {}, "change_mode": {}}
-    for path in sorted(options.directory.rglob("*.json")):
+    for path in sorted(directory.rglob("*.json")):
         case = json.loads(path.read_text())
-        if isinstance(case, dict) and case.get("kind") in cases and options.only in path.stem:
+        if isinstance(case, dict) and case.get("kind") in cases and only in path.stem:
             cases[case["kind"]][path.stem] = case
     passed = failed = texts = 0
     with tempfile.TemporaryDirectory() as data_dir, template_rig(Path(data_dir)) as rig:
         for name, problems, messages in _all_cases(rig, cases):
             passed, failed = passed + (not problems), failed + bool(problems)
             texts += bool(messages)
-            for problem in [*problems, *(messages if options.messages else ())]:
+            for problem in [*problems, *(messages if with_messages else ())]:
                 print(f"{name}: {problem}")
     print(f"{texts} cases have other texts of messages")
     print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return failed
 
 
 def _all_cases(

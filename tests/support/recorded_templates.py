@@ -81,7 +81,7 @@ def different_messages(running: Running) -> list[str]:
 
 def _begun(rig: TemplateRig, name: str, case: Mapping[str, Any]) -> Running:
     given = case["input"]
-    templates = [_whole(template) for template in given["templates"]]
+    templates = [whole_template(template) for template in given["templates"]]
     task = task_of(Templates=templates, Env=given["env"], Meta=given["meta"])
     task["Driver"] = given.get("driver") or "raw_exec"
     if any(template.get("Envvars") for template in templates):
@@ -100,7 +100,8 @@ def _begun(rig: TemplateRig, name: str, case: Mapping[str, Any]) -> Running:
     return running
 
 
-def _whole(template: Mapping[str, Any]) -> dict[str, Any]:
+def whole_template(template: Mapping[str, Any]) -> dict[str, Any]:
+    """The template with its text written out."""
     text = template.get("EmbeddedTmpl")
     if isinstance(text, dict):
         return {**template, "EmbeddedTmpl": text["repeat"] * text["times"]}
@@ -134,7 +135,7 @@ def _outcome(rig: TemplateRig, running: Running, alloc: Mapping[str, Any] | None
     ]
     found = {
         "outcome": outcome,
-        "files": _files(root, masks),
+        "files": files_below(root, masks),
         "events": shown,
         "task": {name: state[name] for name in ("State", "Failed", "Restarts")},
     }
@@ -151,7 +152,7 @@ def _masked(text: str, masks: Mapping[str, str]) -> str:
     return text
 
 
-def _files(root: Path, masks: Mapping[str, str]) -> dict[str, Any]:
+def files_below(root: Path, masks: Mapping[str, str]) -> dict[str, Any]:
     """The job's files by path below the allocation's directory."""
     found = {}
     for path in root.rglob("*"):
@@ -173,6 +174,20 @@ def _files(root: Path, masks: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    problems = _outcome_differences(found, wanted)
+    if found["outcome"] != wanted["outcome"] or "task" not in found:
+        return problems
+    have_types = _types(found.get("events") or ())
+    want_types = _types(wanted.get("events") or ())
+    if have_types != want_types:
+        problems.append(f"events are {have_types}, not {want_types}")
+    if "task" in wanted and found["task"] != wanted["task"]:
+        problems.append(f"the task is {found['task']}, not {wanted['task']}")
+    return problems
+
+
+def _outcome_differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
+    """Of the outcome, the files and the environment."""
     if found["outcome"] != wanted["outcome"]:
         return [f"outcome is {found['outcome']!r}, not {wanted['outcome']!r}: {_last(found)}"]
     problems = []
@@ -183,12 +198,6 @@ def _differences(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[st
         have = found.get("environment", {}).get(name)
         if have != value:
             problems.append(f"variable {name} is {have!r}, not {value!r}")
-    have_types = _types(found.get("events") or ())
-    want_types = _types(wanted.get("events") or ())
-    if have_types != want_types:
-        problems.append(f"events are {have_types}, not {want_types}")
-    if "task" in wanted and found.get("task") != wanted["task"]:
-        problems.append(f"the task is {found.get('task')}, not {wanted['task']}")
     return problems
 
 

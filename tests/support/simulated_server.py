@@ -299,7 +299,7 @@ class SimulatedServer:
             left_s -= 60.0
             await self.settle()
 
-    async def settle(self, timeout_s: float = 10.0) -> None:
+    async def settle(self, timeout_s: float = 60.0) -> None:
         """Returns when nothing is left to do but what waits for tasks that hang."""
         watch, quiet, why = self.state.store.watch, 0, ""
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,9 @@ from orchgit.cli.printing.output import plain, short
 from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.user_name import user_name
 
+if TYPE_CHECKING:
+    from orchgit.cli.job_files.revert_branch import RevertBranch
+
 _MAX_LISTED = 20
 
 
@@ -24,6 +27,7 @@ _MAX_LISTED = 20
 @option("reason", help="Why; it is recorded in the rollout and in the revert commit.")
 @option("delete", multiple=True, help="A job to delete though it owns volume claims; repeatable.")
 @option("patch", help="Write the change for the remote's branch to this file, for `git am`.")
+@option("branch", help="Push the change as this branch of the remote, from the clone here.")
 @detach_option
 @yes_option
 @formatted
@@ -44,6 +48,7 @@ def revert(client: ApiClient, identifier: str, **given: Any) -> None:
 @option("reason", help="Why; it is recorded in the rollout and in the commit on a built-in branch.")
 @option("delete", multiple=True, help="A job to delete though it owns volume claims; repeatable.")
 @option("patch", help="Write the change for the remote's branch to this file, for `git am`.")
+@option("branch", help="Push the change as this branch of the remote, from the clone here.")
 @detach_option
 @yes_option
 @formatted
@@ -76,6 +81,7 @@ def _go_back(client: ApiClient, url: str, body: dict[str, Any], given: dict[str,
         raise SystemExit(1)
     if given["patch"]:
         _write_patch(Path(given["patch"]), plan["Patch"])
+    branch = _branch(given["branch"], plan) if given["branch"] else None
     if not given["yes"]:
         if not click.confirm("Go back?"):
             return
@@ -83,7 +89,9 @@ def _go_back(client: ApiClient, url: str, body: dict[str, Any], given: dict[str,
     answer = client.post(url, body)
     if output.is_text:
         click.echo(f"Going back to {short(target['ID'])} in rollout {short(answer['ID'])}...")
-    if plan["Commands"] and output.is_text:
+    if branch is not None:
+        branch.push(plan["Message"])
+    elif plan["Commands"] and output.is_text:
         click.echo("The remote's branch still has what was taken back. In a clone of it:")
         for command in plan["Commands"]:
             click.echo(f"  {command}")
@@ -98,6 +106,15 @@ def _show(plan: dict[str, Any], target: dict[str, Any]) -> None:
         click.echo(f"  {short(commit['ID'])} {about}")
     if len(plan["TakenBack"]) > _MAX_LISTED:
         click.echo(f"  and {len(plan['TakenBack']) - _MAX_LISTED} more commits")
+
+
+def _branch(name: str, plan: dict[str, Any]) -> RevertBranch:
+    """Returns the branch to push. Raises ApiError for a source whose branch the server changes."""
+    from orchgit.cli.job_files.revert_branch import RevertBranch
+
+    if not plan["Commands"]:
+        raise ApiError("cannot push a branch: the source is built in, and its branch goes back too")
+    return RevertBranch.of_clone(name, plan["AppliedCommit"], plan["Target"]["ID"])
 
 
 def _write_patch(path: Path, patch: str) -> None:

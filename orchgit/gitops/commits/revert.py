@@ -51,10 +51,12 @@ _MAX_PATCH_BYTES = 8 * 1024 * 1024
 
 
 class RollbackPreview(Preview, kw_only=True):
-    """What going back to `target` would do now. `taken_back` are the commits that it undoes, newest
-    first; `commands` bring a remote's branch to the target, and so does `patch`, by `git am`."""
+    """What going back from `applied_commit` to `target` would do now. `taken_back` are the commits
+    that it undoes, newest first; `commands` bring a remote's branch to the target, and so does
+    `patch`, by `git am`. `message` is for a commit that does so."""
 
     target: Commit
+    message: str = ""
     taken_back: list[Commit] = []
     commands: list[str] = []
     patch: str = ""
@@ -295,6 +297,7 @@ class Reverter:
         return RollbackPreview(
             **fields,
             target=target,
+            message=revert_message(target, rollback.taken_back, request),
             taken_back=[each.commit for each in rollback.taken_back],
             commands=commands,
             patch=patch,

@@ -278,9 +278,12 @@ def _with_commit(
     rollout_id = rollout_id or origin.rollout_id
     rollout = snapshot.rollouts.get(rollout_id) if rollout_id else None
     commit = rollout.commit if rollout is not None else Commit()
+    source = origin.source
+    if rollout is not None and snapshot.sources.get(source) is None:
+        source = rollout.source  # of an earlier version, whose source was renamed since
     return replace(
         found,
-        source=origin.source or (rollout.source if rollout is not None else ""),
+        source=source,
         commit_id=commit_id or origin.commit_id,
         rollout_id=rollout_id,
         author=commit.author or origin.author,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import ChangedBy, JobOrigin
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.model.rollout import Commit, Rollout
+from orchgit.model.source import Source
+from orchgit.replication.commands import JobUpsert, RecordRollout, RegisterJob, UpsertSource
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.blame import BlameQuestion, find_blame
+from orchgit.services.gitops.source_rename import rename_source
 from tests.support.factories import make_job
 from tests.support.use_cases import placed_job, ready_node, with_context
 
@@ -84,5 +88,23 @@ def test_change_by_hand_of_another_version_is_not_shown(version: int, is_shown: 
             found = find_blame(snapshot, BlameQuestion("web"))
             assert found is not None
             assert (found.changed_by is not None) is is_shown
+
+    with_context(work)
+
+
+def test_earlier_version_of_a_renamed_source_is_the_sources_under_its_new_name() -> None:
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        await context.propose(UpsertSource(source=Source(name="demo")))
+        made = Rollout(id="r1", source="demo", commit=Commit(id="c0ffee"))
+        await context.propose(RecordRollout(rollout=made))
+        job = make_job(id="web", origin=replace(ORIGIN, rollout_id="r1"))
+        [allocation] = await placed_job(context, job, [node])
+        await context.propose(RegisterJob(upsert=JobUpsert(replace(job, priority=60))))
+        await rename_source(context, "demo", "shop")
+        with context.snapshot() as snapshot:
+            found = find_blame(snapshot, BlameQuestion(allocation))
+        assert found is not None
+        assert (found.job_version, found.source) == (0, "shop")
 
     with_context(work)
