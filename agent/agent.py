@@ -43,6 +43,7 @@ from agent.tasks.task_state import TaskEventType
 from agent.templates.cluster_reads import ClusterReads, ReadSettings
 from agent.templates.renderer import TemplateRenderer
 from agent.templates.settings import NodeTemplates
+from agent.vault.tokens import Vault
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
 from orchgit.errors import OrchgitError
@@ -186,6 +187,16 @@ class Agent:
                 partial(self._integration_changed, "consul"),
             )
             self._sweeps.append(spawn(until_done(consul.run, "consul", self.clock), "consul"))
+        if config.vault is not None:
+            from agent.vault.watch import watch_vault  # only where a node has Vault
+
+            watch = partial(
+                watch_vault,
+                Vault(config.vault),
+                self.clock,
+                partial(self._integration_changed, "vault"),
+            )
+            self._sweeps.append(spawn(until_done(watch, "vault", self.clock), "vault"))
         self.offline.start()
         self.garbage.start()
         self.link.start()
@@ -341,6 +352,7 @@ class Agent:
             sign_identities=self._calls.sign_identities,
             task_api=self._task_api,
             networks=self.networks,
+            vault=None if self.config.vault is None else Vault(self.config.vault),
             take_over=RemoteData(
                 self._calls.migration_source,
                 self.clock,

@@ -12,6 +12,7 @@ from agent.http_json import HttpService
 from agent.networks.config import GroupNetworkConfig
 from agent.tasks.environment import DEFAULT_ALLOWED
 from agent.templates.settings import TemplateSettings
+from agent.vault.tokens import VaultConfig
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import is_host_port, split_host_port
 from orchgit.metrics.settings import TelemetrySettings
@@ -99,6 +100,8 @@ class AgentConfig:
     host_networks: Mapping[str, HostNetworkConfig] = field(default_factory=dict)
     consul: ConsulConfig | None = None
     """None: services of provider `consul` are not registered anywhere."""
+    vault: VaultConfig | None = None
+    """None: tasks get no tokens of Vault."""
     group_networks: GroupNetworkConfig = field(default_factory=GroupNetworkConfig)
     measured: MeasuredConfig = field(default_factory=MeasuredConfig)
     reserved: ReservedConfig = field(default_factory=ReservedConfig)
@@ -154,6 +157,8 @@ class AgentConfig:
             problems.append("network_speed: must not be negative")
         if self.consul is not None and (problem := self.consul.service.problem()):
             problems.append(f"consul.address: {problem}")
+        if self.vault is not None and (problem := self.vault.service.problem()):
+            problems.append(f"vault.address: {problem}")
         if not self.servers:
             problems.append("servers: name at least one, as host:port")
         if self.garbage.max_allocs < 0:

@@ -1,10 +1,11 @@
-"""One HTTP request with JSON to a service beside the agent (Consul, Vault), on a thread."""
+"""One HTTP request with JSON to a service beside the agent (Consul, Vault), on a thread.
+
+The library is loaded with the first request: most nodes have neither.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import http.client
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,8 +15,7 @@ import msgspec
 
 from orchgit.errors import UnreachableError
 
-_MAX_BODY_BYTES = 4 << 20
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class HttpService:
         """What is wrong with the settings; "" if nothing."""
         try:
             parts = urlsplit(self.url)
-            known = parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
+            known = parts.scheme in DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
         except ValueError:
             known = False
         return "" if known else f'"{self.url}" is no address: write http://HOST:PORT'
@@ -62,52 +62,16 @@ async def request(
     headers: Mapping[str, str] | None = None,
 ) -> Reply:
     """Returns the reply, whatever its status. UnreachableError where none comes in time."""
+    from agent.http_exchange import exchange
+
     data = b"" if body is None else msgspec.json.encode(body)
     sent = {**service.headers, **(headers or {}), "Content-Type": "application/json"}
     try:
-        return await asyncio.to_thread(_exchange, service, method, path, data, sent)
-    except (OSError, http.client.HTTPException, ssl.SSLError) as error:
-        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        status, content = await asyncio.to_thread(exchange, service, method, path, data, sent)
+    except OSError as error:
+        reason = error.strerror or str(error) or type(error).__name__
         raise UnreachableError(f"cannot reach {service.url}: {reason}") from None
-
-
-def _exchange(
-    service: HttpService, method: str, path: str, data: bytes, headers: Mapping[str, str]
-) -> Reply:
-    parts = urlsplit(service.url)
-    assert parts.hostname, "the settings were checked"
-    port = parts.port or _DEFAULT_PORTS[parts.scheme]
-    if parts.scheme == "https":
-        connection: http.client.HTTPConnection = _TlsConnection(service, parts.hostname, port)
-    else:
-        connection = http.client.HTTPConnection(parts.hostname, port, timeout=service.timeout_s)
     try:
-        connection.request(method, parts.path.rstrip("/") + path, data, dict(headers))
-        response = connection.getresponse()
-        content = response.read(_MAX_BODY_BYTES + 1)
-    finally:
-        connection.close()
-    if len(content) > _MAX_BODY_BYTES:
-        raise http.client.HTTPException(f"the answer is over {_MAX_BODY_BYTES} bytes")
-    try:
-        return Reply(response.status, msgspec.json.decode(content) if content else None)
+        return Reply(status, msgspec.json.decode(content) if content else None)
     except msgspec.DecodeError:
-        return Reply(response.status, content.decode("utf-8", "replace").strip())
-
-
-class _TlsConnection(http.client.HTTPSConnection):
-    """As its base, with a name for the certificate that may differ from the host's."""
-
-    def __init__(self, service: HttpService, host: str, port: int) -> None:
-        context = ssl.create_default_context(cafile=service.ca_file or None)
-        if service.cert_file:
-            context.load_cert_chain(service.cert_file, service.key_file or None)
-        if not service.verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        super().__init__(host, port, timeout=service.timeout_s, context=context)
-        self._tls_context, self._tls_name = context, service.server_name or host
-
-    def connect(self) -> None:
-        http.client.HTTPConnection.connect(self)
-        self.sock = self._tls_context.wrap_socket(self.sock, server_hostname=self._tls_name)
+        return Reply(status, content.decode("utf-8", "replace").strip())

@@ -17,6 +17,7 @@ from agent.hooks import (
     task_api,
     task_dir,
     templates,
+    vault,
     volumes,
 )
 from agent.hooks.base import TaskSetup
@@ -29,6 +30,7 @@ TASK_HOOKS: tuple[TaskHook, ...] = (
     network.prepare,
     volumes.prepare,
     identities.prepare,
+    vault.prepare,
     dispatch_payload.prepare,
     artifacts.prepare,
     templates.prepare,

@@ -16,7 +16,7 @@ from orchgit.configuration.schema import GitopsSection
 _NOT_IN_CONSUL = "agents and servers are not services of Consul"
 _CONSUL_TOKENS = "services are registered with consul.token"
 _NO_MESH = "there is no service mesh"
-_VAULT = "there is no Vault here: secrets are variables of orchgit"
+_VAULT_TOKENS = "tasks log in at Vault by their own identities"
 _ENTERPRISE = "it belongs to Nomad Enterprise"
 _RAFT = "orchgit's log has no such setting"
 _PUSH = "metrics are scraped here (/v1/metrics), not sent"
@@ -393,19 +393,20 @@ _VAULT_BLOCK = ConfigBlock(
         "namespace": _text(),
         "jwt_auth_backend_path": _text(shown_as="JWTAuthBackendPath"),
         "ca_file": _text(shown_as="TLSCaFile"),
-        "ca_path": _text(shown_as="TLSCaPath"),
+        "ca_path": _text("name one file in ca_file", shown_as="TLSCaPath"),
         "cert_file": _text(shown_as="TLSCertFile"),
         "key_file": _text(shown_as="TLSKeyFile"),
         "tls_server_name": _text(shown_as="TLSServerName"),
         "tls_skip_verify": _given_switch(shown_as="TLSSkipVerify"),
         "create_from_role": _text(shown_as="Role"),
-        "token": _text(shown_as="-"),
-        "task_token_ttl": _text(shown_as="-"),
-        "allow_unauthenticated": _given_switch(shown_as="-"),
-        "default_identity": _IDENTITY,
+        "token": _text(_VAULT_TOKENS, shown_as="-"),
+        "task_token_ttl": _text(_VAULT_TOKENS, shown_as="-"),
+        "allow_unauthenticated": _given_switch(_VAULT_TOKENS, shown_as="-"),
+        "default_identity": replace(
+            _IDENTITY, no_effect="a task names its identity itself: identity vault_default"
+        ),
     },
     repeated=True,
-    no_effect=_VAULT,
     shown_as="Vaults",
 )
 

@@ -348,6 +348,20 @@ class ConsulSection(Section):
     auth: str = ""
 
 
+class VaultSection(Section):
+    name: str = ""
+    enabled: bool | None = None
+    address: str = "https://vault.service.consul:8200"
+    namespace: str = ""
+    jwt_auth_backend_path: str = "jwt-nomad"
+    create_from_role: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    tls_server_name: str = ""
+    tls_skip_verify: bool = False
+
+
 class FileConfig(Section):
     """The whole file; `docs/configuration.md` lists the same keys."""
 
@@ -380,4 +394,5 @@ class FileConfig(Section):
     http_allowed_hosts: list[str] = []
     audit: AuditSection = msgspec.field(default_factory=AuditSection)
     consul: dict[str, ConsulSection] = {}
+    vault: dict[str, VaultSection] = {}
     gitops: GitopsSection = msgspec.field(default_factory=GitopsSection)

@@ -20,6 +20,7 @@ from agent.config import (
 )
 from agent.http_json import HttpService
 from agent.networks.config import GroupNetworkConfig
+from agent.vault.tokens import VaultConfig
 from orchgit.configuration.artifacts import artifact_limits
 from orchgit.configuration.audit import audit_settings
 from orchgit.configuration.control import control_config, scheduler_config
@@ -38,6 +39,7 @@ from orchgit.configuration.schema import (
     LimitsSection,
     ServerSection,
     SourceSection,
+    VaultSection,
 )
 from orchgit.configuration.templates import template_settings
 from orchgit.configuration.tls import tls_settings
@@ -70,6 +72,7 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "datacenter": file.datacenter,
         "num_schedulers": file.server.num_schedulers,
         "job_max_count": file.server.job_max_count,
+        "vault_clusters": frozenset(name for name, one in file.vault.items() if one.enabled),
         "control": control_config(file.server),
         "scheduler_config": scheduler_config(file.server),
         "autopilot_config": _autopilot(file.autopilot),
@@ -247,6 +250,26 @@ def _consul(sections: Mapping[str, ConsulSection]) -> ConsulConfig | None:
     )
 
 
+def _vault(sections: Mapping[str, VaultSection]) -> VaultConfig | None:
+    """The Vault of the default cluster, where it is not switched off."""
+    section = sections.get("default")
+    if section is None or not section.enabled:
+        return None
+    return VaultConfig(
+        service=HttpService(
+            url=section.address,
+            ca_file=section.ca_file,
+            cert_file=section.cert_file,
+            key_file=section.key_file,
+            verify=not section.tls_skip_verify,
+            server_name=section.tls_server_name,
+        ),
+        namespace=section.namespace,
+        auth_path=section.jwt_auth_backend_path.strip("/"),
+        role=section.create_from_role,
+    )
+
+
 def _group_networks(client: ClientSection) -> GroupNetworkConfig:
     """An empty value is the default, as in Nomad."""
     default = GroupNetworkConfig()
@@ -293,6 +316,7 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         },
         "group_networks": _group_networks(client),
         "consul": _consul(file.consul),
+        "vault": _vault(file.vault),
         "measured": MeasuredConfig(
             cpu_total_compute_mhz=client.cpu_total_compute,
             memory_total_mb=client.memory_total_mb,

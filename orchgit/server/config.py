@@ -21,7 +21,7 @@ from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
 from orchgit.server.tracing import TraceSettings
 from orchgit.services.acl.settings import AclSettings
-from orchgit.services.jobs.admission import JOB_MAX_COUNT
+from orchgit.services.jobs.admission import JOB_MAX_COUNT, JobSettings
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
 from orchgit.wire.tls import TlsFiles
@@ -50,6 +50,8 @@ class ServerConfig:
     num_schedulers: int = 1
     job_max_count: int = JOB_MAX_COUNT
     """Most allocations of one job; 0 is no limit."""
+    vault_clusters: frozenset[str] = frozenset()
+    """The Vaults that jobs may use."""
     enabled_schedulers: tuple[str, ...] = SCHEDULER_TYPES
     control: ControlConfig = field(default_factory=ControlConfig)
     acl: AclSettings = field(default_factory=AclSettings)
@@ -107,6 +109,10 @@ class ServerConfig:
             problems.append("job_max_count: must not be negative; 0 means no limit")
         if problems:
             raise InvalidInputError(f"cannot use the server's config: {'; '.join(problems)}")
+
+    @property
+    def job_settings(self) -> JobSettings:
+        return JobSettings(self.job_max_count, self.vault_clusters)
 
     @property
     def raft_address(self) -> str:

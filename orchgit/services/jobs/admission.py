@@ -29,6 +29,19 @@ RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
 
 
 @dataclass(frozen=True, slots=True)
+class JobSettings:
+    """What each server's own configuration says about jobs."""
+
+    max_count: int = JOB_MAX_COUNT
+    """Most allocations of one job; 0 is no limit."""
+    vault_clusters: frozenset[str] = frozenset()
+    """The Vaults that nodes may have; jobs that use another one are refused."""
+
+
+DEFAULT_JOB_SETTINGS = JobSettings()
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterRules:
     """What the state says about jobs in general: namespaces, node pools, the scheduler's
     settings."""
@@ -38,8 +51,7 @@ class ClusterRules:
     rejects_registrations: bool
 
 
-def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> ClusterRules:
-    """Reads the rules. `job_max_count` is each server's own setting; 0 is no limit."""
+def cluster_rules(snapshot: Snapshot, settings: JobSettings = DEFAULT_JOB_SETTINGS) -> ClusterRules:
     namespaces = {each.name: each for each in snapshot.namespaces.all()}
     config = snapshot.scheduler_config.get()
     facts = ClusterFacts(
@@ -47,7 +59,8 @@ def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> Clu
         node_pools=frozenset(each.name for each in snapshot.node_pools.all()),
         memory_oversubscription=config.memory_oversubscription_enabled,
         numa=config.numa_enabled,
-        job_max_count=job_max_count,
+        job_max_count=settings.max_count,
+        vault_clusters=settings.vault_clusters,
     )
     return ClusterRules(facts, namespaces, config.reject_job_registration)
 
