@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from agent.hooks import (
     artifacts,
+    devices,
     dispatch_payload,
     identities,
     network,
@@ -29,6 +30,7 @@ TASK_HOOKS: tuple[TaskHook, ...] = (
     task_api.prepare,
     network.prepare,
     volumes.prepare,
+    devices.prepare,
     identities.prepare,
     vault.prepare,
     dispatch_payload.prepare,
