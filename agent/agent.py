@@ -33,7 +33,7 @@ from agent.loops import spawn, until_done
 from agent.metrics.task_usage import UsageSampler
 from agent.migration.remote_data import RemoteData
 from agent.networks.alloc_networks import AllocNetworks, namespace_dir
-from agent.node.host_volumes import DynamicHostVolumes
+from agent.node.host_volumes import DynamicHostVolumes, volumes_root
 from agent.node.registration import NodeIdentity, build_node
 from agent.node.volume_plugins import VolumePlugins
 from agent.serve.guard import NodeAccess
@@ -46,11 +46,14 @@ from agent.templates.renderer import TemplateRenderer
 from agent.templates.settings import NodeTemplates
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
-from orchgit.errors import OrchgitError
+from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.ids import IdSource, RandomIds
+from orchgit.metrics.push import push_forever
+from orchgit.metrics.values import Metric
 from orchgit.model.cluster import ClusterName
 from orchgit.model.node import DriverInfo, Node
 from orchgit.model.volume import HostVolume
+from orchgit.model.workload_identity import SignedIdentity
 from orchgit.wire.channel import Channel
 from orchgit.wire.https import asking_context
 from orchgit.wire.messages import (
@@ -122,6 +125,7 @@ class Agent:
         """The node's cluster as it was stored when this agent started."""
         self.dynamic_meta: dict[str, str | None] = {}
         """Set at run time, over the config's; None hides a key of the config."""
+        self._identity: SignedIdentity | None = None
 
     async def start(self) -> None:
         config = self.config
@@ -143,7 +147,7 @@ class Agent:
         )
         self._task_api = TaskApi(self._calls.task_request)
         self._volume_plugins = VolumePlugins(
-            config.data_dir / "volumes",
+            volumes_root(config.data_dir),
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
             {"DHV_NODE_ID": self.node_id, "DHV_NODE_POOL": config.node_pool},
         )
@@ -168,6 +172,16 @@ class Agent:
         self.allocations.restore(stored)
         work = partial(self.networks.sweep_forever, self.allocations.needs_network)
         self._sweeps.append(spawn(until_done(work, "networks", self.clock), "networks"))
+        telemetry = self.config.telemetry
+        if telemetry.push.is_on:
+
+            async def collect() -> list[Metric]:
+                from agent.metrics.node_metrics import node_metrics
+
+                return telemetry.filter.of(await node_metrics(self))
+
+            pushing = push_forever(telemetry.push, collect, self.clock)
+            self._sweeps.append(spawn(pushing, "metrics"))
         for name, driver in self.drivers.items():
             if isinstance(driver, EndsOrphans):
                 work = partial(driver.end_orphans, self.allocations.knows)
@@ -203,6 +217,10 @@ class Agent:
         return self.link.connected
 
     # -- what the connection asks for -------------------------------------------------------------
+
+    @property
+    def introduction(self) -> str:
+        return self.config.intro_token
 
     def node(self) -> Node:
         if self._node is None:
@@ -377,6 +395,16 @@ class Agent:
         if acl != self._acl:
             self._acl = acl
             self.local.put_facts({_ACL: "on" if acl else "off"})
+
+    async def identity(self, renewed: bool = False) -> str:
+        """Returns the node's own token; `renewed`: a new one. Raises UnavailableError while no
+        server is connected, or where the server knows of none."""
+        known, now_ns = self._identity, self.clock.now_ns()
+        if renewed or known is None or known.expires_ns <= now_ns:
+            self._identity = known = await self._calls.own_identity()
+        if known is None:
+            raise UnavailableError("cannot get the node's identity: its server makes none")
+        return known.token
 
     def _driver_event(self, alloc_id: str, task: str, message: str) -> None:
         if self.allocations.knows(alloc_id):

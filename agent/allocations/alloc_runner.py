@@ -289,6 +289,7 @@ class AllocRunner:
         if not await self.tasks.wait(_FINISH_S):
             self._reported(self)  # a full disk or an engine that is down delays what is left
             await self.tasks.wait()
+        self._health.end()
 
     def _apply_rules(self) -> None:
         tasks, states = self.context.group.tasks, self.states

@@ -63,6 +63,11 @@ class NodeSide(Protocol):
 
     def node(self) -> Node: ...
 
+    @property
+    def introduction(self) -> str:
+        """The token with which a new node introduces itself; "" is none."""
+        ...
+
     def full_report(self) -> list[AllocReport]: ...
 
     def take_allocations(self, wanted: AllocSet) -> None: ...
@@ -264,7 +269,7 @@ class _Session:
             while True:
                 yield await self._outgoing.get()
 
-        self.send(AgentHello(self._side.node(), self._cluster))
+        self.send(AgentHello(self._side.node(), self._cluster, self._side.introduction))
         stream = open_stream(frames())
         try:
             async with wait_first(self._receive(stream), self._heartbeats()) as both:

@@ -57,6 +57,12 @@ class ServerCalls:
         request = SignIdentitiesRequest(self._node_id, self._node_secret, list(wanted))
         return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).identities
 
+    async def own_identity(self) -> SignedIdentity | None:
+        """Returns the node's own token; None from a server that knows of none."""
+        channel = await self._connected("get the node's identity")
+        request = SignIdentitiesRequest(self._node_id, self._node_secret, own=True)
+        return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).own
+
     async def migration_source(self, alloc_id: str) -> MigrationSourceReply:
         """Returns where the data is that the allocation takes over."""
         channel = await self._connected("ask where data is")

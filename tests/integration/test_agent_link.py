@@ -44,6 +44,8 @@ class Side:
                 self._told.clear()
                 await self._told.wait()
 
+    introduction = ""
+
     def node(self) -> Node:
         return self.described
 
