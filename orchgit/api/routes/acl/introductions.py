@@ -14,7 +14,7 @@ from orchgit.errors import InvalidInputError
 async def introduce_node(call: ApiCall) -> Response:
     body = await call.json() if await call.body() else {}
     name, pool = (nomad_json.get(body, key, "") for key in ("NodeName", "NodePool"))
-    ttl = nomad_json.get(body, "TTL", 0)
+    ttl = nomad_json.get(body, "TTL")
     if not isinstance(name, str) or not isinstance(pool, str):
         raise InvalidInputError("cannot introduce a node: NodeName and NodePool are texts")
     ttl_ns = parse_setting_ns("TTL", ttl) if isinstance(ttl, str) and ttl else ttl or 0
