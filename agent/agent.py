@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from functools import partial
 
 import structlog
@@ -18,6 +18,7 @@ from agent.allocations.stop_when_disconnected import DisconnectWatch
 from agent.config import AgentConfig
 from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
+from agent.connection.server_calls import ServerCalls
 from agent.context import NodeContext
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
@@ -25,6 +26,7 @@ from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
+from agent.identities.task_api import TaskApi
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
 from agent.metrics.task_usage import UsageSampler
@@ -43,39 +45,25 @@ from agent.templates.renderer import TemplateRenderer
 from agent.templates.settings import NodeTemplates
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
-from orchgit.errors import OrchgitError, UnavailableError
+from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.cluster import ClusterName
 from orchgit.model.node import DriverInfo, Node
 from orchgit.model.volume import HostVolume
-from orchgit.model.workload_identity import SignedIdentity, WantedIdentity
 from orchgit.wire.channel import Channel
 from orchgit.wire.https import asking_context
 from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
     AllocSet,
-    AuthorizeReply,
-    AuthorizeRequest,
     LeaderReply,
     LeaderRequest,
-    MigrationSourceReply,
-    MigrationSourceRequest,
     ServerFrame,
-    SignIdentitiesRequest,
     TaskRead,
     TaskReadsReply,
-    TaskReadsRequest,
     VolumeResult,
 )
-from orchgit.wire.methods import (
-    AUTHORIZE,
-    CONNECT_NODE,
-    LEADER,
-    MIGRATION_SOURCE,
-    SIGN_IDENTITIES,
-    TASK_READS,
-)
+from orchgit.wire.methods import CONNECT_NODE, LEADER
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -149,6 +137,10 @@ class Agent:
             ask_leader=self._ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
+        self._calls = ServerCalls(
+            lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
+        )
+        self._task_api = TaskApi(self._calls.task_request)
         self._volume_plugins = VolumePlugins(
             config.data_dir / "volumes",
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
@@ -194,6 +186,8 @@ class Agent:
         await self.offline.stop()
         await self._watch.stop()
         await self.allocations.close()
+        await self._task_api.close()
+        await self._calls.close()
         await self._templates.reads.close()
         await self._templates.renderer.close()
         for driver in self.drivers.values():
@@ -327,10 +321,11 @@ class Agent:
             wait_ended=lambda alloc_id: self.allocations.wait_ended(alloc_id),
             templates=self._templates,
             max_kill_timeout_s=self.config.max_kill_timeout_s,
-            sign_identities=self._sign_identities,
+            sign_identities=self._calls.sign_identities,
+            task_api=self._task_api,
             networks=self.networks,
             take_over=RemoteData(
-                self._migration_source,
+                self._calls.migration_source,
                 self.clock,
                 None if files is None else partial(asking_context, files),
             ).take_over,
@@ -370,46 +365,13 @@ class Agent:
     def access(self) -> NodeAccess:
         """What checks who asks for this agent's own HTTP."""
         is_on = self._acl or self.config.acl_enabled
-        return NodeAccess(self.node_id, self._secret_id, self.clock, is_on, self._authorize)
+        return NodeAccess(self.node_id, self._secret_id, self.clock, is_on, self._calls.authorize)
 
     def take_acl(self, acl: bool) -> None:
         """Stores whether access control is on: a restart without servers must not forget it."""
         if acl != self._acl:
             self._acl = acl
             self.local.put_facts({_ACL: "on" if acl else "off"})
-
-    async def _authorize(self, request: AuthorizeRequest) -> AuthorizeReply:
-        if not self.link.address:
-            raise UnavailableError("no server is connected")
-        channel = Channel(self.link.address, self.config.tls)
-        try:
-            return await channel.call(AUTHORIZE, request, _ANSWER_S)
-        finally:
-            await channel.close()
-
-    async def _sign_identities(self, wanted: Sequence[WantedIdentity]) -> list[SignedIdentity]:
-        """Returns tokens of tasks of this node, from the server in use.
-
-        Raises UnavailableError while there is none.
-        """
-        if not self.link.address:
-            raise UnavailableError("cannot get the identities of a task: no server is connected")
-        request = SignIdentitiesRequest(self.node_id, self._secret_id, list(wanted))
-        channel = Channel(self.link.address, self.config.tls)
-        try:
-            return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).identities
-        finally:
-            await channel.close()
-
-    async def _migration_source(self, alloc_id: str) -> MigrationSourceReply:
-        if not self.link.address:
-            raise UnavailableError("cannot ask where data is: no server is connected")
-        request = MigrationSourceRequest(self.node_id, self._secret_id, alloc_id)
-        channel = Channel(self.link.address, self.config.tls)
-        try:
-            return await channel.call(MIGRATION_SOURCE, request, request.wait_s + _ANSWER_S)
-        finally:
-            await channel.close()
 
     def _driver_event(self, alloc_id: str, task: str, message: str) -> None:
         if self.allocations.knows(alloc_id):
@@ -418,15 +380,7 @@ class Agent:
                 runner.happened(TaskEventType.DRIVER, message)
 
     async def _read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
-        """Raises UnavailableError while there is no server."""
-        if not self.link.address:
-            raise UnavailableError("cannot read for tasks: no server is connected")
-        request = TaskReadsRequest(self.node_id, self._secret_id, reads, wait_s)
-        channel = Channel(self.link.address, self.config.tls)
-        try:
-            return await channel.call(TASK_READS, request, wait_s + _ANSWER_S)
-        finally:
-            await channel.close()
+        return await self._calls.read_for_tasks(reads, wait_s)
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos

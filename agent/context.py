@@ -9,6 +9,7 @@ from pathlib import Path
 from agent.artifacts.plan import FetchLimits
 from agent.drivers.base import Driver, NetworkIsolation
 from agent.hooks.base import SetUpNetwork, VolumeSource, no_network
+from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
 from agent.networks.alloc_networks import AllocNetworks
@@ -48,6 +49,8 @@ class NodeContext:
     """A task's own `kill_timeout` counts up to this."""
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     sign_identities: SignIdentities = no_identities
+    task_api: TaskApi | None = None
+    """None: tasks find no API among their secrets."""
     networks: AllocNetworks | None = None
     """None: groups can only use the host's network."""
     take_over: TakeOver = no_data_to_take_over

@@ -195,7 +195,7 @@ class AllocRunner:
     def tell_unhealthy(self, messages: Mapping[str, str]) -> None:
         """Add an event to each named task that says why the allocation is unhealthy."""
         for name, message in messages.items():
-            self.tasks[name].add_event(TaskEventType.UNHEALTHY, message)
+            self.tasks[name].happened(TaskEventType.UNHEALTHY, message, {"message": message})
 
     # -- the allocation's life ---------------------------------------------------------------------
 
@@ -209,6 +209,8 @@ class AllocRunner:
                 self._fail_all(error)
             await self._supervise()
             await self._network.remove()
+            if self._node.task_api is not None:
+                await self._node.task_api.end(self.id)
             self.set_local(finished=True, finished_ns=self.clock.now_ns())
         self._close_parts()
         self._reported(self)

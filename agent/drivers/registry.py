@@ -20,7 +20,11 @@ from agent.drivers.config import decode_options
 from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
 from agent.drivers.exec import ExecDriver, ExecOptions
+from agent.drivers.java import JavaDriver, JavaOptions
 from agent.drivers.mock import MockDriver, MockOptions
+from agent.drivers.podman.config import PodmanOptions
+from agent.drivers.podman.driver import PodmanDriver
+from agent.drivers.qemu import QemuDriver, QemuOptions
 from agent.drivers.raw_exec import RawExecDriver, RawExecOptions
 from agent.supervisor.client import SupervisorClient
 from orchgit.clock import Clock
@@ -101,11 +105,29 @@ def _docker(context: DriverContext) -> Driver:
     return DockerDriver(context.data_dir, options, context.clock, context.report)
 
 
+def _java(context: DriverContext) -> Driver:
+    options = decode_options("java", context.options.get("java", {}), JavaOptions).for_exec()
+    return JavaDriver(context.supervisor, context.cgroups, context.data_dir, options)
+
+
+def _qemu(context: DriverContext) -> Driver:
+    options = decode_options("qemu", context.options.get("qemu", {}), QemuOptions)
+    return QemuDriver(context.supervisor, context.cgroups, context.data_dir, options)
+
+
+def _podman(context: DriverContext) -> Driver:
+    options = decode_options("podman", context.options.get("podman", {}), PodmanOptions)
+    return PodmanDriver(context.data_dir, options, context.clock, context.report)
+
+
 OPTION_SHAPES: Mapping[str, type[msgspec.Struct]] = {
     "docker": DockerOptions,
     "exec": ExecOptions,
     "raw_exec": RawExecOptions,
     "mock_driver": MockOptions,
+    "podman": PodmanOptions,
+    "java": JavaOptions,
+    "qemu": QemuOptions,
 }
 """What the agent's config may say of the built-in drivers."""
 _OFF_BY_DEFAULT = ("mock_driver",)
@@ -117,5 +139,8 @@ _BUILT_IN: dict[str, Factory] = {
     "raw_exec": _raw_exec,
     "exec": _exec,
     "docker": _docker,
+    "podman": _podman,
+    "java": _java,
+    "qemu": _qemu,
     "mock_driver": lambda context: MockDriver(context.clock),
 }

@@ -14,6 +14,7 @@ from agent.hooks import (
     dispatch_payload,
     identities,
     network,
+    task_api,
     task_dir,
     templates,
     volumes,
@@ -24,6 +25,7 @@ TaskHook = Callable[[TaskSetup], Awaitable[None]]
 
 TASK_HOOKS: tuple[TaskHook, ...] = (
     task_dir.prepare,
+    task_api.prepare,
     network.prepare,
     volumes.prepare,
     identities.prepare,

@@ -13,6 +13,7 @@ from agent.drivers.users import (
     resolve_user,
     user_variables,
 )
+from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import TaskIdentities
 from agent.paths import TaskPaths
 from agent.tasks.environment import EnvInput, TaskEnv, build
@@ -85,6 +86,7 @@ class TaskSetup:
     task_templates: TaskTemplates
     """What the task's templates were rendered to, over all its attempts."""
     identities: TaskIdentities
+    task_api: TaskApi | None = None
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     network: NetworkIsolation | None = None
     set_up_network: SetUpNetwork = no_network
@@ -94,6 +96,11 @@ class TaskSetup:
     done: set[str] = field(default_factory=set)
     is_again: bool = False
     """Whether an earlier attempt was prepared, perhaps by an agent before this one."""
+
+    @property
+    def secrets_dir(self) -> str:
+        """The directory of secrets as the task sees it."""
+        return str(self.paths.secrets) if self.isolation == "none" else "/secrets"
 
     def user(self) -> UserIds | None:
         """The user that the task runs as; None: the agent's, or the user of its image."""
@@ -113,7 +120,7 @@ class TaskSetup:
                 alloc=self.alloc,
                 alloc_dir=str(self.paths.alloc_dir) if host else "/alloc",
                 local_dir=str(self.paths.local) if host else "/local",
-                secrets_dir=str(self.paths.secrets) if host else "/secrets",
+                secrets_dir=self.secrets_dir,
                 host_env=self._host_env(),
                 template_env={**self.identity_env, **self.template_env},
                 network=self.network,

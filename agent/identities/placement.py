@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from agent.hooks.base import SetupError, TaskSetup
 from agent.hooks.files import write_inside
+from agent.identities.task_api import SOCKET
 from agent.paths import PRIVATE
 from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.model.workload_identity import WorkloadIdentity
@@ -31,6 +32,8 @@ async def place(setup: TaskSetup, given: Sequence[WorkloadIdentity]) -> None:
         if identity.env:
             name = "NOMAD_TOKEN" if identity.is_default else f"NOMAD_TOKEN_{identity.name}"
             setup.identity_env[name] = token
+            if identity.is_default:
+                setup.identity_env["NOMAD_UNIX_ADDR"] = f"unix:{setup.secrets_dir}/{SOCKET}"
         if identity.file:
             user = None if setup.isolation == "image" else setup.user()
             write_inside(

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import structlog
 
+from agent.hooks import task_api
 from agent.hooks.base import SetupError, TaskSetup
 from agent.identities.placement import place
 from agent.tasks import task_state
@@ -27,6 +28,13 @@ class RunningTask(Protocol):
     def restart(self, because: TaskEvent) -> None: ...
 
     async def signal(self, signal: str, reason: str) -> None: ...
+
+
+async def accompany(task: RunningTask, resumed: bool) -> None:
+    """Keeps what the running task has of its identities good. `resumed`: another agent began it."""
+    if resumed:
+        await task_api.prepare(task.setup())
+    await keep_current(task, resumed)
 
 
 async def keep_current(task: RunningTask, at_once: bool) -> None:

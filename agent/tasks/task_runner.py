@@ -15,26 +15,26 @@ that runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from agent.context import AllocContext, NodeContext
 from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskHandle
 from agent.hooks import TASK_HOOKS
-from agent.hooks.base import FatalSetupError, TaskSetup
-from agent.identities.renewal import keep_current
+from agent.hooks.base import TaskSetup
+from agent.identities.renewal import accompany
 from agent.identities.task_identities import TaskIdentities
 from agent.local_state.store import TaskRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices
 from agent.tasks import task_state
+from agent.tasks.after_attempt import follow_failed_start, follow_policy, restart_at_once
 from agent.tasks.driver_calls import until_answered
 from agent.tasks.driver_config import task_config
-from agent.tasks.end_events import decision_event, start_failure_event, terminated_event
-from agent.tasks.lifecycle import restarts_on_success
+from agent.tasks.end_events import terminated_event
 from agent.tasks.progress import TaskProgress
 from agent.tasks.requests import TaskRequests
-from agent.tasks.restarts import AttemptEnd, RestartDecision, RestartHistory, decide
+from agent.tasks.restarts import AttemptEnd
 from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
 from agent.templates.changes import keep_rendered
 from agent.templates.cluster_reads import Reader
@@ -106,13 +106,11 @@ class TaskRunner:
 
     # -- what others ask for -----------------------------------------------------------------------
 
-    def happened(self, kind: TaskEventType, message: str) -> None:
+    def happened(
+        self, kind: TaskEventType, message: str, details: Mapping[str, str] | None = None
+    ) -> None:
         """Add an event that others saw: the allocation's arrival, the driver's pull of an image."""
-        self._progress.happened(kind, message)
-
-    def add_event(self, kind: TaskEventType, message: str) -> None:
-        """Add an event of this moment that the task itself does not cause."""
-        self._progress.happened(kind, message, {"message": message})
+        self._progress.happened(kind, message, details)
 
     def allow_start(self) -> None:
         """The lifecycle allows the task to start."""
@@ -145,7 +143,7 @@ class TaskRunner:
         if self.state.state == DEAD:
             self._requests.clear()
             self._progress.add(because)
-            self._add_restarting_event()
+            restart_at_once(self._progress, self._node.clock.now_ns())
 
     def wait_for_turn(self) -> None:
         """The lifecycle must allow the next start anew: earlier tasks run again too."""
@@ -224,7 +222,8 @@ class TaskRunner:
             handle = await self._start(config) if config is not None else None
         except (OrchgitError, OSError) as error:
             await self._abandon_start()
-            self._decide_after_failed_start(error)
+            now_ns = self._node.clock.now_ns()
+            follow_failed_start(self._progress, self._context, self.task, error, now_ns)
             return
         if handle is not None:
             self._progress.save(handle=handle, starting=False)
@@ -273,8 +272,8 @@ class TaskRunner:
         handle = self.record.handle
         assert handle is not None, "a running task has a handle"
         beside: list[asyncio.Task[None]] = []
-        if self.task.identities:  # the default identity never expires
-            beside.append(spawn(keep_current(self, resumed), f"identities {handle.key}"))
+        if resumed or self.task.identities:  # the default identity never expires
+            beside.append(spawn(accompany(self, resumed), f"identities {handle.key}"))
         if self.task.templates:
             beside.append(spawn(keep_rendered(self, resumed), f"templates {handle.key}"))
         try:
@@ -336,53 +335,18 @@ class TaskRunner:
         """A kill ends the task, a restart by request starts it again, and the restart policy
         decides about everything else."""
         requests, progress = self._requests, self._progress
-        progress.add(terminated_event(result, self._node.clock.now_ns()))
+        now_ns = self._node.clock.now_ns()
+        progress.add(terminated_event(result, now_ns))
         if requests.kill is not None:
             progress.happened(TaskEventType.KILLED, "Task successfully killed")
             return
         by_request = requests.restart is not None
         requests.clear_restart()
         if by_request and not requests.restart_counts:
-            self._add_restarting_event()
+            restart_at_once(progress, now_ns)
         else:
-            self._apply_restart_policy(AttemptEnd(successful=result.successful and not by_request))
-
-    def _decide_after_failed_start(self, error: OrchgitError | OSError) -> None:
-        if isinstance(error, FatalSetupError):
-            self._progress.add(start_failure_event(error, self._node.clock.now_ns()))
-            self._progress.end()
-            return
-        recoverable = isinstance(error, OSError) or (
-            isinstance(error, DriverError) and error.recoverable
-        )
-        self._progress.add(start_failure_event(error, self._node.clock.now_ns()))
-        self._apply_restart_policy(
-            AttemptEnd(successful=False, start_error=str(error), recoverable=recoverable)
-        )
-
-    def _apply_restart_policy(self, end: AttemptEnd) -> None:
-        task, record, now_ns = self.task, self.record, self._node.clock.now_ns()
-        decision, history = decide(
-            task.restart_policy or self._context.group.restart_policy,
-            RestartHistory(record.restart_count, record.restart_window_ns),
-            end,
-            restart_on_success=restarts_on_success(task, self._context.job.type),
-            now_ns=now_ns,
-            seed=f"{self._context.alloc.id}/{self.name}",
-        )
-        self._progress.save(
-            restart_count=history.count,
-            restart_window_ns=history.window_start_ns,
-            next_start_ns=now_ns + decision.delay_ns if decision.restart else 0,
-        )
-        if decision.restart or decision.failed:
-            self._progress.add(decision_event(decision, now_ns))
-        else:
-            self._progress.end()
-
-    def _add_restarting_event(self) -> None:
-        at_once = RestartDecision(restart=True, delay_ns=0, reason="", failed=False)
-        self._progress.add(decision_event(at_once, self._node.clock.now_ns()))
+            end = AttemptEnd(successful=result.successful and not by_request)
+            follow_policy(progress, self._context, self.task, end, now_ns)
 
     # -- parts -------------------------------------------------------------------------------------
 
@@ -426,6 +390,7 @@ class TaskRunner:
             task_templates=self._templates,
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
+            task_api=self._node.task_api,
             network=context.network,
             set_up_network=context.set_up_network,
             done=self._hooks_done,

@@ -15,6 +15,7 @@ from orchgit.api.kept_answers import KeptAnswers
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.metrics.settings import TelemetrySettings
 from orchgit.metrics.values import Metric
+from orchgit.model.author import Author
 from orchgit.model.server import ServerRecord
 from orchgit.services.jobs.dry_run import DryRun
 from orchgit.services.services import Services
@@ -174,6 +175,6 @@ class ApiContext:
     def __post_init__(self) -> None:
         self.kept_answers = KeptAnswers(lambda: self.services.context.state.store)
 
-    def wake_source(self, name: str) -> None:
+    def wake_source(self, name: str, by: str, author: Author | None) -> None:
         if self.gitops is not None:
-            self.gitops.wake(name)
+            self.gitops.wake(name, by, author)

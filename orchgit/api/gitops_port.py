@@ -83,7 +83,7 @@ class GitopsPort(Protocol):
         """Applies held versions of the applied commit again; returns the rollout."""
         ...
 
-    def wake(self, source: str, by: str = "", author: Author | None = None) -> None:
+    def wake(self, source: str, by: str, author: Author | None) -> None:
         """Looks for new commits of a source now; `by` and the token's `author` are who asks."""
         ...
 

@@ -8,7 +8,7 @@ lost is not sent twice: its author is told that the outcome is unknown.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 
 from starlette.types import Message, Receive, Scope, Send
@@ -18,7 +18,8 @@ from orchgit.model.server import ServerRecord
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.wait_first import wait_first
 from orchgit.wire.channel import Channel
-from orchgit.wire.messages import HttpAnswer, HttpChunk, HttpDown, HttpHead, HttpUp
+from orchgit.wire.http_frames import RequestFrames, send_answer
+from orchgit.wire.messages import HttpAnswer
 from orchgit.wire.methods import HTTP
 from orchgit.wire.tls import TlsFiles
 
@@ -78,14 +79,13 @@ class _Forwarding:
         self._send = send
         self._is_safe = scope["method"] in _SAFE
         self._answered = False
-        self._body_ended = asyncio.Event()
-        self._gone = asyncio.Event()
 
     async def run(self, channel: Channel, other_leader: Awaitable[None]) -> None:
         """A read that was not answered yet when another server leads is asked there."""
         first = await self._receive()
-        relay = asyncio.create_task(self._relay(channel, first), name="forwarded answer")
-        gone = asyncio.create_task(self._until_gone(), name="forwarded client")
+        request = RequestFrames(self._scope, self._receive, first)
+        relay = asyncio.create_task(self._relay(channel, first, request), name="forwarded answer")
+        gone = asyncio.create_task(self._until_gone(request), name="forwarded client")
         deposed = asyncio.ensure_future(other_leader)
         try:
             await self._watch(relay, gone, deposed)
@@ -126,59 +126,22 @@ class _Forwarding:
 
     # -- up --------------------------------------------------------------------------------------
 
-    async def _frames(self, first: Message) -> AsyncIterator[HttpUp]:
-        scope = self._scope
-        more = bool(first.get("more_body", False))
-        yield HttpHead(
-            method=scope["method"],
-            path=scope["path"],
-            raw_path=scope.get("raw_path") or scope["path"].encode(),
-            query=scope["query_string"],
-            headers=scope["headers"],
-            scheme=scope.get("scheme", "http"),
-            client=tuple(scope["client"]) if scope.get("client") else None,
-            body=first.get("body", b""),
-            more=more,
-        )
-        while more:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                self._gone.set()
-                return
-            more = message.get("more_body", False)
-            yield HttpChunk(message.get("body", b""), more)
-        self._body_ended.set()
-
-    async def _until_gone(self) -> None:
+    async def _until_gone(self, frames: RequestFrames) -> None:
         """Returns when the client is gone. Only one reads its messages at a time."""
-        async with wait_first(self._body_ended.wait(), self._gone.wait()):
+        async with wait_first(frames.body_ended.wait(), frames.gone.wait()):
             pass
-        while not self._gone.is_set():
+        while not frames.gone.is_set():
             if (await self._receive())["type"] == "http.disconnect":
                 return
 
     # -- down ------------------------------------------------------------------------------------
 
-    async def _relay(self, channel: Channel, first: Message) -> None:
+    async def _relay(self, channel: Channel, first: Message, request: RequestFrames) -> None:
         if first["type"] == "http.disconnect":
             return
-        async with aclosing(channel.stream(HTTP, self._frames(first))) as frames:
+        async with aclosing(channel.stream(HTTP, aiter(request))) as frames:
             async for frame in frames:
-                await self._pass_on(frame)
+                self._answered = self._answered or isinstance(frame, HttpAnswer)
+                await send_answer(self._send, frame)
         if not self._answered:
             raise UnreachableError("cannot answer: the leader ended the exchange without an answer")
-
-    async def _pass_on(self, frame: HttpDown) -> None:
-        body = frame.data if isinstance(frame, HttpChunk) else frame.body
-        if isinstance(frame, HttpAnswer):
-            self._answered = True
-            await self._send(
-                {
-                    "type": "http.response.start",
-                    "status": frame.status,
-                    "headers": frame.headers,
-                }
-            )
-            if frame.more and not body:
-                return
-        await self._send({"type": "http.response.body", "body": body, "more_body": frame.more})

@@ -17,6 +17,7 @@ from orchgit.rpc.migrations import MigrationServicer
 from orchgit.rpc.mirrors import MirrorPort, MirrorServicer
 from orchgit.rpc.node_stream import ServerIdentity
 from orchgit.rpc.nodes import NodeServicer
+from orchgit.rpc.task_api import TaskApiServicer
 from orchgit.rpc.task_reads import TaskReadServicer
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.services import Services
@@ -40,6 +41,8 @@ class RpcSettings:
     translate: Translate = lambda error: error
     authorize: Authorize | None = None
     """Decides about requests for agents' own HTTP. None: access control is off."""
+    task_api: ASGIApp | None = None
+    """Answers requests of tasks, which their agents pass on."""
     rights_of_task: RightsOfTask = everything
     """What tasks may read of the servers."""
 
@@ -65,6 +68,11 @@ class RpcServer:
         self._tunnel = HttpTunnel(http) if http is not None else None
         if self._tunnel is not None:
             self._tunnel.register(self._server)
+        self._task_api: TaskApiServicer | None = None
+        if settings.task_api is not None:
+            now_ns, checks = services.context.now_ns, settings.authorize is not None
+            self._task_api = TaskApiServicer(settings.task_api, store, now_ns, checks)
+            self._task_api.register(self._server)
         LeaderServicer(cluster).register(self._server)
         serve_leader(self._server, control)
         if mirrors is not None:
@@ -97,3 +105,5 @@ class RpcServer:
         await self._server.stop()
         if self._tunnel is not None:
             await self._tunnel.close()
+        if self._task_api is not None:
+            await self._task_api.close()

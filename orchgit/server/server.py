@@ -298,6 +298,7 @@ class Server:
                 limits=config.limits,
                 translate=self.directory.translated,
                 authorize=authorizer(self._api.access),
+                task_api=self.front,
                 rights_of_task=self._callers.workload_rights if self._callers else everything,
             ),
             self.services,

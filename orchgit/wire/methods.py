@@ -88,6 +88,10 @@ AUTHORIZE = UnaryMethod(
     for_agents=True,
 )
 
+TASK_API: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
+    NODES, "TaskApi", messages.HttpUp, messages.HttpDown, for_agents=True
+)
+
 MIGRATION_SOURCE = UnaryMethod(
     NODES,
     "MigrationSource",

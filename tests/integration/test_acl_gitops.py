@@ -255,6 +255,13 @@ def test_token_is_named_by_what_it_changed(team: Team, tmp_path: Path) -> None:
     shown = team.show("named")
     assert shown["Pause"]["By"] == "team-a-token"
     assert shown["Token"]["Author"] == author
+    committed(work, "Second", named=job("named"), other=job("other"))
+    assert push(work, team.url("named", "team-a")).code == 0
+    assert team.ask("team-a", "PUT", "/v1/gitops/source/named/resume", {}).status_code == 200
+    resumed = team.ask("team-a", "PUT", "/v1/gitops/source/named/sync?wait=60s").json()
+    rollout = team.ask("team-a", "GET", f"/v1/gitops/rollout/{resumed['RolloutID']}").json()
+    assert rollout["Trigger"] == "api"
+    assert (rollout["Pusher"], rollout["Token"]["Author"]) == ("team-a-token", author)
     versions = team.ask("team-a", "GET", "/v1/gitops/authors/named?namespace=a").json()
     assert [(each["Key"], each["Author"]) for each in versions] == [("a/named@0", author)]
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent.drivers.base import Driver, TaskConfig, TaskHandle
 from orchgit.errors import DriverError
-from tests.support import docker_engine
+from tests.support import docker_engine, podman_engine
 from tests.support.driver_rigs import Rig, exec_works, log_text, rig, task_config
 from tests.support.polling import until
 
@@ -24,6 +24,7 @@ pytestmark = pytest.mark.parametrize(
         "raw_exec",
         pytest.param("exec", marks=_NO_EXEC),
         pytest.param("docker", marks=[docker_engine.needs_docker, pytest.mark.docker]),
+        pytest.param("podman", marks=[podman_engine.needs_podman, pytest.mark.long]),
     ],
 )
 

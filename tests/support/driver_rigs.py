@@ -17,10 +17,12 @@ from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
 from agent.drivers.exec import ExecDriver
 from agent.drivers.mock import MockDriver
+from agent.drivers.podman.config import PodmanOptions
+from agent.drivers.podman.driver import PodmanDriver
 from agent.drivers.raw_exec import RawExecDriver, RawExecOptions
 from agent.supervisor.client import SupervisorClient
 from orchgit.clock import SystemClock
-from tests.support import docker_engine
+from tests.support import docker_engine, podman_engine
 
 _RUN_UNTIL_STOPPED = "trap 'exit 7' INT TERM; echo ready; while :; do sleep 0.02; done"
 _IGNORE_SIGNALS = "trap '' INT TERM; echo ready; while :; do sleep 0.02; done"
@@ -103,6 +105,21 @@ class DockerRig(ShellRig):
             await driver.close()
 
 
+class PodmanRig(ShellRig):
+    def __init__(self) -> None:
+        image = {"image": podman_engine.IMAGE, "command": "/bin/sh", "network_mode": "host"}
+        super().__init__("podman", image)
+
+    @asynccontextmanager
+    async def open(self, directory: Path) -> AsyncIterator[Driver]:
+        options = PodmanOptions(socket_path=podman_engine.socket())
+        driver = PodmanDriver(directory, options, SystemClock())
+        try:
+            yield driver
+        finally:
+            await driver.close()
+
+
 class MockRig:
     name = "mock_driver"
     survives = False
@@ -132,7 +149,8 @@ class MockRig:
 
 
 def shell_rig(name: str) -> ShellRig:
-    return DockerRig() if name == "docker" else ShellRig(name, {"command": "/bin/sh"})
+    containers = {"docker": DockerRig, "podman": PodmanRig}
+    return containers[name]() if name in containers else ShellRig(name, {"command": "/bin/sh"})
 
 
 def rig(name: str) -> Rig:

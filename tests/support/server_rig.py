@@ -60,9 +60,9 @@ class ServerRig:
         self.server = Server(ServerConfig(data_dir=self.data_dir / "server", **config))
         await self.server.start()
         if self._with_agent:
-            await self._start_agent()
+            await self.start_agent()
 
-    async def _start_agent(self) -> None:
+    async def start_agent(self) -> None:
         self.agent = Agent(
             AgentConfig(
                 data_dir=self.data_dir / "agent",

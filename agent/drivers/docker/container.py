@@ -37,15 +37,19 @@ _LOOSENING = ("unconfined", "label=disable", "label:disable", "systempaths=uncon
 
 
 def container_request(
-    task: TaskConfig, config: DockerConfig, options: DockerOptions, cores: int
+    task: TaskConfig,
+    config: DockerConfig,
+    options: DockerOptions,
+    cores: int,
+    engine: str = "docker",
 ) -> dict[str, object]:
     """The body of `POST /containers/create`; DriverError for what the node does not allow."""
-    _check_allowed(config, options)
-    joined = joined_network(task, config, "docker")
+    _check_allowed(config, options, engine)
+    joined = joined_network(task, config, engine)
     mode = joined or config.network_mode or "default"
     inside = inner_ports(task, config)
     published = port_bindings(task, inside) if has_own_network(mode) else {}
-    host = _host_config(task, config, options, cores)
+    host = _host_config(task, config, options, cores, engine)
     request: dict[str, object] = {
         "Image": config.image,
         "Env": [f"{name}={value}" for name, value in task.env.items()],
@@ -83,16 +87,16 @@ def labels_of(request: dict[str, object]) -> dict[str, str]:
     return labels
 
 
-def _check_allowed(config: DockerConfig, options: DockerOptions) -> None:
+def _check_allowed(config: DockerConfig, options: DockerOptions, engine: str) -> None:
     if config.runtime and config.runtime not in options.allow_runtimes:
         raise DriverError(
             f'cannot use runtime "{config.runtime}": the agent\'s config has only '
-            f"{', '.join(options.allow_runtimes)} in docker.allow_runtimes"
+            f"{', '.join(options.allow_runtimes)} in {engine}.allow_runtimes"
         )
     if options.pids_limit and config.pids_limit > options.pids_limit:
         raise DriverError(
             f"cannot set pids_limit to {config.pids_limit}: the agent's config allows "
-            f"{options.pids_limit} in docker.pids_limit"
+            f"{options.pids_limit} in {engine}.pids_limit"
         )
     if config.cgroupns not in ("", "host", "private"):
         raise DriverError(f'cannot set cgroupns to "{config.cgroupns}": use host or private')
@@ -116,8 +120,8 @@ def _check_allowed(config: DockerConfig, options: DockerOptions) -> None:
     for name, asked in asks.items():
         if asked:
             raise DriverError(
-                f"cannot use {name} of the docker driver: the agent's config does not set "
-                "docker.allow_privileged"
+                f"cannot use {name} of the {engine} driver: the agent's config does not set "
+                f"{engine}.allow_privileged"
             )
 
 
@@ -147,12 +151,12 @@ def _labels(task: TaskConfig, config: DockerConfig, options: DockerOptions) -> d
 
 
 def _host_config(
-    task: TaskConfig, config: DockerConfig, options: DockerOptions, cores: int
+    task: TaskConfig, config: DockerConfig, options: DockerOptions, cores: int, engine: str
 ) -> dict[str, object]:
     host: dict[str, object] = {
         **_limits(task, config, options, cores),
-        **mount_settings(task, config, options),
-        **_capability_settings(config, options),
+        **mount_settings(task, config, options, engine),
+        **_capability_settings(config, options, engine),
         "LogConfig": _log_config(config, options),
         "RestartPolicy": {"Name": "no"},
         "AutoRemove": False,
@@ -181,9 +185,11 @@ def _host_config(
     return host
 
 
-def _capability_settings(config: DockerConfig, options: DockerOptions) -> dict[str, object]:
+def _capability_settings(
+    config: DockerConfig, options: DockerOptions, engine: str
+) -> dict[str, object]:
     wanted = effective_capabilities(
-        config.cap_add, config.cap_drop, options.allow_caps, "docker.allow_caps"
+        config.cap_add, config.cap_drop, options.allow_caps, f"{engine}.allow_caps"
     )
     if len(wanted) == len(ALL_CAPABILITIES):
         return {"CapAdd": ["ALL"], "CapDrop": []}

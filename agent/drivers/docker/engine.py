@@ -18,7 +18,7 @@ from docker.errors import APIError, DockerException, create_api_error_from_http_
 from docker.tls import TLSConfig
 from docker.utils.config import load_general_config
 
-from agent.drivers.docker.calls import failure, translated
+from agent.drivers.docker.calls import explain, failure, translated
 from agent.drivers.docker.errors import NotThereError
 from agent.drivers.docker.images import EngineImages
 from agent.drivers.docker.options import DockerTlsOptions
@@ -104,7 +104,11 @@ class Engine:
             try:
                 return str(self._api.create_container_from_config(request, name)["Id"])
             except (DockerException, requests.RequestException) as error:
-                if not isinstance(error, APIError) or error.status_code != _CONFLICT:
+                # Podman 4 answers 500 to a name that is taken.
+                is_taken = isinstance(error, APIError) and (
+                    error.status_code == _CONFLICT or "is already in use" in explain(error)
+                )
+                if not is_taken:
                     raise failure(f"create container {name}", error) from None
             with contextlib.suppress(NotThereError):
                 return self.inspect(name).id

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 from agent.drivers.base import Mount, TaskConfig
 from agent.drivers.docker.config import DockerConfig, MountConfig
@@ -15,8 +16,21 @@ _MODES = ("ro", "rw", "z", "Z", "nocopy")
 _PROPAGATIONS = ("private", "rprivate", "shared", "rshared", "slave", "rslave")
 
 
+class _Allows(NamedTuple):
+    options: DockerOptions
+    engine: str
+
+    def check(self, source: str) -> None:
+        """DriverError unless jobs may mount what does not belong to their allocation."""
+        if not self.options.volumes.enabled:
+            raise DriverError(
+                f'cannot mount "{source}": only paths in the allocation\'s directory may be '
+                f"mounted while the agent's config does not set {self.engine}.volumes.enabled"
+            )
+
+
 def mount_settings(
-    task: TaskConfig, config: DockerConfig, options: DockerOptions
+    task: TaskConfig, config: DockerConfig, options: DockerOptions, engine: str = "docker"
 ) -> dict[str, object]:
     """`Mounts`, `Binds` and `VolumeDriver` of the container's host config.
 
@@ -31,8 +45,9 @@ def mount_settings(
         *network_files(task, config),
     )
     label = options.volumes.selinuxlabel
-    mounts = [_mount(mount, task, options) for mount in (*config.mount, *config.mounts)]
-    binds = [_volume(text, task, config, options) for text in config.volumes]
+    allows = _Allows(options, engine)
+    mounts = [_mount(mount, task, allows) for mount in (*config.mount, *config.mounts)]
+    binds = [_volume(text, task, config, allows) for text in config.volumes]
     if label:  # the engine labels what is given as text only
         binds += [
             f"{os.path.realpath(mount.host_path)}:{mount.task_path}:"
@@ -52,7 +67,7 @@ def mount_settings(
     return {"Mounts": mounts, "Binds": binds, "VolumeDriver": config.volume_driver}
 
 
-def _volume(text: str, task: TaskConfig, config: DockerConfig, options: DockerOptions) -> str:
+def _volume(text: str, task: TaskConfig, config: DockerConfig, allows: _Allows) -> str:
     """`source:target[:mode]` as the engine takes it: it makes a source that is missing."""
     parts = text.split(":")
     if len(parts) not in _VOLUME_PARTS or not all(parts):
@@ -64,17 +79,17 @@ def _volume(text: str, task: TaskConfig, config: DockerConfig, options: DockerOp
                 f'cannot mount volume "{text}": "{mode}" is none of '
                 f"{', '.join((*_MODES, *_PROPAGATIONS))}"
             )
-    if options.volumes.selinuxlabel:
-        modes.append(options.volumes.selinuxlabel)
+    if label := allows.options.volumes.selinuxlabel:
+        modes.append(label)
     source = parts[0]
     if config.volume_driver:
-        _check_enabled(source, options)
+        allows.check(source)
     else:
-        source = _host_path(source, task, options)
+        source = _host_path(source, task, allows)
     return ":".join([source, parts[1], *([",".join(modes)] if modes else [])])
 
 
-def _mount(mount: MountConfig, task: TaskConfig, options: DockerOptions) -> dict[str, object]:
+def _mount(mount: MountConfig, task: TaskConfig, allows: _Allows) -> dict[str, object]:
     request: dict[str, object] = {
         "Type": mount.type,
         "Target": mount.target,
@@ -82,7 +97,7 @@ def _mount(mount: MountConfig, task: TaskConfig, options: DockerOptions) -> dict
     }
     match mount.type:
         case "bind":
-            request["Source"] = _host_path(mount.source, task, options)
+            request["Source"] = _host_path(mount.source, task, allows)
             if mount.bind_options and mount.bind_options.propagation:
                 request["BindOptions"] = {"Propagation": mount.bind_options.propagation}
         case "volume":
@@ -91,7 +106,7 @@ def _mount(mount: MountConfig, task: TaskConfig, options: DockerOptions) -> dict
                 given = mount.volume_options
                 volume: dict[str, object] = {"NoCopy": given.no_copy, "Labels": given.labels}
                 if given.driver_config is not None:  # it may bind any path of the host
-                    _check_enabled(mount.source, options)
+                    allows.check(mount.source)
                     volume["DriverConfig"] = {
                         "Name": given.driver_config.name,
                         "Options": given.driver_config.options,
@@ -108,18 +123,10 @@ def _mount(mount: MountConfig, task: TaskConfig, options: DockerOptions) -> dict
     return request
 
 
-def _host_path(source: str, task: TaskConfig, options: DockerOptions) -> str:
+def _host_path(source: str, task: TaskConfig, allows: _Allows) -> str:
     """A relative source lies in the task's directory and may not lead out of the allocation's."""
     path = os.path.realpath(os.path.join(task.task_dir.task_dir, source))
     allocation = os.path.realpath(os.path.dirname(task.task_dir.task_dir))
     if os.path.commonpath([path, allocation]) != allocation:
-        _check_enabled(source, options)
+        allows.check(source)
     return path
-
-
-def _check_enabled(source: str, options: DockerOptions) -> None:
-    if not options.volumes.enabled:
-        raise DriverError(
-            f'cannot mount "{source}": only paths in the allocation\'s directory may be mounted '
-            "while the agent's config does not set docker.volumes.enabled"
-        )

@@ -22,7 +22,7 @@ def joined_network(task: TaskConfig, config: DockerConfig, engine: str) -> str:
     network = task.network
     if network is None or config.network_mode:
         return ""
-    if network.created_by != engine:
+    if engine == "docker" and network.created_by != engine:
         maker = network.created_by or "the agent"
         raise DriverError(
             f"cannot start task {task.task_name} in the network of its group: {maker} made it, and "
@@ -34,7 +34,8 @@ def joined_network(task: TaskConfig, config: DockerConfig, engine: str) -> str:
                 f"cannot use {key} of task {task.task_name}: the network belongs to its group; "
                 f"write it in the group's network block, or give the task a network_mode"
             )
-    return f"container:{network.state['container']}"
+    container = network.state.get("container")
+    return f"container:{container}" if container else f"ns:{network.namespace}"
 
 
 def network_files(task: TaskConfig, config: DockerConfig) -> tuple[Mount, ...]:
@@ -94,7 +95,7 @@ def port_bindings(task: TaskConfig, inside: dict[str, int]) -> dict[str, list[di
 
 def has_own_network(mode: str) -> bool:
     """Whether ports are published: not in a network namespace that the container does not own."""
-    return mode != "host" and not mode.startswith("container:")
+    return mode != "host" and not mode.startswith(("container:", "ns:"))
 
 
 def driver_network(

@@ -61,7 +61,7 @@ async def put(call: ApiCall) -> Response:
     _check_grant(call, wanted)
     await _check_settings(call, wanted)
     index = await create_source(call.context, wanted)
-    call.api.wake_source(name)
+    call.api.wake_source(name, user_name(call), call.author)
     return call.answer({"Index": index}, index=index)
 
 
@@ -177,7 +177,7 @@ async def change(call: ApiCall) -> Response:
         _check_grant(call, wanted)
         await _check_settings(call, wanted)
     index = await change_source(call.context, name, changed)
-    call.api.wake_source(name)
+    call.api.wake_source(name, user_name(call), call.author)
     return call.answer({"Index": index}, index=index)
 
 
@@ -236,14 +236,10 @@ async def _sent(call: ApiCall) -> dict[str, Any]:
 
 
 async def resume(call: ApiCall) -> Response:
-    body = await _sent(call)
-    index = await resume_source(
-        call.context,
-        call.path["name"],
-        user_name(call, nomad_json.get(body, "By", "")),
-        nomad_json.get(body, "Reason", ""),
-    )
-    call.api.wake_source(call.path["name"])
+    body, name = await _sent(call), call.path["name"]
+    by = user_name(call, nomad_json.get(body, "By", ""))
+    index = await resume_source(call.context, name, by, nomad_json.get(body, "Reason", ""))
+    call.api.wake_source(name, by, call.author)
     return call.answer({"Index": index}, index=index)
 
 

@@ -79,7 +79,7 @@ class ApiGitops:
         request = RetryRequest(wanted.jobs, wanted.every, by)
         return await self._gitops.retry(source, request, writes)
 
-    def wake(self, source: str, by: str = "", author: Author | None = None) -> None:
+    def wake(self, source: str, by: str, author: Author | None) -> None:
         self._gitops.wake(source, force=True, asker=Asker(by, author))
 
     def report(self, snapshot: Snapshot, source: Source) -> SourceReport:

@@ -1,0 +1,1 @@
+"""The `podman` driver: containers of Podman, through the Docker API of its service socket."""

@@ -1,0 +1,171 @@
+"""A task of Podman as a request of the Docker API. Pure but for the user's id."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from agent.drivers.base import TaskConfig
+from agent.drivers.config import decode_config, duration_s
+from agent.drivers.docker.config import DeviceConfig, DockerConfig, LoggingConfig
+from agent.drivers.docker.container import container_name, container_request
+from agent.drivers.docker.flavour import EngineSettings, ImageWanted, PreparedContainer
+from agent.drivers.docker.image_names import parse_image_name
+from agent.drivers.docker.network import inner_ports
+from agent.drivers.docker.options import DockerGcOptions, DockerOptions
+from agent.drivers.podman.config import PodmanConfig, PodmanOptions
+from orchgit.errors import DriverError
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_DEVICE_PARTS = 3
+
+
+class PodmanFlavour:
+    name = "podman"
+
+    def __init__(self, options: PodmanOptions) -> None:
+        self._options = options
+        self.settings = EngineSettings(
+            endpoint=f"unix://{socket_path(options.socket_path)}",
+            usual_socket=socket_path(""),
+            auth=options.auth,
+            gc=DockerGcOptions(
+                image=False,
+                container=options.gc.container,
+                dangling_containers=options.gc.dangling_containers,
+            ),
+            inactivity_s=duration_s(options.client_http_timeout),
+            collects_logs=not options.disable_log_collection,
+        )
+
+    def prepare(self, task: TaskConfig) -> PreparedContainer:
+        config = decode_config(self.name, task.task_name, task.config, PodmanConfig)
+        options = self._options
+        wanted = _as_docker(config, options)
+        limits = DockerOptions(
+            allow_privileged=options.allow_privileged,
+            allow_caps=options.allow_caps,
+            volumes=options.volumes,
+            extra_labels=options.extra_labels,
+        )
+        request = container_request(task, wanted, limits, os.cpu_count() or 1, self.name)
+        host = request["HostConfig"]
+        assert isinstance(host, dict)
+        host |= _own_settings(task, config)
+        if task.network is not None and not config.network_mode:
+            host["NetworkMode"] = f"ns:{task.network.namespace}"
+        if config.network_mode.startswith("task:"):
+            other = config.network_mode.removeprefix("task:")
+            raise DriverError(
+                f"cannot share the network of task {other} alone: give the group a network block "
+                'with mode = "bridge", which all its tasks share'
+            )
+        return PreparedContainer(
+            name=container_name(task),
+            request=request,
+            image=ImageWanted(
+                name=parse_image_name(config.image),
+                auth=config.auth,
+                auth_soft_fail=config.auth_soft_fail,
+                force_pull=config.force_pull,
+                timeout_s=duration_s(config.image_pull_timeout),
+            ),
+            ports=inner_ports(task, wanted),
+        )
+
+    def attributes(self, version: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, str]:
+        rootless = any("rootless" in str(text) for text in info.get("SecurityOptions") or ())
+        return {
+            "driver.podman": "1",
+            "driver.podman.version": str(version.get("Version", "")),
+            "driver.podman.rootless": str(rootless).lower(),
+            "driver.podman.cgroupVersion": f"v{info.get('CgroupVersion', '')}",
+            "driver.podman.ociRuntime": str(info.get("DefaultRuntime", "")),
+            "driver.podman.socketName": "default",
+        }
+
+
+def socket_path(given: str) -> str:
+    """The path of the service's socket: `unix:` and `unix://` before it are Nomad's forms."""
+    if given:
+        return given.removeprefix("unix:").replace("//", "/", 1)
+    if os.geteuid() == 0:
+        return "/run/podman/podman.sock"
+    return f"/run/user/{os.geteuid()}/podman/podman.sock"
+
+
+def _as_docker(config: PodmanConfig, options: PodmanOptions) -> DockerConfig:
+    """The keys that both engines have, under Docker's names."""
+    entrypoint = config.entrypoint
+    logging = config.logging or options.logging
+    security = [
+        *config.security_opt,
+        *(f"label={text}" for text in config.selinux_opts),
+        *([f"apparmor={config.apparmor_profile}"] if config.apparmor_profile else []),
+    ]
+    return DockerConfig(
+        image=config.image,
+        command=config.command,
+        args=config.args,
+        entrypoint=[entrypoint] if isinstance(entrypoint, str) else entrypoint,
+        work_dir=config.working_dir,
+        labels=config.labels,
+        hostname=config.hostname,
+        ports=config.ports,
+        network_mode=config.network_mode,
+        extra_hosts=config.extra_hosts,
+        dns_servers=config.dns_servers or options.dns_servers,
+        volumes=config.volumes,
+        devices=[_device(text) for text in config.devices],
+        init=config.init,
+        tty=config.tty,
+        privileged=config.privileged,
+        readonly_rootfs=config.readonly_rootfs,
+        cap_add=config.cap_add,
+        cap_drop=config.cap_drop,
+        security_opt=security,
+        sysctl=config.sysctl,
+        ulimit=config.ulimit,
+        userns_mode=config.userns,
+        pids_limit=config.pids_limit,
+        shm_size=_bytes("shm_size", config.shm_size),
+        cpu_hard_limit=config.cpu_hard_limit,
+        cpu_cfs_period=config.cpu_cfs_period,
+        logging=LoggingConfig(type=_log_driver(logging.driver), config=dict(logging.options)),
+    )
+
+
+def _own_settings(task: TaskConfig, config: PodmanConfig) -> dict[str, object]:
+    """The limits of memory, and file systems in memory: docker has other keys for them."""
+    own: dict[str, object] = {}
+    if config.memory_reservation:
+        own["MemoryReservation"] = _bytes("memory_reservation", config.memory_reservation)
+    if config.memory_swap:
+        own["MemorySwap"] = _bytes("memory_swap", config.memory_swap)
+    if config.memory_swappiness is not None:
+        own["MemorySwappiness"] = config.memory_swappiness
+    if config.tmpfs:
+        own["Tmpfs"] = dict(text.partition(":")[::2] for text in config.tmpfs)
+    return own
+
+
+def _log_driver(name: str) -> str:
+    """Nomad's names and Podman's; the output of tasks is read back from its files."""
+    return {"": "k8s-file", "nomad": "k8s-file"}.get(name, name)
+
+
+def _device(text: str) -> DeviceConfig:
+    parts = text.split(":")
+    if not 1 <= len(parts) <= _DEVICE_PARTS or not parts[0]:
+        raise DriverError(f'cannot use device "{text}": write "/dev/x", "/dev/x:/dev/y:rwm"')
+    path, inside, permissions = (*parts, "", "")[:_DEVICE_PARTS]
+    return DeviceConfig(path, inside or path, permissions or "rwm")
+
+
+def _bytes(key: str, text: str) -> int:
+    found = re.fullmatch(r"(\d+)([bkmg]?)", text.lower() or "0")
+    if not found:
+        raise DriverError(f'cannot set {key} to "{text}": write a number and b, k, m or g')
+    return int(found[1]) * _UNITS[found[2]]

@@ -1,0 +1,168 @@
+"""`podman` by its service socket: what the conformance suite does not ask."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import docker
+import pytest
+
+from agent.drivers.base import Mount, NetworkIsolation, TaskConfig, TaskPort, TaskResources
+from agent.drivers.config import decode_options
+from agent.drivers.podman.config import PodmanOptions
+from agent.drivers.podman.driver import PodmanDriver
+from agent.networks import namespaces
+from orchgit.clock import SystemClock
+from orchgit.errors import DriverError
+from tests.support import podman_engine
+from tests.support.docker_engine import image_tar
+from tests.support.driver_rigs import log_text, task_config
+from tests.support.image_registry import PASSWORD, USER, ImageRegistry
+
+pytestmark = [podman_engine.needs_podman, pytest.mark.long]
+
+
+def task(directory: Path, text: str, config: dict[str, object], **fields: object) -> TaskConfig:
+    given = {"image": podman_engine.IMAGE, "network_mode": "host", "command": "/bin/sh"}
+    alloc_id = f"{secrets.token_hex(4)}-0000-4000-8000-000000000007"
+    whole = {**given, "args": ["-c", text], **config}
+    return task_config(directory, whole, alloc_id=alloc_id, **fields)
+
+
+def run(
+    directory: Path, scenario: Callable[[PodmanDriver], Awaitable[None]], **options: object
+) -> None:
+    async def body() -> None:
+        given = {"socket_path": f"unix:{podman_engine.socket()}", **options}
+        made = PodmanDriver(
+            directory, decode_options("podman", given, PodmanOptions), SystemClock()
+        )
+        try:
+            async with asyncio.timeout(60):
+                await scenario(made)
+        finally:
+            await made.close()
+
+    asyncio.run(body())
+
+
+def run_once(directory: Path, wanted: TaskConfig, **options: object) -> str:
+    async def scenario(made: PodmanDriver) -> None:
+        handle = await made.start_task(wanted)
+        await made.wait_task(handle)
+        await made.destroy_task(handle)
+
+    run(directory, scenario, **options)
+    return log_text(wanted)
+
+
+def test_keys_of_the_config_reach_the_container(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "greeting").write_text("hello\n")
+    config: dict[str, object] = {
+        "volumes": [f"{volume}:/data:ro"],
+        "tmpfs": ["/scratch"],
+        "working_dir": "/data",
+        "labels": {"team": "a"},
+        "ulimit": {"nofile": "512:512", "nproc": "4096"},
+        "cap_drop": ["all"],
+        "readonly_rootfs": True,
+        "memory_reservation": "40m",
+        "shm_size": "8m",
+        "pids_limit": 50,
+    }
+    text = (
+        "cat greeting; touch /scratch/a && echo made; touch /x || echo frozen; ulimit -n; echo $A;"
+        "cat /proc/self/status | while read n v; do [ $n = CapEff: ] && echo $v; done; exit 0"
+    )
+    wanted = task(tmp_path, text, config, env={"A": "b c"}, resources=TaskResources(memory_mb=64))
+    told: list[dict] = []
+
+    async def scenario(made: PodmanDriver) -> None:
+        handle = await made.start_task(wanted)
+        with docker.APIClient(f"unix://{podman_engine.socket()}", version="auto") as api:
+            told.append(api.inspect_container(handle.state["container"]))
+        assert (await made.wait_task(handle)).successful
+        await made.destroy_task(handle)
+
+    run(tmp_path, scenario)
+    assert log_text(wanted).split("\n")[:-1] == [
+        *("hello", "made", "frozen", "512", "b c", "0000000000000000")
+    ]
+    host = told[0]["HostConfig"]
+    assert (host["Memory"], host["MemoryReservation"]) == (64 << 20, 40 << 20)
+    assert (host["ShmSize"], host["PidsLimit"]) == (8 << 20, 50)
+    assert told[0]["Config"]["Labels"]["team"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("config", "options", "reason"),
+    [
+        ({"privileged": True}, {}, "podman.allow_privileged"),
+        ({"cap_add": ["sys_admin"]}, {}, "podman.allow_caps"),
+        ({"volumes": ["/etc:/x"]}, {"volumes": {"enabled": False}}, "podman.volumes.enabled"),
+        ({"network_mode": "task:web"}, {}, "cannot share the network of task web"),
+        ({"shm_size": "lots"}, {}, 'cannot set shm_size to "lots"'),
+        ({"devices": ["a:b:c:d"]}, {}, 'cannot use device "a:b:c:d"'),
+        ({"volume": ["x"]}, {}, 'key "volume".*"volumes"'),
+    ],
+)
+def test_what_the_node_does_not_allow_is_refused(
+    tmp_path: Path, config: dict[str, object], options: dict[str, object], reason: str
+) -> None:
+    async def scenario(made: PodmanDriver) -> None:
+        with pytest.raises(DriverError, match=reason):
+            await made.start_task(task(tmp_path, "true", config))
+
+    run(tmp_path, scenario, **options)
+
+
+def test_container_joins_the_network_namespace_of_its_group(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("10.9.9.9 other\n")
+    path = tmp_path / "namespace"
+
+    async def scenario(made: PodmanDriver) -> None:
+        await namespaces.create(path)
+        network = NetworkIsolation(mode="bridge", namespace=str(path), hosts_file=str(hosts))
+        wanted = task(
+            tmp_path,
+            "ls -l /proc/self/ns/net; cat /etc/hosts",
+            {"network_mode": "", "ports": ["http"]},
+            network=network,
+            ports=(TaskPort("http", 8080),),
+        )
+        handle = await made.start_task(wanted)
+        await made.wait_task(handle)
+        await made.destroy_task(handle)
+        said = log_text(wanted)
+        assert f"net:[{path.stat().st_ino}]" in said
+        assert "10.9.9.9 other" in said
+
+    try:
+        run(tmp_path, scenario)
+    finally:
+        namespaces.remove(path)
+
+
+def test_protected_image_is_pulled_with_the_jobs_credentials(tmp_path: Path) -> None:
+    with ImageRegistry(True, port=podman_engine.registry_port()).serve() as served:
+        name = secrets.token_hex(6)
+        served.put(name, image_tar(name))
+        config: dict[str, object] = {
+            "image": f"{served.address}/{name}:1",
+            "auth": {"username": USER, "password": PASSWORD},
+        }
+        assert run_once(tmp_path, task(tmp_path, "cat /mark", config)) == name
+
+
+def test_volume_of_the_group_is_mounted_read_only(tmp_path: Path) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    mounts = (Mount(str(volume), "/frozen", read_only=True),)
+    wanted = task(tmp_path, "touch /frozen/x || echo no", {}, mounts=mounts)
+    assert run_once(tmp_path, wanted) == "no\n"
