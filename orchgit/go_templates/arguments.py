@@ -12,7 +12,7 @@ _INT64 = 1 << 63
 _MAY_BE_NIL = ("[]", "map", "*")
 
 
-class RefusedArgument(Exception)  # noqa: N818 - beside the errors of users:
+class RefusedArgument(Exception):
     """A value that cannot be this argument."""
 
 
