@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from agent.context import AllocContext, NodeContext
 from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskHandle
-from agent.hooks import TASK_HOOKS
+from agent.hooks import TASK_HOOKS, validate
 from agent.hooks.base import TaskSetup
 from agent.identities.renewal import accompany
 from agent.identities.task_identities import TaskIdentities
@@ -237,6 +237,7 @@ class TaskRunner:
         if not await unless_interrupted(self._node.local.writable()):
             return None
         setup = self.setup()
+        validate.check(setup, self._driver())
         if not self.record.attempt and not any(
             each.type == TaskEventType.SETUP for each in self.state.events
         ):
@@ -390,6 +391,7 @@ class TaskRunner:
             task_templates=self._templates,
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
+            devices=self._node.devices,
             task_api=self._node.task_api,
             network=context.network,
             set_up_network=context.set_up_network,
