@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from functools import partial
 
 import structlog
@@ -20,6 +20,8 @@ from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
 from agent.connection.server_calls import ServerCalls
 from agent.context import NodeContext
+from agent.csi.plugins import CsiPlugins, PluginTask
+from agent.csi.volumes import CsiVolumes
 from agent.devices.registry import load_devices
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
@@ -27,6 +29,7 @@ from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
+from agent.hooks.csi_plugin import SOCKET, plugin_name
 from agent.identities.task_api import TaskApi
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
@@ -36,6 +39,7 @@ from agent.networks.alloc_networks import AllocNetworks, namespace_dir
 from agent.node.host_volumes import DynamicHostVolumes, volumes_root
 from agent.node.registration import NodeIdentity, build_node
 from agent.node.volume_plugins import VolumePlugins
+from agent.paths import csi_root, csi_socket_directory
 from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
@@ -60,6 +64,8 @@ from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
     AllocSet,
+    CsiAnswer,
+    CsiCall,
     LeaderReply,
     LeaderRequest,
     ServerFrame,
@@ -142,10 +148,14 @@ class Agent:
             ask_leader=self._ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
+        self.csi = CsiPlugins(self._plugin_tasks, self.clock, self.node_changed)
         self._calls = ServerCalls(
             lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
         )
         self._task_api = TaskApi(self._calls.task_request)
+        self.csi_volumes = CsiVolumes(
+            csi_root(config.alloc_root), self.csi, self.clock, self._calls.claim_volume
+        )
         self._volume_plugins = VolumePlugins(
             volumes_root(config.data_dir),
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
@@ -189,6 +199,7 @@ class Agent:
                 self._sweeps.append(spawn(until_done(work, label, self.clock), label))
         self.offline.start()
         self.garbage.start()
+        self.csi.start()
         self.link.start()
 
     async def stop(self) -> None:
@@ -198,6 +209,7 @@ class Agent:
         await asyncio.gather(*self._sweeps, return_exceptions=True)
         await self.link.stop()
         await self.garbage.stop()
+        await self.csi.stop()
         await self.offline.stop()
         await self._watch.stop()
         await self.allocations.close()
@@ -231,6 +243,7 @@ class Agent:
                 self._driver_infos,
                 self.volumes,
                 self._volume_plugins.attributes(),
+                self.csi,
             )
             for key, value in self.dynamic_meta.items():
                 if value is None:
@@ -247,6 +260,19 @@ class Agent:
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         spawn(self.volumes.take(volumes), "host volumes")
+
+    def _plugin_tasks(self) -> Iterator[PluginTask]:
+        """The running tasks that are CSI plugins."""
+        root = csi_root(self.config.alloc_root)
+        for runner in self.allocations:
+            for task in runner.tasks.values():
+                if task.task.csi_plugin_config is not None and task.handle is not None:
+                    kind, plugin_id = plugin_name(task.task)
+                    socket = csi_socket_directory(root, kind, plugin_id) / SOCKET
+                    yield PluginTask(plugin_id, kind, runner.id, socket)
+
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        return await self.csi_volumes.answer(call)
 
     def volume_results(self) -> list[VolumeResult]:
         return self.volumes.results()
@@ -347,6 +373,7 @@ class Agent:
             sign_identities=self._calls.sign_identities,
             task_api=self._task_api,
             networks=self.networks,
+            csi=self.csi_volumes,
             take_over=RemoteData(
                 self._calls.migration_source,
                 self.clock,

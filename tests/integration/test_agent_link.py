@@ -17,6 +17,8 @@ from orchgit.wire.messages import (
     AgentHeartbeat,
     AllocReport,
     AllocSet,
+    CsiAnswer,
+    CsiCall,
     Refused,
     ReportsAck,
     VolumeResult,
@@ -58,6 +60,9 @@ class Side:
 
     def volume_results(self) -> list[VolumeResult]:
         return []
+
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        raise NotImplementedError
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """None are sent."""
