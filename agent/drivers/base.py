@@ -259,6 +259,13 @@ class EndsOrphans(Protocol):
         lost. DriverError when the driver cannot find them now."""
 
 
+@runtime_checkable
+class ChecksUsers(Protocol):
+    """A driver whose configuration names users that tasks may not run as."""
+
+    def denies_user(self, name: str) -> bool: ...
+
+
 class Driver(Protocol):
     """One way of running tasks.
 

@@ -11,7 +11,7 @@ from agent.drivers.base import Mount, NetworkIsolation, TaskDevices
 from agent.drivers.users import (
     DEFAULT_CHROOT_USER,
     UserIds,
-    resolve_user,
+    host_user,
     user_variables,
 )
 from agent.identities.task_api import TaskApi
@@ -108,7 +108,7 @@ class TaskSetup:
     def user(self) -> UserIds | None:
         """The user that the task runs as; None: the agent's, or the user of its image."""
         name = self.environment().interpolate.text(self.task.user)
-        return resolve_user(name or (DEFAULT_CHROOT_USER if self.isolation == "chroot" else ""))
+        return host_user(name or (DEFAULT_CHROOT_USER if self.isolation == "chroot" else ""))
 
     def environment(self) -> TaskEnv:
         """The environment with what the hooks have added so far."""

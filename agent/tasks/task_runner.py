@@ -20,7 +20,7 @@ from typing import TypeVar
 
 from agent.context import AllocContext, NodeContext
 from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskHandle
-from agent.hooks import TASK_HOOKS
+from agent.hooks import TASK_HOOKS, validate
 from agent.hooks.base import TaskSetup
 from agent.identities.renewal import accompany
 from agent.identities.task_identities import TaskIdentities
@@ -237,6 +237,7 @@ class TaskRunner:
         if not await unless_interrupted(self._node.local.writable()):
             return None
         setup = self.setup()
+        validate.check(setup, self._driver())
         if not self.record.attempt and not any(
             each.type == TaskEventType.SETUP for each in self.state.events
         ):
