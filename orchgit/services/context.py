@@ -64,11 +64,6 @@ class UseCaseContext:
             self.state, self.clock, self.ids, self.job_settings, writes, self.caches
         )
 
-    @property
-    def job_max_count(self) -> int:
-        """Most allocations of one job; 0 is no limit."""
-        return self.job_settings.max_count
-
     def snapshot(self) -> Snapshot:
         return self.state.store.snapshot()
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from agent.http_json import HttpService
 from agent.vault.tokens import VaultConfig
+from orchgit.services.jobs.admission import JobSettings
 from tests.support.polling import until_blocking
 from tests.support.server_rig import ServerRig
 from tests.support.vault_stub import VaultStub
@@ -44,8 +45,8 @@ def vault_job(**fields: Any) -> dict[str, Any]:
 @contextlib.contextmanager
 def node_with(vault: VaultStub, directory: Path) -> Iterator[ServerRig]:
     config = VaultConfig(service=HttpService(url=vault.url, timeout_s=5))
-    clusters = frozenset(["default"])
-    rig = ServerRig(directory, agent_config={"vault": config}, vault_clusters=clusters)
+    settings = JobSettings(vault_clusters=frozenset(["default"]))
+    rig = ServerRig(directory, agent_config={"vault": config}, job_settings=settings)
     rig.start()
     try:
         node_id = rig.wait_ready_node()

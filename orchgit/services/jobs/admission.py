@@ -20,8 +20,6 @@ from orchgit.services.jobs.implied_constraints import with_implied_constraints
 from orchgit.state.snapshot import Snapshot
 
 MAX_PAYLOAD_BYTES = 16 * 1024
-JOB_MAX_COUNT = 50_000
-"""Most allocations of one job, where the server's configuration says nothing else."""
 
 
 RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
@@ -32,8 +30,9 @@ RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
 class JobSettings:
     """What each server's own configuration says about jobs."""
 
-    max_count: int = JOB_MAX_COUNT
-    """Most allocations of one job; 0 is no limit."""
+    max_count: int = 50_000
+    """Most allocations of all groups of one job; 0 is no limit."""
+    max_priority: int = 100
     vault_clusters: frozenset[str] = frozenset()
     """The Vaults that nodes may have; jobs that use another one are refused."""
 
@@ -59,6 +58,7 @@ def cluster_rules(snapshot: Snapshot, settings: JobSettings = DEFAULT_JOB_SETTIN
         node_pools=frozenset(each.name for each in snapshot.node_pools.all()),
         memory_oversubscription=config.memory_oversubscription_enabled,
         numa=config.numa_enabled,
+        max_priority=settings.max_priority,
         job_max_count=settings.max_count,
         vault_clusters=settings.vault_clusters,
     )

@@ -250,6 +250,21 @@ def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
     with_context(work)
 
 
+@pytest.mark.parametrize(("priority", "accepted"), [(100, True), (150, True), (151, False)])
+def test_job_may_have_a_priority_up_to_the_configured_one(priority: int, accepted: bool) -> None:
+    async def work(context: UseCaseContext) -> None:
+        limits = JobSettings(max_priority=150)
+        limited = UseCaseContext(context.state, context.clock, context.ids, limits)
+        job = make_job(id="web", priority=priority)
+        if accepted:
+            await register_job(limited, job)
+        else:
+            with pytest.raises(ValidationError, match=r"must be between \[1, 150\]"):
+                await register_job(limited, job)
+
+    with_context(work)
+
+
 def test_job_that_keeps_its_counts_is_held_to_job_max_count_too() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web", task_groups=[make_group(name="a", count=6)]))
