@@ -26,6 +26,7 @@ from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
+from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
@@ -323,6 +324,7 @@ class Agent:
             max_kill_timeout_s=self.config.max_kill_timeout_s,
             sign_identities=self._calls.sign_identities,
             task_api=self._task_api,
+            secrets=SecretsMounts(is_possible=os.geteuid() == 0),
             networks=self.networks,
             take_over=RemoteData(
                 self._calls.migration_source,

@@ -392,6 +392,7 @@ class TaskRunner:
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
             task_api=self._node.task_api,
+            secrets=self._node.secrets,
             network=context.network,
             set_up_network=context.set_up_network,
             done=self._hooks_done,
