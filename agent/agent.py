@@ -20,6 +20,7 @@ from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
 from agent.connection.server_calls import ServerCalls
 from agent.context import NodeContext
+from agent.devices.registry import load_devices
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
@@ -193,6 +194,7 @@ class Agent:
         await self._templates.renderer.close()
         for driver in self.drivers.values():
             await driver.close()
+        self._devices.close()
         await self._supervisor.close()
         self.local.close()
         os.close(self._lock_fd)
@@ -261,6 +263,7 @@ class Agent:
     async def _start_drivers(self) -> None:
         config = self.config
         layout = cgroups.detect()
+        self._devices = load_devices(config.drivers)
         self._supervisor = SupervisorClient(config.client_dir / "supervisor")
         self.drivers = load_drivers(
             DriverContext(
@@ -299,6 +302,7 @@ class Agent:
                     ),
                 ),
                 layout.mode,
+                self._devices,
             ),
         )
 
@@ -306,6 +310,7 @@ class Agent:
         environ = self.config.host_env
         files = self.config.tls or (self.config.http_tls.files if self.config.http_tls else None)
         return NodeContext(
+            devices=self._devices,
             clock=self.clock,
             local=self.local,
             drivers=self.drivers,

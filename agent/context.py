@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.artifacts.plan import FetchLimits
+from agent.devices.registry import Devices
 from agent.drivers.base import Driver, NetworkIsolation
 from agent.hooks.base import SetUpNetwork, VolumeSource, no_network
 from agent.hooks.secrets_mount import SecretsMounts
@@ -51,6 +52,7 @@ class NodeContext:
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     sign_identities: SignIdentities = no_identities
     secrets: SecretsMounts = field(default_factory=SecretsMounts)
+    devices: Devices = field(default_factory=Devices)
     task_api: TaskApi | None = None
     """None: tasks find no API among their secrets."""
     networks: AllocNetworks | None = None

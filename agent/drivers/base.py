@@ -128,6 +128,17 @@ class DriverNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """Whether services with `address_mode = "auto"` are registered at this address."""
 
 
+class TaskDevices(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task may use of the node's devices. A driver without isolation ignores `nodes`."""
+
+    env: dict[str, str] = {}
+    nodes: tuple[str, ...] = ()
+    """Device files, which the task sees at the same paths."""
+    mounts: tuple[Mount, ...] = ()
+    nvidia_gpus: tuple[str, ...] = ()
+    """Ids, for engines that make GPUs visible themselves."""
+
+
 class TaskConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a driver needs to start one attempt of one task."""
 
@@ -150,6 +161,7 @@ class TaskConfig(msgspec.Struct, frozen=True, kw_only=True):
     resources: TaskResources = TaskResources()
     mounts: tuple[Mount, ...] = ()
     ports: tuple[TaskPort, ...] = ()
+    devices: TaskDevices = TaskDevices()
     network: NetworkIsolation | None = None
     """None: the network of the host, or what the driver's own options say."""
     logs: LogConfig = msgspec.field(default_factory=LogConfig)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from agent.hooks import (
     artifacts,
+    devices,
     dispatch_payload,
     identities,
     network,
@@ -28,6 +29,7 @@ TASK_HOOKS: tuple[TaskHook, ...] = (
     task_api.prepare,
     network.prepare,
     volumes.prepare,
+    devices.prepare,
     identities.prepare,
     dispatch_payload.prepare,
     artifacts.prepare,

@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from agent.artifacts.plan import FetchLimits
-from agent.drivers.base import Mount, NetworkIsolation
+from agent.devices.registry import Devices
+from agent.drivers.base import Mount, NetworkIsolation, TaskDevices
 from agent.drivers.users import (
     DEFAULT_CHROOT_USER,
     UserIds,
@@ -90,6 +91,8 @@ class TaskSetup:
     task_api: TaskApi | None = None
     secrets: SecretsMounts = field(default_factory=SecretsMounts)
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
+    devices: Devices = field(default_factory=Devices)
+    given_devices: TaskDevices = field(default_factory=TaskDevices)
     network: NetworkIsolation | None = None
     set_up_network: SetUpNetwork = no_network
     identity_env: dict[str, str] = field(default_factory=dict, repr=False)
@@ -124,7 +127,11 @@ class TaskSetup:
                 local_dir=str(self.paths.local) if host else "/local",
                 secrets_dir=self.secrets_dir,
                 host_env=self._host_env(),
-                template_env={**self.identity_env, **self.template_env},
+                template_env={
+                    **self.given_devices.env,
+                    **self.identity_env,
+                    **self.template_env,
+                },
                 network=self.network,
             )
         )

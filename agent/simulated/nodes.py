@@ -40,6 +40,7 @@ from orchgit.wire.methods import CONNECT_NODE, LEADER
 from orchgit.wire.tls import TlsFiles
 
 _NODES_PER_CHANNEL = 100
+_CONNECTED_AT_ONCE = 50
 _ANSWER_S = 10.0
 _DRIVERS = ("mock_driver", "raw_exec", "exec", "docker")
 
@@ -226,6 +227,15 @@ class SimulatedNodes:
         self.timeline.start()
         for node in self.nodes:
             node.link.start()
+
+    async def start_in_turn(self) -> None:
+        """Connects some nodes at a time, so that those that are connected can send heartbeats."""
+        self.timeline.start()
+        for first in range(0, len(self.nodes), _CONNECTED_AT_ONCE):
+            some = self.nodes[first : first + _CONNECTED_AT_ONCE]
+            for node in some:
+                node.link.start()
+            await asyncio.gather(*(node.link.connected.wait() for node in some))
 
     async def connected(self) -> None:
         await asyncio.gather(*(node.link.connected.wait() for node in self.nodes))

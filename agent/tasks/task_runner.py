@@ -391,6 +391,7 @@ class TaskRunner:
             task_templates=self._templates,
             fetch_limits=self._node.fetch_limits,
             identities=self.identities,
+            devices=self._node.devices,
             task_api=self._node.task_api,
             secrets=self._node.secrets,
             network=context.network,

@@ -19,6 +19,7 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
 from orchgit.state.snapshot import Snapshot
+from orchgit.state.tables.jobs import JobPlace
 
 
 async def statuses(call: ApiCall) -> Response:
@@ -27,6 +28,15 @@ async def statuses(call: ApiCall) -> Response:
     children = call.flag("include_children")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        if page.per_page and page.matches is None:
+            places = [
+                place
+                for place in call.visible(snapshot.jobs.places(call.namespaces))
+                if children or not place.parent_id
+            ]
+            some, headers = newest_first.apply(places, _token)
+            named = [snapshot.jobs.get(place.namespace, place.id) for place in some]
+            return [_status(snapshot, job) for job in named if job is not None], headers
         jobs = call.visible(snapshot.jobs.all(call.namespaces))
         found = [job for job in jobs if children or not job.parent_id]
         found.sort(key=lambda job: (job.modify_index, job.namespace, job.id))
@@ -39,7 +49,7 @@ async def statuses(call: ApiCall) -> Response:
     return await answer_list(call, ("jobs", "allocations", "deployments"), read, in_thread=True)
 
 
-def _token(job: Job) -> str:
+def _token(job: Job | JobPlace) -> str:
     return f"{job.modify_index}.{job_token(job)}"
 
 
