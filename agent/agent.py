@@ -58,14 +58,12 @@ from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
     AllocSet,
-    LeaderReply,
-    LeaderRequest,
     ServerFrame,
     TaskRead,
     TaskReadsReply,
     VolumeResult,
 )
-from orchgit.wire.methods import CONNECT_NODE, LEADER
+from orchgit.wire.methods import CONNECT_NODE
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -130,19 +128,19 @@ class Agent:
         config.alloc_root.mkdir(parents=True, exist_ok=True, mode=0o711)
         self.local = LocalState(config.client_dir / "state.db")
         self._identify(self.local.facts())
+        self._calls = ServerCalls(
+            lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
+        )
+        self._task_api = TaskApi(self._calls.task_request)
         self.link = ServerLink(
             list(dict.fromkeys([*self.config.servers, *self._servers])),
             self,
             self.clock,
             self._open_stream,
             self.node_id,
-            ask_leader=self._ask_leader,
+            ask_leader=self._calls.ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
-        self._calls = ServerCalls(
-            lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
-        )
-        self._task_api = TaskApi(self._calls.task_request)
         self._volume_plugins = VolumePlugins(
             config.data_dir / "volumes",
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
@@ -359,13 +357,6 @@ class Agent:
             async with contextlib.aclosing(channel.stream(CONNECT_NODE, frames)) as received:
                 async for frame in received:
                     yield frame
-        finally:
-            await channel.close()
-
-    async def _ask_leader(self, address: str, request: LeaderRequest) -> LeaderReply:
-        channel = Channel(address, self.config.tls)
-        try:
-            return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
         finally:
             await channel.close()
 

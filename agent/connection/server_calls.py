@@ -13,6 +13,8 @@ from orchgit.wire.messages import (
     AuthorizeRequest,
     HttpDown,
     HttpUp,
+    LeaderReply,
+    LeaderRequest,
     MigrationSourceReply,
     MigrationSourceRequest,
     SignIdentitiesRequest,
@@ -22,6 +24,7 @@ from orchgit.wire.messages import (
 )
 from orchgit.wire.methods import (
     AUTHORIZE,
+    LEADER,
     MIGRATION_SOURCE,
     SIGN_IDENTITIES,
     TASK_API,
@@ -62,6 +65,14 @@ class ServerCalls:
         channel = await self._connected("ask where data is")
         request = MigrationSourceRequest(self._node_id, self._node_secret, alloc_id)
         return await channel.call(MIGRATION_SOURCE, request, request.wait_s + _ANSWER_S)
+
+    async def ask_leader(self, address: str, request: LeaderRequest) -> LeaderReply:
+        """Returns what the server at `address` knows of the leader."""
+        channel = Channel(address, self._tls)
+        try:
+            return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
+        finally:
+            await channel.close()
 
     async def read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
         """Returns what tasks wait for; the answer may take `wait_s`."""

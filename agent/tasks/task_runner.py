@@ -158,8 +158,8 @@ class TaskRunner:
         if handle is None:
             raise DriverError("Task not running")
         details = {"task_signal": signal} if reason else {"signal": signal}
-        shown = reason or "Task being sent a signal"
-        self._progress.happened(TaskEventType.SIGNALING, shown, details)
+        said = reason or "Task being sent a signal"
+        self._progress.happened(TaskEventType.SIGNALING, said, details)
         await self._driver().signal_task(handle, signal)
 
     async def run_command(self, command: list[str], timeout_s: float) -> ExecResult:
@@ -238,9 +238,8 @@ class TaskRunner:
             return None
         setup = self.setup()
         validate.check(setup, self._driver())
-        if not self.record.attempt and not any(
-            each.type == TaskEventType.SETUP for each in self.state.events
-        ):
+        is_set_up = any(each.type == TaskEventType.SETUP for each in self.state.events)
+        if not self.record.attempt and not is_set_up:
             said = "Building Task Directory"
             self._progress.happened(TaskEventType.SETUP, said, {"message": said})
         for hook in TASK_HOOKS:
