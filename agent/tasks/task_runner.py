@@ -231,8 +231,7 @@ class TaskRunner:
             await self._wait_and_decide()
 
     async def _prepare(self) -> TaskConfig | None:
-        """Run the hooks. Returns None when interrupted. Hooks wait for room on a full disk, where
-        they could only fail."""
+        """Run the hooks, once the disk has room. Returns None when interrupted."""
         unless_interrupted = self._requests.unless_interrupted
         if not await unless_interrupted(self._node.local.writable()):
             return None
@@ -296,6 +295,7 @@ class TaskRunner:
         if resumed and not await driver.recover_task(handle):
             return ExitResult(exit_code=-1, error="the task was lost while the agent was away")
         self._start_services()
+        self._services.task_started(self.name)
         if self._requests.ends_attempt:  # asked for while the task was starting
             self._begin_stop(handle)
         return await driver.wait_task(handle)
