@@ -30,6 +30,7 @@ from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
 from agent.hooks.csi_plugin import SOCKET, plugin_name
+from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
@@ -67,14 +68,12 @@ from orchgit.wire.messages import (
     AllocSet,
     CsiAnswer,
     CsiCall,
-    LeaderReply,
-    LeaderRequest,
     ServerFrame,
     TaskRead,
     TaskReadsReply,
     VolumeResult,
 )
-from orchgit.wire.methods import CONNECT_NODE, LEADER
+from orchgit.wire.methods import CONNECT_NODE
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -142,20 +141,20 @@ class Agent:
         config.alloc_root.mkdir(parents=True, exist_ok=True, mode=0o711)
         self.local = LocalState(config.client_dir / "state.db")
         self._identify(self.local.facts())
+        self._calls = ServerCalls(
+            lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
+        )
+        self._task_api = TaskApi(self._calls.task_request)
         self.link = ServerLink(
             list(dict.fromkeys([*self.config.servers, *self._servers])),
             self,
             self.clock,
             self._open_stream,
             self.node_id,
-            ask_leader=self._ask_leader,
+            ask_leader=self._calls.ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
         self.csi = CsiPlugins(self._plugin_tasks, self.clock, self.node_changed)
-        self._calls = ServerCalls(
-            lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
-        )
-        self._task_api = TaskApi(self._calls.task_request)
         self.csi_volumes = CsiVolumes(
             csi_root(config.alloc_root), self.csi, self.clock, self._calls.claim_volume
         )
@@ -400,6 +399,7 @@ class Agent:
             max_kill_timeout_s=self.config.max_kill_timeout_s,
             sign_identities=self._calls.sign_identities,
             task_api=self._task_api,
+            secrets=SecretsMounts(is_possible=os.geteuid() == 0),
             networks=self.networks,
             csi=self.csi_volumes,
             vault=None if self.config.vault is None else Vault(self.config.vault),
@@ -431,13 +431,6 @@ class Agent:
             async with contextlib.aclosing(channel.stream(CONNECT_NODE, frames)) as received:
                 async for frame in received:
                     yield frame
-        finally:
-            await channel.close()
-
-    async def _ask_leader(self, address: str, request: LeaderRequest) -> LeaderReply:
-        channel = Channel(address, self.config.tls)
-        try:
-            return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
         finally:
             await channel.close()
 
