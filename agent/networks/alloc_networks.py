@@ -29,7 +29,7 @@ from agent.networks.config import GroupNetworkConfig
 from agent.networks.host_ports import ports_in_use
 from agent.networks.records import NetworkRecord, NetworkRecords
 from agent.networks.wanted import BRIDGE, NONE, PortMapping, WantedNetwork
-from orchgit.clock import Clock
+from orchgit.clock import Clock, SystemClock
 from orchgit.errors import DriverError, OrchgitError
 
 _log = structlog.get_logger(component="agent")
@@ -321,6 +321,19 @@ def namespace_dir(data_dir: Path) -> Path:
     """Where the namespaces of the node with this data directory are mounted."""
     node = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
     return Path(_RUN_DIR, node, "networks")
+
+
+async def remove_networks(data_dir: Path) -> None:
+    """Removes every network that the agent of this data directory has made, after its end. Those
+    that a driver made are left to the driver."""
+    networks = AllocNetworks(
+        GroupNetworkConfig(),
+        data_dir / "client" / "networks",
+        namespace_dir(data_dir),
+        {},
+        SystemClock(),
+    )
+    await networks.sweep(lambda _alloc_id: False)
 
 
 def _isolation(record: NetworkRecord) -> NetworkIsolation:

@@ -61,6 +61,7 @@ def on_dev_server(directory: Path, body: Callable[[DevServer], None], more: str 
             body(server)
         finally:
             server.cleanup()
+        assert no_network_left(server.data_dir)
 
     in_own_network(inside)
 
@@ -240,7 +241,7 @@ def test_agent_that_lost_its_state_removes_the_networks_it_had_made(tmp_path: Pa
             path.unlink()
         server.start()
         until_blocking(lambda: no_network_left(server.data_dir), 30)
-        stop(server)
+        register(server, job(_HTTP, task("web", "raw_exec", _SERVE)))  # left to the cleanup
 
     on_dev_server(tmp_path, body)
 

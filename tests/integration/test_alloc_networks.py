@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import pytest
 from agent.drivers.base import NetworkIsolation
 from agent.networks import namespaces
 from agent.networks.alloc_networks import AllocNetworks
+from agent.networks.bridge import ADDRESSES_DIR
 from agent.networks.config import GroupNetworkConfig
 from agent.networks.wanted import PortMapping, WantedNetwork
 from orchgit.clock import SystemClock
@@ -86,6 +88,7 @@ def run(
     finally:  # a mount that a failed test leaves would be in the way of the next run
         for path in (directory / "run").glob("*"):
             namespaces.remove(path)
+        shutil.rmtree(Path(ADDRESSES_DIR, node.config.bridge_name), ignore_errors=True)
 
 
 def inside(network: NetworkIsolation, *command: str) -> str:
