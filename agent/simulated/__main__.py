@@ -49,10 +49,12 @@ async def main(arguments: argparse.Namespace) -> None:
             tls=TlsFiles(*arguments.tls) if arguments.tls else None,
         )
     )
-    await nodes.start()
     if arguments.reports:
-        async with wait_first(_report(nodes), asyncio.to_thread(sys.stdin.buffer.read)):
-            return
+        ended = asyncio.to_thread(sys.stdin.buffer.read)
+        async with wait_first(nodes.start_in_turn(), ended, _report(nodes)) as (_, end, _):
+            await end
+        return
+    await nodes.start()
     await nodes.connected()
     print(f"{len(nodes.nodes)} nodes are connected", flush=True)
     await asyncio.Event().wait()

@@ -31,6 +31,8 @@ from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
     AllocSet,
+    CsiAnswer,
+    CsiCall,
     LeaderReply,
     LeaderRequest,
     ServerFrame,
@@ -40,6 +42,7 @@ from orchgit.wire.methods import CONNECT_NODE, LEADER
 from orchgit.wire.tls import TlsFiles
 
 _NODES_PER_CHANNEL = 100
+_CONNECTED_AT_ONCE = 50
 _ANSWER_S = 10.0
 _DRIVERS = ("mock_driver", "raw_exec", "exec", "docker")
 
@@ -85,6 +88,8 @@ class SimulatedNode:
 
     # -- what the connection asks for --------------------------------------------------------------
 
+    introduction = ""
+
     def node(self) -> Node:
         return self.described
 
@@ -105,6 +110,9 @@ class SimulatedNode:
 
     def volume_results(self) -> list[VolumeResult]:
         return []
+
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        raise NotImplementedError
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """Simulated nodes have none."""
@@ -226,6 +234,15 @@ class SimulatedNodes:
         self.timeline.start()
         for node in self.nodes:
             node.link.start()
+
+    async def start_in_turn(self) -> None:
+        """Connects some nodes at a time, so that those that are connected can send heartbeats."""
+        self.timeline.start()
+        for first in range(0, len(self.nodes), _CONNECTED_AT_ONCE):
+            some = self.nodes[first : first + _CONNECTED_AT_ONCE]
+            for node in some:
+                node.link.start()
+            await asyncio.gather(*(node.link.connected.wait() for node in some))
 
     async def connected(self) -> None:
         await asyncio.gather(*(node.link.connected.wait() for node in self.nodes))

@@ -1,11 +1,12 @@
 """Reads over HTTP: one job, lists of 1, 500 and 10,000 jobs and allocations, filtered and paged,
 blocking queries, event streams.
 
-    python -m tests.benchmarks.api --jobs 500 --seconds 3
+    python -m tests.benchmarks.api --jobs 500 10000 --allocations 200 10000 --seconds 3
     python -m tests.benchmarks.api --peer http://127.0.0.1:4747     # another server, asked the same
 
 One line of JSON for each figure. The load comes from this process, which asks on several
-connections in turn and looks at nothing but the status; it needs the second core.
+connections in turn and looks at nothing but the status; it needs the second core. The allocations
+are those of simulated nodes.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 
+from agent.simulated.processes import SimulatedProcesses
 from tests.benchmarks.report import print_figure
 from tests.support.dev_server import dev_server
 from tests.support.pacing import pause, pause_blocking
+from tests.support.polling import until_blocking
 from tests.support.raw_http import RawConnection
 
 CONNECTIONS = 16
@@ -56,7 +59,10 @@ def job(number: int, priority: int = 50) -> bytes:
     task = {"Name": "main", "Driver": "raw_exec", "Config": {"command": "/bin/true"}}
     group = {"Name": "main", "Count": 1, "Tasks": [task]}
     name = f"read-{number:05d}"
-    body = {"ID": name, "Name": name, "Type": "batch", "Datacenters": ["nowhere"]}
+    body: dict[str, object] = {
+        **{"ID": name, "Name": name, "Type": "batch"},
+        "Datacenters": ["nowhere"],
+    }
     return json.dumps({"Job": {**body, "Priority": priority, "TaskGroups": [group]}}).encode()
 
 
@@ -172,27 +178,38 @@ async def event_streams(server: Server, streams: int) -> list[float]:
     return times_s
 
 
-def run_allocations(server: Server, count: int) -> None:
-    """Registers a job of `count` tasks of the mock driver, and waits until all run."""
-    config = {"run_for": "1h"}
+def run_allocations(server: Server, wanted: Sequence[int], seconds: float) -> bool:
+    """Reports lists of so many allocations, which run on simulated nodes."""
     resources = {"CPU": 1, "MemoryMB": 10}
     logs = {"MaxFiles": 1, "MaxFileSizeMB": 1}
-    task = {"Name": "main", "Driver": "mock_driver", "Config": config, "Resources": resources}
-    task["LogConfig"] = logs
-    group = {"Name": "main", "Count": count, "Tasks": [task], "EphemeralDisk": {"SizeMB": 10}}
-    body = {"ID": "many", "Name": "many", "Type": "batch", "Datacenters": ["*"]}
-    with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
-        answer = client.put("/v1/jobs", json={"Job": {**body, "TaskGroups": [group]}})
-        if answer.status_code != 200:
-            raise RuntimeError(answer.text)
-        running = 0
-        for _ in range(600):
-            summary = client.get("/v1/job/many/summary").json()["Summary"]
-            running = summary.get("main", {}).get("Running", 0)
-            if running == count:
-                return
-            pause_blocking(0.2, "tasks start")
-        raise RuntimeError(f"{running} of {count} allocations run")
+    task: dict[str, object] = {"Name": "main", "Driver": "mock_driver", "LogConfig": logs}
+    task["Resources"] = resources
+    constraint = {"LTarget": "${meta.simulated}", "RTarget": "true", "Operand": "="}
+    all_good = True
+    with (
+        httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client,
+        SimulatedProcesses([client.get("/v1/status/leader").json()], 100, 1, ["dc1"]) as nodes,
+    ):
+        for count in wanted:
+            group: dict[str, object] = {"Name": "main", "Count": count, "Tasks": [task]}
+            group["EphemeralDisk"] = {"SizeMB": 10}
+            body: dict[str, object] = {"ID": "many", "Name": "many", "Type": "batch"}
+            body |= {"Datacenters": ["*"], "Constraints": [constraint], "TaskGroups": [group]}
+            answer = client.put("/v1/jobs", json={"Job": body})
+            if answer.status_code != 200:
+                raise RuntimeError(answer.text)
+            until_blocking(partial(_run, nodes, count), 120, f"{count} allocations run")
+            pause_blocking(2.0, "evaluations end")
+            figures = [
+                (f"list of {count} allocations", "/v1/allocations"),
+                (f"page of 50 of {count} allocations", "/v1/allocations?per_page=50"),
+            ]
+            all_good &= report(server, figures, seconds)
+    return all_good
+
+
+def _run(nodes: SimulatedProcesses, count: int) -> bool:
+    return nodes.figures().running == count
 
 
 def socket_of_client(number: int) -> socket.socket:
@@ -217,18 +234,21 @@ def serving(peer: str | None) -> Iterator[Server]:
     if peer:
         yield Server(peer, None)
         return
-    with tempfile.TemporaryDirectory() as data_dir, dev_server(Path(data_dir)) as dev:
+    with (
+        tempfile.TemporaryDirectory() as data_dir,
+        dev_server(Path(data_dir), "-no-demo") as dev,
+    ):
         yield Server(dev.address, dev.pid)
 
 
 def main() -> bool:
     parser = argparse.ArgumentParser()
     parser.add_argument("--peer")
-    parser.add_argument("--jobs", type=int, default=500)
+    parser.add_argument("--jobs", type=int, nargs="+", default=[500, 10_000])
     parser.add_argument("--seconds", type=float, default=3.0)
     parser.add_argument("--waiters", type=int, default=1000)
     parser.add_argument("--streams", type=int, default=300)
-    parser.add_argument("--allocations", type=int, default=200)
+    parser.add_argument("--allocations", type=int, nargs="+", default=[200, 10_000])
     options = parser.parse_args()
     with serving(options.peer) as server:
         register(server, range(1))
@@ -239,14 +259,20 @@ def main() -> bool:
             ("list of 1", f"/v1/jobs?prefix={prefix}"),
         ]
         all_good = report(server, figures, options.seconds)
-        register(server, range(1, options.jobs + 1))
-        pause_blocking(2.0, "evaluations end")
-        figures = [
-            (f"list of {options.jobs + 1}", f"/v1/jobs?prefix={prefix}"),
-            ("filtered", f"/v1/jobs?prefix={prefix}&filter=ID+matches+%22read-000%22"),
-            ("page of 50", f"/v1/jobs?prefix={prefix}&per_page=50"),
-        ]
-        all_good &= report(server, figures, options.seconds)
+        registered = 1
+        for count in options.jobs:
+            register(server, range(registered, count + 1))
+            registered = count + 1
+            pause_blocking(2.0, "evaluations end")
+            figures = [
+                (f"list of {registered}", f"/v1/jobs?prefix={prefix}"),
+                (
+                    f"filtered, of {registered}",
+                    f"/v1/jobs?prefix={prefix}&filter=ID+matches+%22read-000%22",
+                ),
+                (f"page of 50 of {registered}", f"/v1/jobs?prefix={prefix}&per_page=50"),
+            ]
+            all_good &= report(server, figures, options.seconds)
         times_s, idle_share = asyncio.run(wake_up(server, options.waiters, 3))
         p99_s = statistics.quantiles(times_s, n=100)[-1]
         all_good &= print_figure(
@@ -266,14 +292,9 @@ def main() -> bool:
             event_p50_s=round(statistics.median(streamed_s), 4),
             event_max_s=round(max(streamed_s), 4),
         )
-        if options.peer is None:
-            run_allocations(server, options.allocations)
-            pause_blocking(2.0, "evaluations end")
-            figures = [
-                (f"list of {options.allocations} allocations", "/v1/allocations"),
-                ("page of 50 allocations", "/v1/allocations?per_page=50"),
-            ]
-            all_good &= report(server, figures, options.seconds)
+    if options.peer is None:
+        with serving(None) as server:
+            all_good &= run_allocations(server, options.allocations, options.seconds)
     return all_good
 
 

@@ -371,6 +371,26 @@ async def _place(context: UseCaseContext, job_id: str, count: int) -> list[str]:
         return [each.id for each in snapshot.allocations.of_job("default", job_id)]
 
 
+@pytest.mark.parametrize("path", ["/v1/evaluations", "/v1/jobs/statuses"])
+@pytest.mark.parametrize("extra", [{}, {"reverse": "true"}])
+def test_pages_hold_what_the_whole_list_does(
+    rig: ServerRig, http: httpx.Client, path: str, extra: dict[str, str]
+) -> None:
+    for _ in range(5):
+        rig.register(job(new_id("paged")))
+    whole = http.get(path, params=extra).json()
+    found: list[Any] = []
+    params: dict[str, Any] = {"per_page": max(2, len(whole) // 3), **extra}
+    while True:
+        answer = http.get(path, params=params)
+        found += answer.json()
+        if "x-nomad-nexttoken" not in answer.headers:
+            break
+        params["next_token"] = answer.headers["x-nomad-nexttoken"]
+    assert found == whole
+    assert len(whole) >= 5
+
+
 def test_pages_of_allocations_hold_every_one_once(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id("many")
     placed = rig.run(_place(rig.server.services.context, job_id, 5))

@@ -24,14 +24,31 @@ from orchgit.state.snapshot import Snapshot
 
 
 async def list_evaluations(call: ApiCall) -> Response:
-    page = PageRequest.of(call)
+    page, prefix = PageRequest.of(call), call.id_prefix("eval lookup failed: ")
+    chooses_more = call.query.get("job") or call.query.get("status")
+    may_page_by_keys = not chooses_more and (call.namespaces or call.sees_everything)
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        if page.per_page and page.matches is None and may_page_by_keys:
+            return _page_by_keys(snapshot, call.namespaces, prefix, page)
         found = _chosen(call, snapshot)
         chosen, headers = page.apply(found, by_index)
         return shown_evaluations(snapshot, chosen, found), headers
 
     return await answer_list(call, ("evaluations",), read, in_thread=True)
+
+
+def _page_by_keys(
+    snapshot: Snapshot, namespace: str | None, prefix: str, page: PageRequest
+) -> tuple[list[Evaluation], dict[str, str]]:
+    """Returns one page; reads only the page's own rows and what follows from them, the rest by
+    their keys."""
+    keys = snapshot.evaluations.keys(namespace, prefix)
+    chosen, headers = page.apply(keys, lambda key: f"{key[0]}.{key[1]}")
+    found = [each for _, id_ in chosen if (each := snapshot.evaluations.get(id_)) is not None]
+    jobs = {(each.namespace, each.job_id) for each in found}
+    known = [each for job in jobs for each in snapshot.evaluations.of_job(*job)]
+    return shown_evaluations(snapshot, found, known), headers
 
 
 def _chosen(call: ApiCall, snapshot: Snapshot) -> list[Evaluation]:

@@ -17,13 +17,14 @@ from orchgit.model.job import Job
 from orchgit.services.service_catalog import services_of_job
 from orchgit.state.changes import job_key
 from orchgit.state.snapshot import Snapshot
+from orchgit.state.tables.jobs import JobPlace
 
 _LIST_TABLES = ("jobs", "allocations")
 _ONE = ("jobs", "job_versions")
 _OF_ALLOCATIONS = ("allocations", "jobs", "job_versions")
 
 
-def job_token(job: Job) -> str:
+def job_token(job: Job | JobPlace) -> str:
     return _token((job.namespace, job.id))
 
 

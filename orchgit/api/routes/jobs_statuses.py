@@ -16,9 +16,10 @@ from orchgit.api.shapes import nomad_json
 from orchgit.errors import RefusedError
 from orchgit.filters import FieldError
 from orchgit.model.allocation import Allocation
-from orchgit.model.deployment import Deployment
+from orchgit.model.deployment import Deployment, DeploymentStatus
 from orchgit.model.job import Job
 from orchgit.state.snapshot import Snapshot
+from orchgit.state.tables.jobs import JobPlace
 
 
 async def statuses(call: ApiCall) -> Response:
@@ -27,6 +28,15 @@ async def statuses(call: ApiCall) -> Response:
     children = call.flag("include_children")
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        if page.per_page and page.matches is None:
+            places = [
+                place
+                for place in call.visible(snapshot.jobs.places(call.namespaces))
+                if children or not place.parent_id
+            ]
+            some, headers = newest_first.apply(places, _token)
+            named = [snapshot.jobs.get(place.namespace, place.id) for place in some]
+            return [_status(snapshot, job) for job in named if job is not None], headers
         jobs = call.visible(snapshot.jobs.all(call.namespaces))
         found = [job for job in jobs if children or not job.parent_id]
         found.sort(key=lambda job: (job.modify_index, job.namespace, job.id))
@@ -39,7 +49,7 @@ async def statuses(call: ApiCall) -> Response:
     return await answer_list(call, ("jobs", "allocations", "deployments"), read, in_thread=True)
 
 
-def _token(job: Job) -> str:
+def _token(job: Job | JobPlace) -> str:
     return f"{job.modify_index}.{job_token(job)}"
 
 
@@ -104,16 +114,18 @@ def _alloc(each: Allocation) -> dict[str, Any]:
 
 
 def _deployment(each: Deployment) -> dict[str, Any]:
-    states = list(each.task_groups.values())
-    waiting = [state for state in states if state.desired_canaries and not state.promoted]
+    is_running = each.status == DeploymentStatus.RUNNING
+    states = list(each.task_groups.values()) if is_running else []
+    waits = any(state.desired_canaries and not state.promoted for state in states)
+    promotes = all(state.auto_promote for state in states if state.desired_canaries)
     return {
         "ID": each.id,
         "IsActive": each.is_active,
         "JobVersion": each.job_version,
         "Status": each.status,
         "StatusDescription": each.status_description,
-        "AllAutoPromote": bool(waiting) and all(state.auto_promote for state in waiting),
-        "RequiresPromotion": bool(waiting),
+        "AllAutoPromote": bool(states) and promotes,
+        "RequiresPromotion": waits,
     }
 
 

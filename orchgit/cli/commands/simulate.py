@@ -23,6 +23,7 @@ _LOOK_S, _TELL_S = 0.5, 5.0
 _LONGEST_S = 600.0
 _ALLOCATIONS_PER_JOB = 10_000
 _JOB = "simulate-"
+_OURS = 'Name matches "^sim-[0-9]+$"'
 _MISSED = "nomad.nomad.heartbeat.invalidate"
 _CPU, _MEMORY = "nomad.runtime.cpu_seconds", "nomad.runtime.max_rss_bytes"
 
@@ -68,7 +69,8 @@ def simulate(client: ApiClient, options: SimulateOptions, output: OutputFormat) 
 
     The nodes speak the agents' protocol, and have the drivers by name only: a task does what the
     configuration of the mock driver says, or else runs until it is stopped. Use a cluster that is
-    there for trials: all nodes called sim-0, sim-1 ... are removed at the end.
+    there for trials: its nodes, called sim-0, sim-1 ..., are down at the end, and are forgotten by
+    `orchgit system gc`.
     """
     leader = client.get("/v1/status/leader")
     processes = SimulatedProcesses(
@@ -78,12 +80,17 @@ def simulate(client: ApiClient, options: SimulateOptions, output: OutputFormat) 
         options.datacenter or ("dc1",),
         TlsFiles(*options.rpc_tls) if options.rpc_tls else None,
     )
+    if left := [node for node in client.get("/v1/nodes", filter=_OURS) if node["Status"] != "down"]:
+        raise ApiError(
+            f"cannot simulate: {len(left)} simulated nodes of another run are not down yet; wait "
+            "until they are"
+        )
     trial = _Trial(client, processes, options, output.is_text)
-    try:
-        with processes:
+    with processes:
+        try:
             found = trial.run()
-    finally:
-        trial.remove()
+        finally:
+            trial.remove_jobs()
     if not output.printed(found):
         for name, value in found.items():
             click.echo(f"{name:28} = {value}")
@@ -174,18 +181,12 @@ class _Trial:
             time.sleep(_LOOK_S)
         return round(time.monotonic() - began_s, 2)
 
-    def remove(self) -> None:
-        """Removes the jobs and the nodes, whose processes have ended."""
+    def remove_jobs(self) -> None:
         for number in range(-(-self.options.place // _ALLOCATIONS_PER_JOB)):
-            self._tried(self.client.delete, f"/v1/job/{_JOB}{number}", purge="true")
-        for node in self.client.get("/v1/nodes", filter='Name matches "^sim-[0-9]+$"'):
-            self._tried(self.client.put, f"/v1/node/{node['ID']}/purge")
-
-    def _tried(self, call: Callable[..., object], path: str, **params: str) -> None:
-        try:
-            call(path, **params)
-        except ApiError as error:
-            click.echo(str(error), err=True)
+            try:
+                self.client.delete(f"/v1/job/{_JOB}{number}", purge="true")
+            except ApiError as error:
+                click.echo(str(error), err=True)
 
 
 def _job(number: int, count: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from orchgit.errors import ConflictError, NotFoundError, OrchgitError
 from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job
+from orchgit.model.node import NodeStatus
 from orchgit.model.rollout import ROLLOUTS_KEPT
 from orchgit.replication.commands import (
     Command,
@@ -200,7 +201,7 @@ class StateGarbageCollector:
     def _nodes(self, snapshot: Snapshot, before_ns: int) -> list[Command]:
         ids = [
             node.id
-            for node in snapshot.nodes.all()
+            for node in snapshot.nodes.of_status(NodeStatus.DOWN)
             if rules.node_is_over(node, before_ns)
             and not snapshot.allocations.occupying_node(node.id)
         ]

@@ -31,6 +31,12 @@ class EvaluationReads(TableReads):
         where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
         return EVALUATIONS.find(self._connection, where, values)
 
+    def keys(self, namespace: str | None = None, prefix: str = "") -> list[tuple[int, str]]:
+        """Returns (create index, id) in order of creation: enough to choose a page of them."""
+        where, values = both(conditions(namespace=namespace), starting_with("id", prefix))
+        sql = f"SELECT create_index, id FROM evaluations WHERE {where or 'TRUE'}"  # noqa: S608
+        return cast(list[tuple[int, str]], self._rows(f"{sql} ORDER BY create_index, id", values))
+
     def of_job(self, namespace: str, job_id: str) -> list[Evaluation]:
         where = "namespace = ? AND job_id = ?"
         return EVALUATIONS.find(self._connection, where, (namespace, job_id))

@@ -42,6 +42,9 @@ class NodeReads(TableReads):
         where, values = starting_with("id", prefix)
         return self._nodes(where, values)
 
+    def of_status(self, status: str) -> list[Node]:
+        return self._nodes("status = ?", [status])
+
     def of_pool(self, pool: str) -> list[Node]:
         return self._nodes("node_pool = ?", [pool])
 
