@@ -267,6 +267,8 @@ class Agent:
 
     def contact_changed(self, connected: bool) -> None:
         self.offline.contact_changed(connected)
+        if connected:
+            self._templates.reads.reconnected()
 
     # -- parts -------------------------------------------------------------------------------------
 
