@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from functools import partial
 
 import structlog
@@ -20,6 +20,8 @@ from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
 from agent.connection.server_calls import ServerCalls
 from agent.context import NodeContext
+from agent.csi.plugins import CsiPlugins, PluginTask
+from agent.csi.volumes import CsiVolumes
 from agent.devices.registry import load_devices
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
@@ -27,15 +29,17 @@ from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
+from agent.hooks.csi_plugin import SOCKET, plugin_name
 from agent.identities.task_api import TaskApi
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
 from agent.metrics.task_usage import UsageSampler
 from agent.migration.remote_data import RemoteData
 from agent.networks.alloc_networks import AllocNetworks, namespace_dir
-from agent.node.host_volumes import DynamicHostVolumes
+from agent.node.host_volumes import DynamicHostVolumes, volumes_root
 from agent.node.registration import NodeIdentity, build_node
 from agent.node.volume_plugins import VolumePlugins
+from agent.paths import csi_root, csi_socket_directory
 from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
@@ -46,17 +50,22 @@ from agent.templates.renderer import TemplateRenderer
 from agent.templates.settings import NodeTemplates
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
-from orchgit.errors import OrchgitError
+from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.ids import IdSource, RandomIds
+from orchgit.metrics.push import push_forever
+from orchgit.metrics.values import Metric
 from orchgit.model.cluster import ClusterName
 from orchgit.model.node import DriverInfo, Node
 from orchgit.model.volume import HostVolume
+from orchgit.model.workload_identity import SignedIdentity
 from orchgit.wire.channel import Channel
 from orchgit.wire.https import asking_context
 from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
     AllocSet,
+    CsiAnswer,
+    CsiCall,
     LeaderReply,
     LeaderRequest,
     ServerFrame,
@@ -122,6 +131,7 @@ class Agent:
         """The node's cluster as it was stored when this agent started."""
         self.dynamic_meta: dict[str, str | None] = {}
         """Set at run time, over the config's; None hides a key of the config."""
+        self._identity: SignedIdentity | None = None
 
     async def start(self) -> None:
         config = self.config
@@ -138,12 +148,16 @@ class Agent:
             ask_leader=self._ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
+        self.csi = CsiPlugins(self._plugin_tasks, self.clock, self.node_changed)
         self._calls = ServerCalls(
             lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
         )
         self._task_api = TaskApi(self._calls.task_request)
+        self.csi_volumes = CsiVolumes(
+            csi_root(config.alloc_root), self.csi, self.clock, self._calls.claim_volume
+        )
         self._volume_plugins = VolumePlugins(
-            config.data_dir / "volumes",
+            volumes_root(config.data_dir),
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
             {"DHV_NODE_ID": self.node_id, "DHV_NODE_POOL": config.node_pool},
         )
@@ -168,6 +182,16 @@ class Agent:
         self.allocations.restore(stored)
         work = partial(self.networks.sweep_forever, self.allocations.needs_network)
         self._sweeps.append(spawn(until_done(work, "networks", self.clock), "networks"))
+        telemetry = self.config.telemetry
+        if telemetry.push.is_on:
+
+            async def collect() -> list[Metric]:
+                from agent.metrics.node_metrics import node_metrics
+
+                return telemetry.filter.of(await node_metrics(self))
+
+            pushing = push_forever(telemetry.push, collect, self.clock)
+            self._sweeps.append(spawn(pushing, "metrics"))
         for name, driver in self.drivers.items():
             if isinstance(driver, EndsOrphans):
                 work = partial(driver.end_orphans, self.allocations.knows)
@@ -175,6 +199,7 @@ class Agent:
                 self._sweeps.append(spawn(until_done(work, label, self.clock), label))
         self.offline.start()
         self.garbage.start()
+        self.csi.start()
         self.link.start()
 
     async def stop(self) -> None:
@@ -184,6 +209,7 @@ class Agent:
         await asyncio.gather(*self._sweeps, return_exceptions=True)
         await self.link.stop()
         await self.garbage.stop()
+        await self.csi.stop()
         await self.offline.stop()
         await self._watch.stop()
         await self.allocations.close()
@@ -204,6 +230,10 @@ class Agent:
 
     # -- what the connection asks for -------------------------------------------------------------
 
+    @property
+    def introduction(self) -> str:
+        return self.config.intro_token
+
     def node(self) -> Node:
         if self._node is None:
             self._node = build_node(
@@ -213,6 +243,7 @@ class Agent:
                 self._driver_infos,
                 self.volumes,
                 self._volume_plugins.attributes(),
+                self.csi,
             )
             for key, value in self.dynamic_meta.items():
                 if value is None:
@@ -229,6 +260,19 @@ class Agent:
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         spawn(self.volumes.take(volumes), "host volumes")
+
+    def _plugin_tasks(self) -> Iterator[PluginTask]:
+        """The running tasks that are CSI plugins."""
+        root = csi_root(self.config.alloc_root)
+        for runner in self.allocations:
+            for task in runner.tasks.values():
+                if task.task.csi_plugin_config is not None and task.handle is not None:
+                    kind, plugin_id = plugin_name(task.task)
+                    socket = csi_socket_directory(root, kind, plugin_id) / SOCKET
+                    yield PluginTask(plugin_id, kind, runner.id, socket)
+
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        return await self.csi_volumes.answer(call)
 
     def volume_results(self) -> list[VolumeResult]:
         return self.volumes.results()
@@ -329,6 +373,7 @@ class Agent:
             sign_identities=self._calls.sign_identities,
             task_api=self._task_api,
             networks=self.networks,
+            csi=self.csi_volumes,
             take_over=RemoteData(
                 self._calls.migration_source,
                 self.clock,
@@ -377,6 +422,16 @@ class Agent:
         if acl != self._acl:
             self._acl = acl
             self.local.put_facts({_ACL: "on" if acl else "off"})
+
+    async def identity(self, renewed: bool = False) -> str:
+        """Returns the node's own token; `renewed`: a new one. Raises UnavailableError while no
+        server is connected, or where the server knows of none."""
+        known, now_ns = self._identity, self.clock.now_ns()
+        if renewed or known is None or known.expires_ns <= now_ns:
+            self._identity = known = await self._calls.own_identity()
+        if known is None:
+            raise UnavailableError("cannot get the node's identity: its server makes none")
+        return known.token
 
     def _driver_event(self, alloc_id: str, task: str, message: str) -> None:
         if self.allocations.knows(alloc_id):

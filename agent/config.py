@@ -83,6 +83,8 @@ class AgentConfig:
     datacenter: str = "dc1"
     node_pool: str = "default"
     node_class: str = ""
+    intro_token: str = field(default="", repr=False)
+    """With which a new node introduces itself to servers that ask for it."""
     meta: Mapping[str, str] = field(default_factory=dict)
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
     host_volume_plugin_dir: Path | None = None

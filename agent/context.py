@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from agent.artifacts.plan import FetchLimits
 from agent.devices.registry import Devices
@@ -23,6 +24,23 @@ from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Node
+
+
+class VolumeMounts(Protocol):
+    async def publish(self, alloc: Allocation, group: TaskGroup) -> dict[str, VolumeSource]: ...
+
+    async def release(self, alloc: Allocation, group: TaskGroup) -> None: ...
+
+
+class NoVolumes:
+    """An agent without servers has no CSI volumes."""
+
+    async def publish(self, alloc: Allocation, group: TaskGroup) -> dict[str, VolumeSource]:
+        return {}
+
+    async def release(self, alloc: Allocation, group: TaskGroup) -> None:
+        return None
+
 
 TakeOver = Callable[[Allocation, TaskGroup, AllocPaths], Awaitable[str]]
 
@@ -55,6 +73,8 @@ class NodeContext:
     """None: tasks find no API among their secrets."""
     networks: AllocNetworks | None = None
     """None: groups can only use the host's network."""
+    csi: VolumeMounts = field(default_factory=NoVolumes)
+    """Mounts the CSI volumes of allocations."""
     take_over: TakeOver = no_data_to_take_over
     """Takes over the data of a previous allocation of another node; returns what it did."""
 

@@ -208,6 +208,7 @@ class AllocRunner:
             except (OrchgitError, OSError) as error:
                 self._fail_all(error)
             await self._supervise()
+            await self._node.csi.release(self.context.alloc, self.context.group)
             await self._network.remove()
             if self._node.task_api is not None:
                 await self._node.task_api.end(self.id)
@@ -238,6 +239,7 @@ class AllocRunner:
                 context.volume_sources = volumes.find_sources(
                     context.group, context.alloc, self._node.node()
                 )
+                context.volume_sources |= await self._node.csi.publish(context.alloc, context.group)
             except SetupError:  # tasks that survived the agent have their volumes mounted already
                 if not self.tasks.any_runs:
                     raise
@@ -289,6 +291,7 @@ class AllocRunner:
         if not await self.tasks.wait(_FINISH_S):
             self._reported(self)  # a full disk or an engine that is down delays what is left
             await self.tasks.wait()
+        self._health.end()
 
     def _apply_rules(self) -> None:
         tasks, states = self.context.group.tasks, self.states

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from agent.hooks import (
     artifacts,
+    csi_plugin,
     devices,
     dispatch_payload,
     identities,
@@ -31,6 +32,7 @@ TASK_HOOKS: tuple[TaskHook, ...] = (
     volumes.prepare,
     devices.prepare,
     identities.prepare,
+    csi_plugin.prepare,
     dispatch_payload.prepare,
     artifacts.prepare,
     templates.prepare,

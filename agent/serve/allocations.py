@@ -61,8 +61,9 @@ class _Allocations:
 
     async def gc(self, request: Request) -> Response:
         check_no_page(request)
-        if not await self._agent.garbage.collect_one(self._runner(request)):
-            raise DriverError("cannot collect the allocation's garbage: it still runs")
+        runner = self._runner(request)
+        if runner.local.files_removed or not await self._agent.garbage.collect_one(runner):
+            raise DriverError("No such allocation on client, or allocation not eligible for GC")
         return Response()
 
     async def snapshot(self, request: Request) -> Response:

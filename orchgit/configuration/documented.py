@@ -21,7 +21,7 @@ _PUSH = "metrics are scraped here (/v1/metrics), not sent"
 _UI = "the pages of orchgit have no such setting"
 _GOSSIP = "servers do not gossip: they reach each other through RPC and the log, with tls"
 _EVENTS = "events are read from the replicated state, without a buffer"
-_NO_CSI = "there are no CSI volumes here"
+_NO_CSI = "claims are released and plugins are forgotten at once"
 _CLOUD = "no cloud is asked for facts"
 _FIXED = "orchgit decides this by itself"
 _UPDATES = "orchgit asks nobody for updates"
@@ -140,7 +140,7 @@ _SERVER = ConfigBlock(
         "raft_snapshot_interval": ConfigKey(Kind.TEXT, _RAFT),
         "raft_trailing_logs": _given(_RAFT),
         "job_default_priority": _given("jobs say their priority; 50 is the default"),
-        "job_max_priority": _given("the highest priority is 100"),
+        "job_max_priority": _given(),
         "job_max_count": _given(),
         "job_max_source_size": _text("sources are bounded by the size of a request"),
         "job_tracked_versions": _given("six versions of a job are kept"),
@@ -171,19 +171,17 @@ _SERVER = ConfigBlock(
         "search": ConfigBlock(
             {
                 "fuzzy_enabled": _given_switch(),
-                "limit_query": _whole(),
+                "limit_query": _whole("every object is looked at"),
                 "limit_results": _whole(),
                 "min_term_length": _whole(),
-            },
-            no_effect="a search has fixed limits",
+            }
         ),
         "client_introduction": ConfigBlock(
             {
                 "enforcement": _text(),
                 "default_identity_ttl": _duration(),
                 "max_identity_ttl": _duration(),
-            },
-            no_effect="nodes are introduced by their certificates (tls)",
+            }
         ),
         # orchgit's own
         "cluster_key_file": _text(shown_as="-"),
@@ -412,9 +410,7 @@ _TELEMETRY = ConfigBlock(
     {
         "disable_hostname": _switch("names of gauges never have the host's name here"),
         "use_node_name": _switch("names of gauges never have the node's name here"),
-        "collection_interval": ConfigKey(
-            Kind.DURATION_TEXT, "values are read when they are scraped"
-        ),
+        "collection_interval": ConfigKey(Kind.DURATION_TEXT),
         "in_memory_collection_interval": ConfigKey(
             Kind.DURATION_TEXT, "values are read when they are scraped"
         ),
@@ -436,10 +432,10 @@ _TELEMETRY = ConfigBlock(
             "there are no metrics of RPC", "DisableRPCRateMetricsLabels"
         ),
         "prometheus_metrics": _switch(),
-        "statsite_address": _text(_PUSH, "StatsiteAddr"),
-        "statsd_address": _text(_PUSH, "StatsdAddr"),
-        "datadog_address": _text(_PUSH, "DataDogAddr"),
-        "datadog_tags": _replaced(_PUSH, "DataDogTags"),
+        "statsite_address": _text(shown_as="StatsiteAddr"),
+        "statsd_address": _text(shown_as="StatsdAddr"),
+        "datadog_address": _text(shown_as="DataDogAddr"),
+        "datadog_tags": _replaced(shown_as="DataDogTags"),
         "circonus_api_token": _text(_PUSH, "-"),
         "circonus_api_app": _text(_PUSH),
         "circonus_api_url": _text(_PUSH),
@@ -555,7 +551,7 @@ CONFIGURATION = ConfigBlock(
         "ui": ConfigBlock(
             {
                 "enabled": _given_switch(),
-                "show_cli_hints": _given_switch(),
+                "show_cli_hints": _given_switch(_UI),
                 "content_security_policy": ConfigBlock(
                     {
                         name: _replaced()
@@ -568,15 +564,19 @@ CONFIGURATION = ConfigBlock(
                             "script_src",
                             "style_src",
                         )
+                    },
+                    no_effect=_UI,
+                ),
+                "consul": ConfigBlock({"ui_url": _text(shown_as="BaseUIURL")}, no_effect=_UI),
+                "vault": ConfigBlock({"ui_url": _text(shown_as="BaseUIURL")}, no_effect=_UI),
+                "label": ConfigBlock(
+                    {
+                        "text": _text(),
+                        "background_color": _text(_UI),
+                        "text_color": _text(_UI),
                     }
                 ),
-                "consul": ConfigBlock({"ui_url": _text(shown_as="BaseUIURL")}),
-                "vault": ConfigBlock({"ui_url": _text(shown_as="BaseUIURL")}),
-                "label": ConfigBlock(
-                    {"text": _text(), "background_color": _text(), "text_color": _text()}
-                ),
-            },
-            no_effect=_UI,
+            }
         ),
         "audit": ConfigBlock(
             {

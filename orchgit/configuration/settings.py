@@ -34,6 +34,7 @@ from orchgit.configuration.schema import (
     ServerSection,
     SourceSection,
 )
+from orchgit.configuration.server_parts import introduction_settings, push_settings, search_limits
 from orchgit.configuration.templates import template_settings
 from orchgit.configuration.tls import tls_settings
 from orchgit.durations import parse_setting_ns
@@ -52,6 +53,7 @@ from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
 from orchgit.server.tracing import TraceSettings
 from orchgit.services.acl.settings import AclSettings
+from orchgit.services.jobs.admission import JobLimits
 from orchgit.wire.limits import Limits
 
 
@@ -64,7 +66,11 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "region": file.region,
         "datacenter": file.datacenter,
         "num_schedulers": file.server.num_schedulers,
-        "job_max_count": file.server.job_max_count,
+        "job_limits": JobLimits(file.server.job_max_count, file.server.job_max_priority),
+        "search": search_limits(file.server.search),
+        "ui_enabled": file.ui.enabled,
+        "ui_label": file.ui.label.text,
+        "introductions": introduction_settings(file),
         "control": control_config(file.server),
         "scheduler_config": scheduler_config(file.server),
         "autopilot_config": _autopilot(file.autopilot),
@@ -162,6 +168,7 @@ def http_settings(file: FileConfig) -> dict[str, Any]:
             prometheus=file.telemetry.prometheus_metrics,
             dispatched_summaries=not file.telemetry.disable_dispatched_job_summary_metrics,
             filter=MetricFilter(tuple(file.telemetry.prefix_filter), file.telemetry.filter_default),
+            push=push_settings(file.telemetry),
         ),
     }
 

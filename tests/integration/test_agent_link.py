@@ -17,6 +17,8 @@ from orchgit.wire.messages import (
     AgentHeartbeat,
     AllocReport,
     AllocSet,
+    CsiAnswer,
+    CsiCall,
     Refused,
     ReportsAck,
     VolumeResult,
@@ -44,6 +46,8 @@ class Side:
                 self._told.clear()
                 await self._told.wait()
 
+    introduction = ""
+
     def node(self) -> Node:
         return self.described
 
@@ -56,6 +60,9 @@ class Side:
 
     def volume_results(self) -> list[VolumeResult]:
         return []
+
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        raise NotImplementedError
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """None are sent."""

@@ -20,9 +20,18 @@ from orchgit.services.jobs.implied_constraints import with_implied_constraints
 from orchgit.state.snapshot import Snapshot
 
 MAX_PAYLOAD_BYTES = 16 * 1024
-JOB_MAX_COUNT = 50_000
-"""Most allocations of one job, where the server's configuration says nothing else."""
 
+
+@dataclass(frozen=True, slots=True)
+class JobLimits:
+    """What the server's configuration allows a job. `max_count`: allocations of all its groups; 0
+    is no limit."""
+
+    max_count: int = 50_000
+    max_priority: int = 100
+
+
+JOB_LIMITS = JobLimits()
 
 RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
 """The tables that `cluster_rules` reads."""
@@ -38,8 +47,8 @@ class ClusterRules:
     rejects_registrations: bool
 
 
-def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> ClusterRules:
-    """Reads the rules. `job_max_count` is each server's own setting; 0 is no limit."""
+def cluster_rules(snapshot: Snapshot, limits: JobLimits = JOB_LIMITS) -> ClusterRules:
+    """Reads the rules. `limits` are each server's own."""
     namespaces = {each.name: each for each in snapshot.namespaces.all()}
     config = snapshot.scheduler_config.get()
     facts = ClusterFacts(
@@ -47,7 +56,8 @@ def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> Clu
         node_pools=frozenset(each.name for each in snapshot.node_pools.all()),
         memory_oversubscription=config.memory_oversubscription_enabled,
         numa=config.numa_enabled,
-        job_max_count=job_max_count,
+        max_priority=limits.max_priority,
+        job_max_count=limits.max_count,
     )
     return ClusterRules(facts, namespaces, config.reject_job_registration)
 
