@@ -48,6 +48,7 @@ from agent.tasks.task_state import TaskEventType
 from agent.templates.cluster_reads import ClusterReads, ReadSettings
 from agent.templates.renderer import TemplateRenderer
 from agent.templates.settings import NodeTemplates
+from agent.vault.tokens import Vault
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
 from orchgit.errors import OrchgitError, UnavailableError
@@ -129,6 +130,8 @@ class Agent:
         self._sweeps: list[asyncio.Task[None]] = []
         self._cluster = ClusterName()
         """The node's cluster as it was stored when this agent started."""
+        self._integrations: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
+        """What the node says of Consul and Vault: attributes and links."""
         self.dynamic_meta: dict[str, str | None] = {}
         """Set at run time, over the config's; None hides a key of the config."""
         self._identity: SignedIdentity | None = None
@@ -197,6 +200,28 @@ class Agent:
                 work = partial(driver.end_orphans, self.allocations.knows)
                 label = f"orphans of {name}"
                 self._sweeps.append(spawn(until_done(work, label, self.clock), label))
+        if config.consul is not None:
+            from agent.consul.sync import ConsulSync  # only where a node has Consul
+
+            consul = ConsulSync(
+                config.consul.service,
+                config.consul.namespace,
+                self.services,
+                self.node_id,
+                self.clock,
+                partial(self._integration_changed, "consul"),
+            )
+            self._sweeps.append(spawn(until_done(consul.run, "consul", self.clock), "consul"))
+        if config.vault is not None:
+            from agent.vault.watch import watch_vault  # only where a node has Vault
+
+            watch = partial(
+                watch_vault,
+                Vault(config.vault),
+                self.clock,
+                partial(self._integration_changed, "vault"),
+            )
+            self._sweeps.append(spawn(until_done(watch, "vault", self.clock), "vault"))
         self.offline.start()
         self.garbage.start()
         self.csi.start()
@@ -245,6 +270,9 @@ class Agent:
                 self._volume_plugins.attributes(),
                 self.csi,
             )
+            for attributes, links in self._integrations.values():
+                self._node.attributes.update(attributes)
+                self._node.links.update(links)
             for key, value in self.dynamic_meta.items():
                 if value is None:
                     self._node.meta.pop(key, None)
@@ -374,6 +402,7 @@ class Agent:
             task_api=self._task_api,
             networks=self.networks,
             csi=self.csi_volumes,
+            vault=None if self.config.vault is None else Vault(self.config.vault),
             take_over=RemoteData(
                 self._calls.migration_source,
                 self.clock,
@@ -444,6 +473,12 @@ class Agent:
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos
+        self.node_changed()
+
+    def _integration_changed(
+        self, name: str, attributes: dict[str, str], links: dict[str, str]
+    ) -> None:
+        self._integrations[name] = (attributes, links)
         self.node_changed()
 
     def change_metadata(self, changes: Mapping[str, str | None]) -> None:

@@ -18,6 +18,7 @@ from agent.networks.alloc_networks import AllocNetworks
 from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
 from agent.templates.settings import NodeTemplates
+from agent.vault.tokens import Vault
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation
@@ -71,6 +72,8 @@ class NodeContext:
     devices: Devices = field(default_factory=Devices)
     task_api: TaskApi | None = None
     """None: tasks find no API among their secrets."""
+    vault: Vault | None = None
+    """None: the node's configuration has no `vault` block."""
     networks: AllocNetworks | None = None
     """None: groups can only use the host's network."""
     csi: VolumeMounts = field(default_factory=NoVolumes)

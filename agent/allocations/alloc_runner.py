@@ -68,7 +68,12 @@ class AllocRunner:
         self._held = False
         self.ended = asyncio.Event()
         self.services = AllocServices(
-            node.clock, node.node, context.alloc, self._wake.set, self._check_restart
+            node.clock,
+            node.node,
+            context.alloc,
+            self._wake.set,
+            self._check_restart,
+            node.services.changed,
         )
         self.tasks = AllocTasks(node, context, self.services, tasks, self._wake.set)
         self._network = AllocNetwork(
@@ -356,7 +361,7 @@ class AllocRunner:
         self.services.network = self._network.status
         for runner in self.tasks.values():
             runner.register_again()
-        if self.services.registrations:
+        if self.services.provided:
             self._start_group_services()
         self._reported(self)
 

@@ -22,6 +22,7 @@ from agent.tasks.environment import EnvInput, TaskEnv, build
 from agent.tasks.task_state import TaskEventType
 from agent.templates.settings import NodeTemplates
 from agent.templates.task_templates import TaskTemplates
+from agent.vault.tokens import Vault
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation, TaskEvent
@@ -94,6 +95,7 @@ class TaskSetup:
     given_devices: TaskDevices = field(default_factory=TaskDevices)
     network: NetworkIsolation | None = None
     set_up_network: SetUpNetwork = no_network
+    vault: Vault | None = None
     identity_env: dict[str, str] = field(default_factory=dict, repr=False)
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)

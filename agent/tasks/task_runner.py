@@ -275,6 +275,10 @@ class TaskRunner:
         beside: list[asyncio.Task[None]] = []
         if resumed or self.task.identities:  # the default identity never expires
             beside.append(spawn(accompany(self, resumed), f"identities {handle.key}"))
+        if self.task.vault is not None:
+            from agent.vault.renewal import keep_token  # only where a task uses Vault
+
+            beside.append(spawn(keep_token(self), f"token of Vault {handle.key}"))
         if self.task.templates:
             beside.append(spawn(keep_rendered(self, resumed), f"templates {handle.key}"))
         try:
@@ -395,6 +399,7 @@ class TaskRunner:
             task_api=self._node.task_api,
             network=context.network,
             set_up_network=context.set_up_network,
+            vault=self._node.vault,
             done=self._hooks_done,
             is_again=self.record.attempt > 0,
         )

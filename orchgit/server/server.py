@@ -116,7 +116,7 @@ class Server:
         autopilot = replace(config.control.autopilot, bootstrap_expect=servers)
         control = replace(config.control, autopilot=autopilot)
         self.control = Control(self.state, clock, ids, control, self._csi_watchers)
-        context = UseCaseContext(self.state, clock, ids, config.job_limits)
+        context = UseCaseContext(self.state, clock, ids, config.job_settings)
         keyring = Keyring(context, key)
         acl = replace(config.acl, reset_file=config.server_dir / RESET_FILE)
         self.services = Services(
