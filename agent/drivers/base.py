@@ -128,6 +128,17 @@ class DriverNetwork(msgspec.Struct, frozen=True, kw_only=True):
     """Whether services with `address_mode = "auto"` are registered at this address."""
 
 
+class TaskDevices(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task may use of the node's devices. A driver without isolation ignores `nodes`."""
+
+    env: dict[str, str] = {}
+    nodes: tuple[str, ...] = ()
+    """Device files, which the task sees at the same paths."""
+    mounts: tuple[Mount, ...] = ()
+    nvidia_gpus: tuple[str, ...] = ()
+    """Ids, for engines that make GPUs visible themselves."""
+
+
 class TaskConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a driver needs to start one attempt of one task."""
 
@@ -150,6 +161,7 @@ class TaskConfig(msgspec.Struct, frozen=True, kw_only=True):
     resources: TaskResources = TaskResources()
     mounts: tuple[Mount, ...] = ()
     ports: tuple[TaskPort, ...] = ()
+    devices: TaskDevices = TaskDevices()
     network: NetworkIsolation | None = None
     """None: the network of the host, or what the driver's own options say."""
     logs: LogConfig = msgspec.field(default_factory=LogConfig)
@@ -245,6 +257,13 @@ class EndsOrphans(Protocol):
     async def end_orphans(self, is_known: Callable[[str], bool]) -> None:
         """Destroy this node's tasks of allocations that `is_known` does not: the agent's state was
         lost. DriverError when the driver cannot find them now."""
+
+
+@runtime_checkable
+class ChecksUsers(Protocol):
+    """A driver whose configuration names users that tasks may not run as."""
+
+    def denies_user(self, name: str) -> bool: ...
 
 
 class Driver(Protocol):

@@ -21,6 +21,12 @@ class ConfigError(DriverError):
     """The `config` of a task, or the options of a driver, are not what the driver takes."""
 
 
+_NO_CONFIG = (
+    "Root value must be object: The root value in a JSON-based configuration must be either a JSON "
+    "object or a JSON array of objects."
+)
+
+
 class TaskConfigError(ConfigError):
     """The `config` of a task has these problems. The message has the recorded words."""
 
@@ -39,7 +45,7 @@ def decode_config(driver: str, task: str, config: Mapping[str, object], shape: t
     try:
         return _decode(config, shape)
     except _MisfitError as error:
-        problems = [misfit.as_hcl for misfit in error.misfits]
+        problems = [misfit.as_hcl for misfit in error.misfits] if config else [_NO_CONFIG]
         raise TaskConfigError(driver, task, problems, error.short) from None
 
 

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import hashlib
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -21,19 +22,22 @@ from agent.drivers.base import DriverInfo, ExecResult, TaskConfig, TaskHandle, T
 from agent.drivers.capabilities import DEFAULT_CAPABILITIES, effective_capabilities
 from agent.drivers.cgroups import CgroupLayout, oci_resources
 from agent.drivers.config import decode_config
+from agent.drivers.launch_errors import not_found_below
 from agent.drivers.locks import StartLocks
 from agent.drivers.options import check_ids, check_name
 from agent.drivers.runtimes import RuntimeProbe, find_runtime
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
-from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, resolve_user
+from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, host_user
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import TaskSpec
 from orchgit.child import DEVNULL, start_child
 from orchgit.errors import DriverError
 
 _ROOT = "root"
+_NOT_FOUND = re.compile(r"no such file or directory|executable file not found", re.IGNORECASE)
+"""What runtimes say of a program that is not in the container."""
 _RUN_DIR = "/run/orchgit"
 
 
@@ -103,8 +107,10 @@ class ExecDriver(SupervisedDriver):
                 self._write_bundle(task, isolation, user, capabilities)
             try:
                 return await self._start(task, self._spec(runtime, task), {"runtime": runtime})
-            except DriverError:
+            except DriverError as error:
                 await self._remove_container(task.key)
+                if _NOT_FOUND.search(str(error)):
+                    raise not_found_below(isolation.command, task.task_dir.task_dir) from None
                 raise
 
     async def destroy_task(self, handle: TaskHandle) -> None:
@@ -124,12 +130,15 @@ class ExecDriver(SupervisedDriver):
 
     def _user(self, task: TaskConfig) -> UserIds:
         name = task.user or DEFAULT_CHROOT_USER
-        user = resolve_user(name)
+        user = host_user(name)
         assert user is not None
         options = self._options
         check_name(name, user, options.denied_users, f"{self.name}.denied_users")
         check_ids(user, options.denied_host_uids, options.denied_host_gids, self.name)
         return user
+
+    def denies_user(self, name: str) -> bool:
+        return name in self._options.denied_users
 
     def _isolation(self, task: TaskConfig) -> oci.Isolation:
         """What the job chooses of its container."""

@@ -7,6 +7,7 @@ libraries mounted into it read-only, and the allocation's shared `alloc`.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -15,6 +16,7 @@ import msgspec
 from agent.drivers.base import Mount, NetworkIsolation, TaskConfig
 from agent.drivers.capabilities import DEFAULT_CAPABILITIES, plain_capability
 from agent.drivers.users import UserIds
+from orchgit.errors import DriverError
 
 HOST_PATHS: Mapping[str, str] = {
     path: path
@@ -68,6 +70,7 @@ def bundle_config(
     host_paths: Mapping[str, str] = HOST_PATHS,
 ) -> dict[str, object]:
     """The bundle's `config.json`."""
+    devices = [_device(path) for path in task.devices.nodes]
     return {
         "ociVersion": "1.0.2",
         "root": {"path": task.task_dir.task_dir, "readonly": False},
@@ -77,7 +80,9 @@ def bundle_config(
         "linux": {
             "namespaces": _namespaces(runtime, task.network),
             "cgroupsPath": runtime.cgroups_path,
-            "resources": runtime.resources | {"devices": [_NO_DEVICE, *_ALLOWED_DEVICES]},
+            "resources": runtime.resources
+            | {"devices": [_NO_DEVICE, *_ALLOWED_DEVICES, *(_allowed(one) for one in devices)]},
+            "devices": devices,
             "maskedPaths": list(_MASKED),
             "readonlyPaths": list(_READ_ONLY),
         },
@@ -94,6 +99,31 @@ _ALLOWED_DEVICES: tuple[dict[str, object], ...] = (
     ),
     {"allow": True, "type": "c", "major": 136, "access": "rwm"},
 )
+
+
+def _device(path: str) -> dict[str, object]:
+    """A device file of the host at the same path. DriverError where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError as error:
+        raise DriverError(f"cannot give {path} to the task: {error.strerror}") from None
+    kind = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}.get(stat.S_IFMT(found.st_mode))
+    if kind is None:
+        raise DriverError(f"cannot give {path} to the task: it is no device file")
+    return {
+        "path": path,
+        "type": kind,
+        "major": os.major(found.st_rdev),
+        "minor": os.minor(found.st_rdev),
+        "fileMode": stat.S_IMODE(found.st_mode) | 0o666,
+        "uid": 0,
+        "gid": 0,
+    }
+
+
+def _allowed(device: dict[str, object]) -> dict[str, object]:
+    named = {name: device[name] for name in ("type", "major", "minor")}
+    return {"allow": True, "access": "rwm", **named}
 
 
 def _process(

@@ -18,11 +18,12 @@ import msgspec
 from agent.drivers import cgroups
 from agent.drivers.base import DriverInfo, ExecResult, Mount, TaskConfig, TaskHandle, TaskStats
 from agent.drivers.config import decode_config
+from agent.drivers.launch_errors import explained, not_found, not_started
 from agent.drivers.options import check_ids
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
-from agent.drivers.users import UserIds, resolve_user
+from agent.drivers.users import UserIds, host_user
 from agent.paths import open_directory
 from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import ControlGroup, TaskSpec
@@ -86,7 +87,7 @@ class RawExecDriver(SupervisedDriver):
             raise DriverError("cannot start with raw_exec: the agent's config does not enable it")
         config = decode_config(self.name, task.task_name, task.config, RawExecConfig)
         signal_number(task.kill_signal)  # a wrong one must be told now, not at the stop
-        user = resolve_user(task.user)
+        user = host_user(task.user)
         own = UserIds(os.geteuid(), os.getegid(), os.getgroups())
         options = self._options
         check_ids(user or own, options.denied_host_uids, options.denied_host_gids, self.name)
@@ -116,7 +117,10 @@ class RawExecDriver(SupervisedDriver):
             network_namespace=task.network.namespace if task.network else "",
         )
         state = {"cwd": cwd, "network_namespace": spec.network_namespace}
-        return await self._start(task, spec, state)
+        try:
+            return await self._start(task, spec, state)
+        except DriverError as error:
+            raise explained(error, spec.argv) from None
 
     def _group(self, task: TaskConfig, config: RawExecConfig) -> ControlGroup | None:
         """The group that holds the task together, with its cores, and those that the job names."""
@@ -199,12 +203,11 @@ def _find_command(command: str, task: TaskConfig) -> str:
         path = Path(base, command)
         if path.is_file() and os.access(path, os.X_OK):
             return str(path)
+    if not command:
+        raise not_started([task.task_dir.local_dir], "permission denied")
     found = shutil.which(command, path=task.env.get("PATH") or os.environ.get("PATH"))
     if found is None:
-        raise DriverError(
-            f'cannot start task {task.task_name}: command "{command}" is neither in the task '
-            "directory nor on PATH"
-        )
+        raise not_found(command)
     return os.path.abspath(found)
 
 

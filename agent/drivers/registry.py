@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from agent.devices.nvidia import NvidiaOptions
 from agent.drivers.base import Driver, ReportEvent, no_events
 from agent.drivers.cgroups import CgroupLayout
 from agent.drivers.config import decode_options
@@ -30,6 +31,8 @@ from agent.supervisor.client import SupervisorClient
 from orchgit.clock import Clock
 
 ENTRY_POINT_GROUP = "orchgit.drivers"
+
+DEVICES_GROUP = "orchgit.devices"
 
 DriverOptions = Mapping[str, Mapping[str, object]]
 
@@ -69,7 +72,8 @@ def load_drivers(context: DriverContext) -> dict[str, Driver]:
         for point in metadata.entry_points(group=ENTRY_POINT_GROUP)
     }
     factories = {**_BUILT_IN, **installed}
-    for name in sorted(set(context.options) - set(factories)):
+    devices = {"nvidia", *metadata.entry_points(group=DEVICES_GROUP).names}
+    for name in sorted(set(context.options) - set(factories) - devices):
         _log.warning("the configuration has a plugin block of no driver", driver=name)
     drivers = {}
     for name, factory in factories.items():
@@ -128,6 +132,7 @@ OPTION_SHAPES: Mapping[str, type[msgspec.Struct]] = {
     "podman": PodmanOptions,
     "java": JavaOptions,
     "qemu": QemuOptions,
+    "nvidia": NvidiaOptions,
 }
 """What the agent's config may say of the built-in drivers."""
 _OFF_BY_DEFAULT = ("mock_driver",)

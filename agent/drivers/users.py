@@ -41,6 +41,20 @@ def resolve_user(user: str) -> UserIds | None:
     return UserIds(uid, gid, groups)
 
 
+def host_user(user: str) -> UserIds | None:
+    """As `resolve_user`; a user of the host that is not there is refused in the recorded words."""
+    try:
+        return resolve_user(user)
+    except DriverError:
+        name = user.partition(":")[0]
+        if _entry(name) is None and _id(name) is None:
+            raise DriverError(
+                f'failed host user validation: failed to identify user "{user}": '
+                f"user: unknown user {name}"
+            ) from None
+        raise
+
+
 def user_variables(user: str) -> dict[str, str]:
     """HOME, LOGNAME and USER of `name`, `uid` or `uid:gid`; {} for a user unknown to the node."""
     entry = _entry(user.partition(":")[0])

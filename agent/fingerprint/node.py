@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from agent.fingerprint import cpu, gpu, group_networks, host, memory, network, storage, topology
+from agent.devices.registry import Devices
+from agent.fingerprint import cpu, group_networks, host, memory, network, storage, topology
 from agent.networks.config import GroupNetworkConfig
 from orchgit.model.node import NodeCpu, NodeDisk, NodeMemory, NodeResources
 
@@ -34,7 +35,9 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
     links: dict[str, str] = {}
 
 
-def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint:
+def fingerprint_node(
+    config: FingerprintConfig, cgroup_mode: str, plugins: Devices | None = None
+) -> Fingerprint:
     """The node without its drivers. Reads only; never fails for a file that is not there."""
     processors = cpu.read(total_compute_mhz=config.cpu_total_compute_mhz)
     ram = memory.read(total_mb=config.memory_total_mb)
@@ -43,7 +46,7 @@ def fingerprint_node(config: FingerprintConfig, cgroup_mode: str) -> Fingerprint
         config.network_interface, config.network_speed_mbits, config.preferred_address_family
     )
     groups = group_networks.read(config.group_networks)
-    devices = gpu.devices()
+    devices = plugins.fingerprint() if plugins is not None else []
     buses = [
         str(bus)
         for device in devices

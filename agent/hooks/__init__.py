@@ -11,12 +11,15 @@ from collections.abc import Awaitable, Callable
 
 from agent.hooks import (
     artifacts,
+    csi_plugin,
+    devices,
     dispatch_payload,
     identities,
     network,
     task_api,
     task_dir,
     templates,
+    vault,
     volumes,
 )
 from agent.hooks.base import TaskSetup
@@ -28,7 +31,10 @@ TASK_HOOKS: tuple[TaskHook, ...] = (
     task_api.prepare,
     network.prepare,
     volumes.prepare,
+    devices.prepare,
     identities.prepare,
+    csi_plugin.prepare,
+    vault.prepare,
     dispatch_payload.prepare,
     artifacts.prepare,
     templates.prepare,

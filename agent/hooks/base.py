@@ -6,13 +6,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from agent.artifacts.plan import FetchLimits
-from agent.drivers.base import Mount, NetworkIsolation
+from agent.devices.registry import Devices
+from agent.drivers.base import Mount, NetworkIsolation, TaskDevices
 from agent.drivers.users import (
     DEFAULT_CHROOT_USER,
     UserIds,
-    resolve_user,
+    host_user,
     user_variables,
 )
+from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import TaskIdentities
 from agent.paths import TaskPaths
@@ -20,6 +22,7 @@ from agent.tasks.environment import EnvInput, TaskEnv, build
 from agent.tasks.task_state import TaskEventType
 from agent.templates.settings import NodeTemplates
 from agent.templates.task_templates import TaskTemplates
+from agent.vault.tokens import Vault
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation, TaskEvent
@@ -87,9 +90,13 @@ class TaskSetup:
     """What the task's templates were rendered to, over all its attempts."""
     identities: TaskIdentities
     task_api: TaskApi | None = None
+    secrets: SecretsMounts = field(default_factory=SecretsMounts)
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
+    devices: Devices = field(default_factory=Devices)
+    given_devices: TaskDevices = field(default_factory=TaskDevices)
     network: NetworkIsolation | None = None
     set_up_network: SetUpNetwork = no_network
+    vault: Vault | None = None
     identity_env: dict[str, str] = field(default_factory=dict, repr=False)
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)
@@ -105,7 +112,7 @@ class TaskSetup:
     def user(self) -> UserIds | None:
         """The user that the task runs as; None: the agent's, or the user of its image."""
         name = self.environment().interpolate.text(self.task.user)
-        return resolve_user(name or (DEFAULT_CHROOT_USER if self.isolation == "chroot" else ""))
+        return host_user(name or (DEFAULT_CHROOT_USER if self.isolation == "chroot" else ""))
 
     def environment(self) -> TaskEnv:
         """The environment with what the hooks have added so far."""
@@ -122,7 +129,11 @@ class TaskSetup:
                 local_dir=str(self.paths.local) if host else "/local",
                 secrets_dir=self.secrets_dir,
                 host_env=self._host_env(),
-                template_env={**self.identity_env, **self.template_env},
+                template_env={
+                    **self.given_devices.env,
+                    **self.identity_env,
+                    **self.template_env,
+                },
                 network=self.network,
             )
         )

@@ -51,5 +51,5 @@ def _tell(setup: TaskSetup, missing: tuple[str, ...], told: str) -> str:
     text = f"Missing: {', '.join(shown)}"
     if missing and text != told:
         now_ns = setup.clock.now_ns()
-        setup.emit(task_state.event(TaskEventType.TEMPLATE, now_ns, text, {"message": text}))
+        setup.emit(task_state.event(TaskEventType.TEMPLATE, now_ns, text))
     return text

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.config import AgentConfig
+from agent.csi.plugins import CONTROLLER, NODE, CsiPlugins
 from agent.fingerprint.drivers import driver_attributes
 from agent.fingerprint.node import Fingerprint
 from orchgit.model.node import (
@@ -31,6 +32,18 @@ class NodeIdentity:
     secret_id: str
 
 
+_ENVOY = "docker.io/envoyproxy/envoy:v${NOMAD_envoy_version}"
+DEFAULT_META = {
+    "connect.gateway_image": _ENVOY,
+    "connect.log_level": "info",
+    "connect.proxy_concurrency": "1",
+    "connect.sidecar_image": _ENVOY,
+    "connect.transparent_proxy.default_outbound_port": "15001",
+    "connect.transparent_proxy.default_uid": "101",
+}
+"""What job files with `connect` blocks name, unless the configuration says otherwise."""
+
+
 def build_node(
     config: AgentConfig,
     identity: NodeIdentity,
@@ -38,6 +51,7 @@ def build_node(
     drivers: Mapping[str, DriverInfo],
     volumes: Iterable[HostVolume],
     volume_plugins: Mapping[str, str],
+    csi: CsiPlugins | None = None,
 ) -> Node:
     """`volume_plugins`: the attributes of the plugins that make host volumes."""
     return Node(
@@ -50,10 +64,12 @@ def build_node(
         http_addr=config.http_addr,
         tls_enabled=config.http_tls is not None,
         attributes={**found.attributes, **driver_attributes(drivers), **volume_plugins},
-        meta=dict(config.meta),
+        meta={**DEFAULT_META, **config.meta},
         links=found.links,
         drivers=dict(drivers),
         host_volumes=_host_volumes(config, volumes),
+        csi_node_plugins=csi.described(NODE) if csi is not None else None,
+        csi_controller_plugins=csi.described(CONTROLLER) if csi is not None else None,
         scheduling_eligibility=(
             Eligibility.INELIGIBLE if config.default_ineligible else Eligibility.ELIGIBLE
         ),

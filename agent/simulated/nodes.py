@@ -31,6 +31,8 @@ from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
     AllocSet,
+    CsiAnswer,
+    CsiCall,
     LeaderReply,
     LeaderRequest,
     ServerFrame,
@@ -86,6 +88,8 @@ class SimulatedNode:
 
     # -- what the connection asks for --------------------------------------------------------------
 
+    introduction = ""
+
     def node(self) -> Node:
         return self.described
 
@@ -106,6 +110,9 @@ class SimulatedNode:
 
     def volume_results(self) -> list[VolumeResult]:
         return []
+
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        raise NotImplementedError
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """Simulated nodes have none."""

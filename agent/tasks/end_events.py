@@ -49,7 +49,7 @@ def start_failure_event(error: Exception, now_ns: int) -> TaskEvent:
         kind = error.event_type
     text = str(error)
     if isinstance(error, FatalSetupError):
-        return task_state.event(kind, now_ns, text, kill_reason=text, fails_task=True)
+        return task_state.event(kind, now_ns, text, fails_task=True)
     return task_state.event(kind, now_ns, text, None, **{_FIELDS.get(kind, "message"): text})
 
 

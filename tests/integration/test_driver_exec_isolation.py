@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agent.drivers import cgroups
-from agent.drivers.base import ExitResult, Mount, TaskConfig, TaskHandle, TaskResources
+from agent.drivers.base import ExitResult, Mount, TaskConfig, TaskDevices, TaskHandle, TaskResources
 from agent.drivers.exec import ExecDriver, ExecOptions
 from agent.drivers.supervised import group_name
 from agent.supervisor.client import SupervisorClient
@@ -298,3 +298,16 @@ def test_task_uses_the_hosts_network(tmp_path: Path) -> None:
         listener.listen()
         _, output = run_once(tmp_path, task)
     assert output == "1\nend\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/net/tun"), reason="needs a device file")
+def test_task_sees_and_opens_the_devices_that_it_was_given_only(tmp_path: Path) -> None:
+    # What the host's file allows is root's alone; the node decides who is given the device.
+    text = script("exec 3<>/dev/net/tun && echo opened; test -e /dev/fuse || echo hidden")
+    given = TaskDevices(nodes=("/dev/net/tun",))
+    _, output = run_once(tmp_path, make(tmp_path, text, devices=given))
+    assert output == "opened\nhidden\n"
+    _, output = run_once(tmp_path, make(tmp_path, text))
+    assert "opened" not in output
+    with pytest.raises(DriverError, match="cannot give /dev/none to the task"):
+        run_once(tmp_path, make(tmp_path, text, devices=TaskDevices(nodes=("/dev/none",))))

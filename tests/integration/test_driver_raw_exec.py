@@ -67,7 +67,7 @@ def test_command_is_looked_up_in_the_task_directory_first(tmp_path: Path) -> Non
 @pytest.mark.parametrize("command", ["no-such-command", "local/none", "/no/such"])
 def test_command_that_does_not_exist_is_refused(tmp_path: Path, command: str) -> None:
     async def scenario(driver: RawExecDriver) -> None:
-        with pytest.raises(DriverError, match=f'command "{command}" is neither'):
+        with pytest.raises(DriverError, match=f'binary "{command}" could not be found'):
             await driver.start_task(make(tmp_path, {"command": command}))
 
     run(tmp_path, scenario)

@@ -14,9 +14,6 @@ from tests.support.driver_rigs import exec_works
 from tests.support.server_rig import ServerRig
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "agent"
-OF_TEMPLATES = ("template_", "env_template_", "deploy_deadline_never_starts", "artifact_")
-"""Cases of parts that have recordings of their own."""
-
 pytestmark = pytest.mark.long
 
 
@@ -30,9 +27,7 @@ def test_jobs_have_the_recorded_lives(rig: ServerRig) -> None:
     paths = [
         path
         for path in sorted((GOLDEN / "tasklife").glob("*.json"))
-        if path.stem not in OWN_WAYS
-        and not path.stem.startswith(OF_TEMPLATES)
-        and (exec_works() or "exec" not in path.read_text())
+        if path.stem not in OWN_WAYS and (exec_works() or "exec" not in path.read_text())
     ]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = pool.map(lambda path: (path.stem, run_case(rig, path)), paths)

@@ -7,12 +7,10 @@ import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Protocol
-
-import msgspec
 
 from agent.drivers import cgroups
-from agent.drivers.base import Driver, TaskConfig, TaskDir
+from agent.drivers.base import Driver
+from agent.drivers.conformance import ConformanceRig, log_text, task_config
 from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
 from agent.drivers.exec import ExecDriver
@@ -24,33 +22,18 @@ from agent.supervisor.client import SupervisorClient
 from orchgit.clock import SystemClock
 from tests.support import docker_engine, podman_engine
 
+__all__ = ["log_text", "task_config"]
+
 _RUN_UNTIL_STOPPED = "trap 'exit 7' INT TERM; echo ready; while :; do sleep 0.02; done"
 _IGNORE_SIGNALS = "trap '' INT TERM; echo ready; while :; do sleep 0.02; done"
-
-
-class Rig(Protocol):
-    """One driver under test; `survives`: whether its tasks outlive the agent."""
-
-    name: str
-    survives: bool
-
-    def open(self, directory: Path) -> AsyncIterator[Driver]: ...
-
-    def exits(self, code: int) -> dict[str, object]: ...
-
-    def prints(self, text: str) -> dict[str, object]: ...
-
-    def runs(self) -> dict[str, object]: ...
-
-    def ignores_signals(self) -> dict[str, object]: ...
-
-    def cannot_start(self) -> dict[str, object]: ...
 
 
 class ShellRig:
     """For drivers that run real programs."""
 
     survives = True
+    wrong_key = ("comand", "command")
+    failing_command = ["/bin/sh", "-c", "exit 5"]
 
     def __init__(self, name: str, shell: dict[str, object]) -> None:
         self.name = name
@@ -123,6 +106,8 @@ class PodmanRig(ShellRig):
 class MockRig:
     name = "mock_driver"
     survives = False
+    wrong_key = ("exit_cod", "exit_code")
+    failing_command = ["exit", "5"]
 
     def exits(self, code: int) -> dict[str, object]:
         return {"run_for": "1ms", "exit_code": code}
@@ -153,45 +138,9 @@ def shell_rig(name: str) -> ShellRig:
     return containers[name]() if name in containers else ShellRig(name, {"command": "/bin/sh"})
 
 
-def rig(name: str) -> Rig:
+def rig(name: str) -> ConformanceRig:
     return MockRig() if name == "mock_driver" else shell_rig(name)
 
 
 def exec_works() -> bool:
     return os.geteuid() == 0 and bool(shutil.which("crun") or shutil.which("runc"))
-
-
-def task_config(
-    directory: Path,
-    config: dict[str, object],
-    *,
-    alloc_id: str = "6b6f2a54-0000-4000-8000-000000000001",
-    **fields: object,
-) -> TaskConfig:
-    """A task named `web` with its directories made, as the task directory hook makes them."""
-    base = directory / "allocs" / alloc_id
-    paths = TaskDir(
-        alloc_dir=str(base / "alloc"),
-        task_dir=str(base / "web"),
-        local_dir=str(base / "web" / "local"),
-        secrets_dir=str(base / "web" / "secrets"),
-        log_dir=str(base / "alloc" / "logs"),
-    )
-    for path in (*msgspec.structs.astuple(paths), str(base / "web" / "tmp")):
-        os.makedirs(path, exist_ok=True)
-        os.chmod(path, 0o777)
-    given = {"attempt": 0, "env": {"PATH": "/usr/bin:/bin"}, "kill_timeout_s": 5.0, **fields}
-    return TaskConfig(
-        alloc_id=alloc_id,
-        task_name="web",
-        task_dir=paths,
-        config=config,
-        **given,  # type: ignore[arg-type]
-    )
-
-
-def log_text(task: TaskConfig, stream: str = "stdout") -> str:
-    """All of a task's output so far, in order."""
-    files = Path(task.task_dir.log_dir).glob(f"web.{stream}.*")
-    ordered = sorted(files, key=lambda path: int(path.suffix[1:]))
-    return "".join(path.read_text() for path in ordered)

@@ -175,14 +175,36 @@ def _host_config(
         "IpcMode": config.ipc_mode,
         "UsernsMode": config.userns_mode,
         "UTSMode": config.uts_mode,
-        "Devices": [_device(device) for device in config.devices],
+        "Devices": [
+            *(_device(device) for device in config.devices),
+            *(
+                _device(DeviceConfig(path))
+                for path in task.devices.nodes
+                if not (engine == "docker" and task.devices.nvidia_gpus and "nvidia" in path)
+            ),
+        ],
+        "DeviceRequests": _gpu_requests(task, options, engine),
         "Ulimits": [_ulimit(name, text) for name, text in config.ulimit.items()],
     }
-    if config.runtime:
-        host["Runtime"] = config.runtime
+    runtime = config.runtime or (options.nvidia_runtime if task.devices.nvidia_gpus else "")
+    if runtime:
+        host["Runtime"] = runtime
     if config.cgroupns:
         host["CgroupnsMode"] = config.cgroupns
     return host
+
+
+def _gpu_requests(task: TaskConfig, options: DockerOptions, engine: str) -> list[dict[str, object]]:
+    """The engine finds the files and libraries of GPUs itself, unless a runtime does."""
+    if not task.devices.nvidia_gpus or engine != "docker" or options.nvidia_runtime:
+        return []
+    return [
+        {
+            "Driver": "nvidia",
+            "DeviceIDs": list(task.devices.nvidia_gpus),
+            "Capabilities": [["gpu"]],
+        }
+    ]
 
 
 def _capability_settings(

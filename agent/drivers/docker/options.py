@@ -60,7 +60,8 @@ class DockerOptions(msgspec.Struct, frozen=True, kw_only=True):
     allow_privileged: bool = False
     allow_caps: tuple[str, ...] = DEFAULT_CAPABILITIES
     allow_runtimes: tuple[str, ...] = ("runc", "nvidia")
-    nvidia_runtime: str = "nvidia"
+    nvidia_runtime: str = ""
+    """The runtime of tasks with GPUs; "": the engine is asked for the GPUs by a device request."""
     volumes: DockerVolumeOptions = DockerVolumeOptions()
     auth: DockerAuthOptions = DockerAuthOptions()
     gc: DockerGcOptions = DockerGcOptions()

@@ -1,0 +1,121 @@
+"""GPUs, by a stand-in for NVIDIA's library: found, measured, given to tasks."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from agent.devices.nvidia import NvidiaOptions, NvidiaPlugin
+from agent.devices.registry import load_devices
+from agent.drivers.base import TaskDevices
+from agent.drivers.docker.config import DockerConfig
+from agent.drivers.docker.container import container_request
+from agent.drivers.docker.options import DockerOptions
+from orchgit.errors import DriverError
+from orchgit.model.resources import AllocatedDevice
+from tests.support.driver_rigs import task_config
+
+pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+
+_SOURCE = Path(__file__).parents[2] / "support" / "fake_nvml.c"
+
+
+@functools.cache
+def library() -> str:
+    path = Path(tempfile.mkdtemp(prefix="orchgit-nvml-")) / "libnvidia-ml.so.1"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(path), str(_SOURCE)], check=True)
+    return str(path)
+
+
+def plugin(directory: Path, **options: object) -> NvidiaPlugin:
+    for name in ("nvidiactl", "nvidia-uvm", "nvidia0", "nvidia1", "nvidia2"):
+        (directory / name).touch()
+    return NvidiaPlugin(NvidiaOptions(library=library(), device_dir=str(directory), **options))
+
+
+def test_cards_are_found_by_model_with_their_attributes(tmp_path: Path) -> None:
+    t4, h100 = plugin(tmp_path).fingerprint()
+    assert (t4.vendor, t4.type, t4.name) == ("nvidia", "gpu", "Tesla T4")
+    assert [one.id for one in t4.instances] == ["GPU-0", "GPU-1"]
+    assert t4.instances[1].locality == {"PciBusID": "00000000:01:00.0"}
+    assert t4.attributes == {
+        "driver_version": {"String": "535.104.05"},
+        "memory": {"Int": 16384, "Unit": "MiB"},
+        "power": {"Int": 70, "Unit": "W"},
+    }
+    assert h100.attributes is not None
+    assert "power" not in h100.attributes  # the card does not tell
+
+
+def test_use_of_each_card_is_measured(tmp_path: Path) -> None:
+    made = plugin(tmp_path)
+    assert made.stats() == []
+    made.fingerprint()
+    stats = made.stats()
+    assert [one.device_id for one in stats] == ["GPU-0", "GPU-1", "GPU-2"]
+    assert stats[0].values == {
+        "memory_used_bytes": 1 << 30,
+        "gpu_percent": 37,
+        "memory_percent": 12,
+        "power_w": 70.5,
+        "temperature_c": 61,
+    }
+
+
+def test_task_is_given_the_files_of_its_own_cards(tmp_path: Path) -> None:
+    made = plugin(tmp_path)
+    made.fingerprint()
+    given = made.reserve(["GPU-0"])
+    assert given.env == {"NVIDIA_VISIBLE_DEVICES": "GPU-0", "CUDA_VISIBLE_DEVICES": "GPU-0"}
+    assert given.nodes == tuple(
+        str(tmp_path / name) for name in ("nvidia2", "nvidiactl", "nvidia-uvm")
+    )
+    with pytest.raises(DriverError, match="cannot give GPU GPU-9 to the task"):
+        made.reserve(["GPU-9"])
+
+
+def test_ignored_cards_are_not_offered(tmp_path: Path) -> None:
+    found = plugin(tmp_path, ignored_gpu_ids=["GPU-1", "GPU-2"]).fingerprint()
+    assert [[one.id for one in device.instances] for device in found] == [["GPU-0"]]
+
+
+def test_node_without_a_driver_has_no_devices(tmp_path: Path) -> None:
+    assert NvidiaPlugin(NvidiaOptions(device_dir=str(tmp_path))).fingerprint() == []
+
+
+def test_node_whose_library_is_missing_has_no_devices_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "nvidiactl").touch()
+    missing = {"library": "/no/library.so", "device_dir": str(tmp_path)}
+    devices = load_devices({"nvidia": missing})
+    assert devices.fingerprint() == []
+    with pytest.raises(DriverError, match=r"cannot give nvidia/gpu/T to the task: this node has"):
+        devices.reserve([AllocatedDevice("nvidia", "gpu", "T", ["GPU-0"])])
+
+
+def request(directory: Path, given: TaskDevices, options: DockerOptions) -> dict:
+    task = task_config(directory, {}, devices=given)
+    return container_request(task, DockerConfig(image="i"), options, 4)["HostConfig"]  # type: ignore[return-value]
+
+
+def test_container_asks_its_engine_for_its_own_cards(tmp_path: Path) -> None:
+    made = plugin(tmp_path)
+    made.fingerprint()
+    given = made.reserve(["GPU-0", "GPU-2"])
+    host = request(tmp_path, given, DockerOptions())
+    assert host["DeviceRequests"] == [
+        {"Driver": "nvidia", "DeviceIDs": ["GPU-0", "GPU-2"], "Capabilities": [["gpu"]]}
+    ]
+    assert host["Devices"] == []
+    by_runtime = request(tmp_path, given, DockerOptions(nvidia_runtime="nvidia"))
+    assert (by_runtime["Runtime"], by_runtime["DeviceRequests"]) == ("nvidia", [])
+    assert request(tmp_path, TaskDevices(), DockerOptions())["DeviceRequests"] == []
+
+
+def test_files_of_other_devices_reach_a_container(tmp_path: Path) -> None:
+    host = request(tmp_path, TaskDevices(nodes=("/dev/fpga0",)), DockerOptions())
+    assert [one["PathInContainer"] for one in host["Devices"]] == ["/dev/fpga0"]
