@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_agent import end_everything, raw_task
-from tests.support.agent_kill_trials import run_kills
 from tests.support.agent_rig import mock_job
 from tests.support.factories import make_allocation
 from tests.support.pacing import pause
@@ -127,14 +126,6 @@ def test_agent_killed_during_many_starts_starts_each_task_once(tmp_path: Path, s
         await server.stop()
 
     asyncio.run(whole())
-
-
-@pytest.mark.long
-def test_agent_killed_again_and_again_while_allocations_come_and_go_loses_nothing(
-    tmp_path: Path,
-) -> None:
-    found = asyncio.run(run_kills(tmp_path, 12, seed=2))
-    assert found["started"] > 12
 
 
 async def started(path: Path, alloc_id: str) -> list[str]:
