@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from functools import partial
 
 import structlog
@@ -20,6 +20,8 @@ from agent.connection.cluster_membership import ClusterMembership
 from agent.connection.node_stream import ServerLink
 from agent.connection.server_calls import ServerCalls
 from agent.context import NodeContext
+from agent.csi.plugins import CsiPlugins, PluginTask
+from agent.csi.volumes import CsiVolumes
 from agent.devices.registry import load_devices
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
@@ -27,6 +29,8 @@ from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.network import HostNetwork
 from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
+from agent.hooks.csi_plugin import SOCKET, plugin_name
+from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
@@ -36,6 +40,7 @@ from agent.networks.alloc_networks import AllocNetworks, namespace_dir
 from agent.node.host_volumes import DynamicHostVolumes, volumes_root
 from agent.node.registration import NodeIdentity, build_node
 from agent.node.volume_plugins import VolumePlugins
+from agent.paths import csi_root, csi_socket_directory
 from agent.serve.guard import NodeAccess
 from agent.services.registrations import ServiceTable
 from agent.supervisor.client import SupervisorClient
@@ -44,6 +49,7 @@ from agent.tasks.task_state import TaskEventType
 from agent.templates.cluster_reads import ClusterReads, ReadSettings
 from agent.templates.renderer import TemplateRenderer
 from agent.templates.settings import NodeTemplates
+from agent.vault.tokens import Vault
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
 from orchgit.errors import OrchgitError, UnavailableError
@@ -60,14 +66,14 @@ from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
     AllocSet,
-    LeaderReply,
-    LeaderRequest,
+    CsiAnswer,
+    CsiCall,
     ServerFrame,
     TaskRead,
     TaskReadsReply,
     VolumeResult,
 )
-from orchgit.wire.methods import CONNECT_NODE, LEADER
+from orchgit.wire.methods import CONNECT_NODE
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -123,6 +129,8 @@ class Agent:
         self._sweeps: list[asyncio.Task[None]] = []
         self._cluster = ClusterName()
         """The node's cluster as it was stored when this agent started."""
+        self._integrations: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
+        """What the node says of Consul and Vault: attributes and links."""
         self.dynamic_meta: dict[str, str | None] = {}
         """Set at run time, over the config's; None hides a key of the config."""
         self._identity: SignedIdentity | None = None
@@ -133,19 +141,23 @@ class Agent:
         config.alloc_root.mkdir(parents=True, exist_ok=True, mode=0o711)
         self.local = LocalState(config.client_dir / "state.db")
         self._identify(self.local.facts())
+        self._calls = ServerCalls(
+            lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
+        )
+        self._task_api = TaskApi(self._calls.task_request)
         self.link = ServerLink(
             list(dict.fromkeys([*self.config.servers, *self._servers])),
             self,
             self.clock,
             self._open_stream,
             self.node_id,
-            ask_leader=self._ask_leader,
+            ask_leader=self._calls.ask_leader,
             membership=ClusterMembership(self._cluster, self._store_cluster),
         )
-        self._calls = ServerCalls(
-            lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
+        self.csi = CsiPlugins(self._plugin_tasks, self.clock, self.node_changed)
+        self.csi_volumes = CsiVolumes(
+            csi_root(config.alloc_root), self.csi, self.clock, self._calls.claim_volume
         )
-        self._task_api = TaskApi(self._calls.task_request)
         self._volume_plugins = VolumePlugins(
             volumes_root(config.data_dir),
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
@@ -187,8 +199,31 @@ class Agent:
                 work = partial(driver.end_orphans, self.allocations.knows)
                 label = f"orphans of {name}"
                 self._sweeps.append(spawn(until_done(work, label, self.clock), label))
+        if config.consul is not None:
+            from agent.consul.sync import ConsulSync  # only where a node has Consul
+
+            consul = ConsulSync(
+                config.consul.service,
+                config.consul.namespace,
+                self.services,
+                self.node_id,
+                self.clock,
+                partial(self._integration_changed, "consul"),
+            )
+            self._sweeps.append(spawn(until_done(consul.run, "consul", self.clock), "consul"))
+        if config.vault is not None:
+            from agent.vault.watch import watch_vault  # only where a node has Vault
+
+            watch = partial(
+                watch_vault,
+                Vault(config.vault),
+                self.clock,
+                partial(self._integration_changed, "vault"),
+            )
+            self._sweeps.append(spawn(until_done(watch, "vault", self.clock), "vault"))
         self.offline.start()
         self.garbage.start()
+        self.csi.start()
         self.link.start()
 
     async def stop(self) -> None:
@@ -198,6 +233,7 @@ class Agent:
         await asyncio.gather(*self._sweeps, return_exceptions=True)
         await self.link.stop()
         await self.garbage.stop()
+        await self.csi.stop()
         await self.offline.stop()
         await self._watch.stop()
         await self.allocations.close()
@@ -231,7 +267,11 @@ class Agent:
                 self._driver_infos,
                 self.volumes,
                 self._volume_plugins.attributes(),
+                self.csi,
             )
+            for attributes, links in self._integrations.values():
+                self._node.attributes.update(attributes)
+                self._node.links.update(links)
             for key, value in self.dynamic_meta.items():
                 if value is None:
                     self._node.meta.pop(key, None)
@@ -247,6 +287,19 @@ class Agent:
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         spawn(self.volumes.take(volumes), "host volumes")
+
+    def _plugin_tasks(self) -> Iterator[PluginTask]:
+        """The running tasks that are CSI plugins."""
+        root = csi_root(self.config.alloc_root)
+        for runner in self.allocations:
+            for task in runner.tasks.values():
+                if task.task.csi_plugin_config is not None and task.handle is not None:
+                    kind, plugin_id = plugin_name(task.task)
+                    socket = csi_socket_directory(root, kind, plugin_id) / SOCKET
+                    yield PluginTask(plugin_id, kind, runner.id, socket)
+
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        return await self.csi_volumes.answer(call)
 
     def volume_results(self) -> list[VolumeResult]:
         return self.volumes.results()
@@ -346,7 +399,10 @@ class Agent:
             max_kill_timeout_s=self.config.max_kill_timeout_s,
             sign_identities=self._calls.sign_identities,
             task_api=self._task_api,
+            secrets=SecretsMounts(is_possible=os.geteuid() == 0),
             networks=self.networks,
+            csi=self.csi_volumes,
+            vault=None if self.config.vault is None else Vault(self.config.vault),
             take_over=RemoteData(
                 self._calls.migration_source,
                 self.clock,
@@ -375,13 +431,6 @@ class Agent:
             async with contextlib.aclosing(channel.stream(CONNECT_NODE, frames)) as received:
                 async for frame in received:
                     yield frame
-        finally:
-            await channel.close()
-
-    async def _ask_leader(self, address: str, request: LeaderRequest) -> LeaderReply:
-        channel = Channel(address, self.config.tls)
-        try:
-            return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
         finally:
             await channel.close()
 
@@ -417,6 +466,12 @@ class Agent:
 
     def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
         self._driver_infos = infos
+        self.node_changed()
+
+    def _integration_changed(
+        self, name: str, attributes: dict[str, str], links: dict[str, str]
+    ) -> None:
+        self._integrations[name] = (attributes, links)
         self.node_changed()
 
     def change_metadata(self, changes: Mapping[str, str | None]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from agent.artifacts.plan import FetchLimits
 from agent.devices.registry import Devices
 from agent.drivers.base import Driver, NetworkIsolation
 from agent.hooks.base import SetUpNetwork, VolumeSource, no_network
+from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
@@ -17,12 +19,30 @@ from agent.networks.alloc_networks import AllocNetworks
 from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
 from agent.templates.settings import NodeTemplates
+from agent.vault.tokens import Vault
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.node import Node
+
+
+class VolumeMounts(Protocol):
+    async def publish(self, alloc: Allocation, group: TaskGroup) -> dict[str, VolumeSource]: ...
+
+    async def release(self, alloc: Allocation, group: TaskGroup) -> None: ...
+
+
+class NoVolumes:
+    """An agent without servers has no CSI volumes."""
+
+    async def publish(self, alloc: Allocation, group: TaskGroup) -> dict[str, VolumeSource]:
+        return {}
+
+    async def release(self, alloc: Allocation, group: TaskGroup) -> None:
+        return None
+
 
 TakeOver = Callable[[Allocation, TaskGroup, AllocPaths], Awaitable[str]]
 
@@ -50,11 +70,16 @@ class NodeContext:
     """A task's own `kill_timeout` counts up to this."""
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     sign_identities: SignIdentities = no_identities
+    secrets: SecretsMounts = field(default_factory=SecretsMounts)
     devices: Devices = field(default_factory=Devices)
     task_api: TaskApi | None = None
     """None: tasks find no API among their secrets."""
+    vault: Vault | None = None
+    """None: the node's configuration has no `vault` block."""
     networks: AllocNetworks | None = None
     """None: groups can only use the host's network."""
+    csi: VolumeMounts = field(default_factory=NoVolumes)
+    """Mounts the CSI volumes of allocations."""
     take_over: TakeOver = no_data_to_take_over
     """Takes over the data of a previous allocation of another node; returns what it did."""
 

@@ -36,6 +36,12 @@ class TaskPaths:
     def secrets(self) -> Path:
         return self.task_dir / "secrets"
 
+    @property
+    def csi_dir(self) -> Path:
+        """What CSI plugins of the node and their volumes have of the node: beside all allocations'
+        directories."""
+        return csi_root(self.alloc_dir.parents[1])
+
     def for_driver(self) -> TaskDir:
         return TaskDir(
             alloc_dir=str(self.alloc_dir),
@@ -62,6 +68,15 @@ class AllocPaths:
 
     def task(self, name: str) -> TaskPaths:
         return TaskPaths(self.shared, self.root / name)
+
+
+def csi_root(alloc_root: Path) -> Path:
+    return alloc_root.parent / "csi"
+
+
+def csi_socket_directory(root: Path, kind: str, plugin_id: str) -> Path:
+    """Paths of sockets are short: the system takes 107 bytes."""
+    return root / "plugins" / kind / plugin_id
 
 
 class MissingFileError(NotFoundError):

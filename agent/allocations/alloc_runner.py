@@ -68,7 +68,12 @@ class AllocRunner:
         self._held = False
         self.ended = asyncio.Event()
         self.services = AllocServices(
-            node.clock, node.node, context.alloc, self._wake.set, self._check_restart
+            node.clock,
+            node.node,
+            context.alloc,
+            self._wake.set,
+            self._check_restart,
+            node.services.changed,
         )
         self.tasks = AllocTasks(node, context, self.services, tasks, self._wake.set)
         self._network = AllocNetwork(
@@ -208,6 +213,7 @@ class AllocRunner:
             except (OrchgitError, OSError) as error:
                 self._fail_all(error)
             await self._supervise()
+            await self._node.csi.release(self.context.alloc, self.context.group)
             await self._network.remove()
             if self._node.task_api is not None:
                 await self._node.task_api.end(self.id)
@@ -238,6 +244,7 @@ class AllocRunner:
                 context.volume_sources = volumes.find_sources(
                     context.group, context.alloc, self._node.node()
                 )
+                context.volume_sources |= await self._node.csi.publish(context.alloc, context.group)
             except SetupError:  # tasks that survived the agent have their volumes mounted already
                 if not self.tasks.any_runs:
                     raise
@@ -354,7 +361,7 @@ class AllocRunner:
         self.services.network = self._network.status
         for runner in self.tasks.values():
             runner.register_again()
-        if self.services.registrations:
+        if self.services.provided:
             self._start_group_services()
         self._reported(self)
 

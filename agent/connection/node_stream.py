@@ -35,6 +35,8 @@ from orchgit.wire.messages import (
     AgentNodeUpdate,
     AllocReport,
     AllocSet,
+    CsiAnswer,
+    CsiCall,
     HeartbeatAck,
     Refused,
     ReportsAck,
@@ -75,6 +77,8 @@ class NodeSide(Protocol):
     def take_volumes(self, volumes: list[HostVolume]) -> None: ...
 
     def volume_results(self) -> list[VolumeResult]: ...
+
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer: ...
 
     def take_servers(self, servers: list[str]) -> None: ...
 
@@ -251,6 +255,8 @@ class _Session:
         self._heard_s = clock.monotonic_s()
         self._welcomed = asyncio.Event()
         self._welcome_frame = Welcome()
+        self._described: Node | None = None
+        """The node as the hello described it."""
 
     @property
     def welcomed(self) -> bool:
@@ -269,7 +275,8 @@ class _Session:
             while True:
                 yield await self._outgoing.get()
 
-        self.send(AgentHello(self._side.node(), self._cluster, self._side.introduction))
+        self._described = self._side.node()
+        self.send(AgentHello(self._described, self._cluster, self._side.introduction))
         stream = open_stream(frames())
         try:
             async with wait_first(self._receive(stream), self._heartbeats()) as both:
@@ -319,11 +326,16 @@ class _Session:
                 self._side.take_allocations(frame)
             case VolumeSet():
                 self._side.take_volumes(frame.volumes)
+            case CsiCall():
+                spawn(self._answer(frame), "csi call")
             case ReportsAck():
                 self._acked = max(self._acked, frame.seq)
                 self._send_reports()
             case Refused():
                 raise RefusedError(frame.message)
+
+    async def _answer(self, call: CsiCall) -> None:
+        self.send(await self._side.answer_csi(call))
 
     def _welcome(self, frame: Welcome) -> None:
         self._admit(frame.cluster)
@@ -335,6 +347,9 @@ class _Session:
         self._seq += 1
         self.send(AgentAllocReports(self._seq, self._side.full_report()))
         self._began(self)
+        node = self._side.node()
+        if node != self._described:  # a driver or Consul was found while the hello was on its way
+            self.send(AgentNodeUpdate(node, self._side.volume_results()))
 
     async def _heartbeats(self) -> None:
         """Send one per half TTL. Raises TimedOutError for a server that does not answer the hello,

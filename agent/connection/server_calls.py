@@ -11,8 +11,12 @@ from orchgit.wire.channel import Channel
 from orchgit.wire.messages import (
     AuthorizeReply,
     AuthorizeRequest,
+    ClaimVolumeReply,
+    ClaimVolumeRequest,
     HttpDown,
     HttpUp,
+    LeaderReply,
+    LeaderRequest,
     MigrationSourceReply,
     MigrationSourceRequest,
     SignIdentitiesRequest,
@@ -22,6 +26,8 @@ from orchgit.wire.messages import (
 )
 from orchgit.wire.methods import (
     AUTHORIZE,
+    CLAIM_VOLUME,
+    LEADER,
     MIGRATION_SOURCE,
     SIGN_IDENTITIES,
     TASK_API,
@@ -30,6 +36,8 @@ from orchgit.wire.methods import (
 from orchgit.wire.tls import TlsFiles
 
 _ANSWER_S = 10.0
+_CLAIM_S = 120.0
+"""A storage provider may take minutes to attach a volume."""
 
 
 class ServerCalls:
@@ -68,6 +76,20 @@ class ServerCalls:
         channel = await self._connected("ask where data is")
         request = MigrationSourceRequest(self._node_id, self._node_secret, alloc_id)
         return await channel.call(MIGRATION_SOURCE, request, request.wait_s + _ANSWER_S)
+
+    async def claim_volume(self, alloc_id: str, name: str, release: bool) -> ClaimVolumeReply:
+        """Claims a CSI volume by the group's name of it, or gives the claim back."""
+        channel = await self._connected("claim a volume")
+        request = ClaimVolumeRequest(self._node_id, self._node_secret, alloc_id, name, release)
+        return await channel.call(CLAIM_VOLUME, request, _CLAIM_S)
+
+    async def ask_leader(self, address: str, request: LeaderRequest) -> LeaderReply:
+        """Returns what the server at `address` knows of the leader."""
+        channel = Channel(address, self._tls)
+        try:
+            return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
+        finally:
+            await channel.close()
 
     async def read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
         """Returns what tasks wait for; the answer may take `wait_s`."""

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from agent.hooks import (
     artifacts,
+    csi_plugin,
     devices,
     dispatch_payload,
     identities,
@@ -18,6 +19,7 @@ from agent.hooks import (
     task_api,
     task_dir,
     templates,
+    vault,
     volumes,
 )
 from agent.hooks.base import TaskSetup
@@ -31,6 +33,8 @@ TASK_HOOKS: tuple[TaskHook, ...] = (
     volumes.prepare,
     devices.prepare,
     identities.prepare,
+    csi_plugin.prepare,
+    vault.prepare,
     dispatch_payload.prepare,
     artifacts.prepare,
     templates.prepare,

@@ -10,9 +10,11 @@ from orchgit.model.node import Node
 
 
 def find_sources(group: TaskGroup, alloc: Allocation, node: Node) -> dict[str, VolumeSource]:
-    """Where each volume of the group lies on this node; SetupError when one is not there."""
+    """Where each host volume of the group lies on this node; SetupError when one is not there."""
     sources = {}
     for name, request in (group.volumes or {}).items():
+        if request.type == "csi":
+            continue  # claimed and mounted by `CsiVolumes`
         if request.type not in ("host", ""):
             raise SetupError(f'cannot use volume "{name}": type "{request.type}" is not supported')
         source = f"{request.source}[{alloc.name_index}]" if request.per_alloc else request.source

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from agent.config import AgentConfig
+from agent.csi.plugins import CONTROLLER, NODE, CsiPlugins
 from agent.fingerprint.drivers import driver_attributes
 from agent.fingerprint.node import Fingerprint
 from orchgit.model.node import (
@@ -50,6 +51,7 @@ def build_node(
     drivers: Mapping[str, DriverInfo],
     volumes: Iterable[HostVolume],
     volume_plugins: Mapping[str, str],
+    csi: CsiPlugins | None = None,
 ) -> Node:
     """`volume_plugins`: the attributes of the plugins that make host volumes."""
     return Node(
@@ -66,6 +68,8 @@ def build_node(
         links=found.links,
         drivers=dict(drivers),
         host_volumes=_host_volumes(config, volumes),
+        csi_node_plugins=csi.described(NODE) if csi is not None else None,
+        csi_controller_plugins=csi.described(CONTROLLER) if csi is not None else None,
         scheduling_eligibility=(
             Eligibility.INELIGIBLE if config.default_ineligible else Eligibility.ELIGIBLE
         ),

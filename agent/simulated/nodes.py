@@ -31,6 +31,8 @@ from orchgit.wire.messages import (
     AgentFrame,
     AllocReport,
     AllocSet,
+    CsiAnswer,
+    CsiCall,
     LeaderReply,
     LeaderRequest,
     ServerFrame,
@@ -108,6 +110,9 @@ class SimulatedNode:
 
     def volume_results(self) -> list[VolumeResult]:
         return []
+
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        raise NotImplementedError
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """Simulated nodes have none."""

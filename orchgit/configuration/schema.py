@@ -368,6 +368,33 @@ class AclSection(Section):
     token_max_expiration_ttl: str = "24h"  # noqa: S105
 
 
+class ConsulSection(Section):
+    name: str = ""
+    address: str = "127.0.0.1:8500"
+    token: str = ""
+    namespace: str = ""
+    ssl: bool = False
+    verify_ssl: bool = True
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    auth: str = ""
+
+
+class VaultSection(Section):
+    name: str = ""
+    enabled: bool | None = None
+    address: str = "https://vault.service.consul:8200"
+    namespace: str = ""
+    jwt_auth_backend_path: str = "jwt-nomad"
+    create_from_role: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    tls_server_name: str = ""
+    tls_skip_verify: bool = False
+
+
 class FileConfig(Section):
     """The whole file; `docs/configuration.md` lists the same keys."""
 
@@ -400,4 +427,6 @@ class FileConfig(Section):
     insecure_http: bool = False
     http_allowed_hosts: list[str] = []
     audit: AuditSection = msgspec.field(default_factory=AuditSection)
+    consul: dict[str, ConsulSection] = {}
+    vault: dict[str, VaultSection] = {}
     gitops: GitopsSection = msgspec.field(default_factory=GitopsSection)

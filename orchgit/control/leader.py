@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import structlog
@@ -16,7 +16,7 @@ import structlog
 from orchgit.cancellation import is_canceled
 from orchgit.clock import Clock
 from orchgit.control.evaluations.broker import WorkerSession
-from orchgit.control.leader_term import ControlConfig, ControlTerm
+from orchgit.control.leader_term import ControlConfig, ControlTerm, Watcher
 from orchgit.control.plans.plan_counts import PlanCounts
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.errors import NotLeaderError, OrchgitError
@@ -62,7 +62,10 @@ class Control:
         clock: Clock,
         ids: IdSource,
         config: ControlConfig | None = None,
+        further: Callable[[], Sequence[Watcher]] = tuple,
     ) -> None:
+        """`further` makes the watchers of one term that other packages have."""
+        self._further = further
         self._state = state
         self._clock = clock
         self._ids = ids
@@ -210,7 +213,12 @@ class Control:
         """Run a term, and begin again from the state if a loop failed."""
         while True:
             self._term = ControlTerm(
-                self._state, self._clock, self._ids, self._config, on_ready=self._ready.set
+                self._state,
+                self._clock,
+                self._ids,
+                self._config,
+                on_ready=self._ready.set,
+                further=self._further(),
             )
             try:
                 await self._term.run()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -83,7 +83,9 @@ class ControlTerm:
         ids: IdSource,
         config: ControlConfig,
         on_ready: Callable[[], None],
+        further: Sequence[Watcher] = (),
     ) -> None:
+        """`further`: watchers that need what this package does not know."""
         self._state = state
         self._clock = clock
         self._ids = ids
@@ -110,6 +112,7 @@ class ControlTerm:
             VolumeWatcher(state, clock),
             VariableLocks(state, clock),
             ExpiredTokens(state, clock, config.garbage.token_age_s),
+            *further,
         )
         self.autopilot = Autopilot(state, clock, config.autopilot)
 

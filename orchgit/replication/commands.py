@@ -21,6 +21,7 @@ from orchgit.model.acl import (
 from orchgit.model.allocation import DesiredTransition, NetworkStatus, TaskState
 from orchgit.model.author import Author
 from orchgit.model.base import Model
+from orchgit.model.csi import CsiClaim, CsiVolume
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
@@ -553,6 +554,34 @@ class DeleteHostVolume(Entry, tag="delete-host-volume", kw_only=True):
     volume_id: str
 
 
+class PutCsiVolume(Entry, tag="put-csi-volume", kw_only=True):
+    """A volume as it is registered; claims on a known one stay."""
+
+    volume: CsiVolume
+
+
+class DeleteCsiVolume(Entry, tag="delete-csi-volume", kw_only=True):
+    """`force`: also while allocations claim it."""
+
+    namespace: str = "default"
+    volume_id: str = ""
+    force: bool = False
+
+
+class ClaimCsiVolume(Entry, tag="claim-csi-volume", kw_only=True):
+    """A claim of an allocation, new or with what publishing gave."""
+
+    namespace: str = "default"
+    volume_id: str = ""
+    claim: CsiClaim
+
+
+class ReleaseCsiClaim(Entry, tag="release-csi-claim", kw_only=True):
+    namespace: str = "default"
+    volume_id: str = ""
+    alloc_id: str = ""
+
+
 class DeleteVolumeClaim(Entry, tag="delete-volume-claim", kw_only=True):
     """Un-stick a group from its volume by hand; the workload keeps running."""
 
@@ -820,6 +849,10 @@ Command = (
     | UpsertHostVolume
     | SetHostVolumeStates
     | DeleteHostVolume
+    | PutCsiVolume
+    | DeleteCsiVolume
+    | ClaimCsiVolume
+    | ReleaseCsiClaim
     | DeleteVolumeClaim
     | UpsertVariable
     | DeleteVariable

@@ -131,6 +131,10 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.DeleteJobVersionTag,
         commands.RecordScalingEvent,
         commands.RecordSourceHealth,
+        commands.PutCsiVolume,
+        commands.DeleteCsiVolume,
+        commands.ClaimCsiVolume,
+        commands.ReleaseCsiClaim,
         commands.RenameSource,
     ),
 }

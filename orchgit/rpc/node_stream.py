@@ -21,6 +21,7 @@ from orchgit.model.node import NodeStatus
 from orchgit.replication.commands import AllocClientUpdate
 from orchgit.rpc.allocation_sets import changed_set, first_set, still_runs
 from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.services.csi.node_calls import NodeCalls
 from orchgit.services.services import NodeUseCases
 from orchgit.state.changes import target
 from orchgit.state.snapshot import Snapshot
@@ -32,6 +33,8 @@ from orchgit.wire.messages import (
     AgentHello,
     AgentNodeUpdate,
     AllocReport,
+    CsiAnswer,
+    CsiCall,
     HeartbeatAck,
     Refused,
     ReportsAck,
@@ -63,7 +66,9 @@ class NodeStream:
         store: Store,
         identity: ServerIdentity,
         cluster: ServerDirectory,
+        calls: NodeCalls,
     ) -> None:
+        self._calls = calls
         self._nodes = nodes
         self._control = control
         self._store = store
@@ -117,6 +122,8 @@ class NodeStream:
             self._push_allocations(),
             self._push_volumes(),
         )
+        send = self._call
+        self._calls.attach(self.node_id, send)
         tasks: set[asyncio.Future[Any]] = {asyncio.create_task(each) for each in work}
         tasks.add(self._over)
         try:
@@ -136,6 +143,7 @@ class NodeStream:
                         task.result()
                 return
         finally:
+            self._calls.detach(self.node_id, send)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -148,10 +156,20 @@ class NodeStream:
                 await self._frames.put(await self._beat(frame))
             elif isinstance(frame, AgentAllocReports):
                 await self._frames.put(await self._take_reports(frame))
+            elif isinstance(frame, CsiAnswer):
+                self._calls.answered(frame)
             elif isinstance(frame, AgentNodeUpdate):
                 await self._update(frame)
             else:
                 raise InvalidInputError("cannot serve the stream: it said hello twice")
+
+    def _call(self, call: CsiCall) -> None:
+        try:
+            self._frames.put_nowait(call)
+        except asyncio.QueueFull:
+            raise UnavailableError(
+                f"cannot call a plugin of node {self.node_id}: too much waits for the node"
+            ) from None
 
     async def _beat(self, frame: AgentHeartbeat) -> ServerFrame:
         with self._store.snapshot() as snapshot:

@@ -8,6 +8,7 @@ from orchgit.control.leader import Control
 from orchgit.errors import NotLeaderError, UnavailableError
 from orchgit.rpc.node_stream import NodeStream, ServerIdentity
 from orchgit.services.cluster.server_directory import ServerDirectory
+from orchgit.services.csi.node_calls import NodeCalls
 from orchgit.services.services import NodeUseCases
 from orchgit.state.store import Store
 from orchgit.wire import methods
@@ -26,7 +27,9 @@ class NodeServicer:
         store: Store,
         identity: ServerIdentity,
         cluster: ServerDirectory,
+        calls: NodeCalls | None = None,
     ) -> None:
+        self._calls = calls or NodeCalls()
         self._cluster = cluster
         self._nodes = nodes
         self._control = control
@@ -48,7 +51,14 @@ class NodeServicer:
         return frozenset(self._streams)
 
     async def connect(self, frames: AsyncIterator[AgentFrame]) -> AsyncIterator[ServerFrame]:
-        stream = NodeStream(self._nodes, self._control, self._store, self._identity, self._cluster)
+        stream = NodeStream(
+            self._nodes,
+            self._control,
+            self._store,
+            self._identity,
+            self._cluster,
+            self._calls,
+        )
         yield await stream.hello(frames)
         if not stream.node_id:
             return

@@ -9,6 +9,7 @@ from starlette.types import ASGIApp
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.protocol import serve_leader
 from orchgit.rpc.authorization import AuthorizationServicer, Authorize
+from orchgit.rpc.csi import CsiServicer
 from orchgit.rpc.forwarded_requests import HttpTunnel
 from orchgit.rpc.identities import IdentityServicer
 from orchgit.rpc.leader_watch import LeaderServicer
@@ -83,9 +84,12 @@ class RpcServer:
         reads = TaskReadUseCases(services.context, services.variables, settings.rights_of_task)
         TaskReadServicer(reads).register(self._server)
         MigrationServicer(services.context).register(self._server)
+        CsiServicer(services).register(self._server)
         AuthorizationServicer(store, settings.authorize).register(self._server)
         identity = ServerIdentity(settings.server_id, settings.authorize is not None)
-        self.nodes = NodeServicer(services.nodes, control, store, identity, cluster)
+        self.nodes = NodeServicer(
+            services.nodes, control, store, identity, cluster, services.csi_calls
+        )
         self.nodes.register(self._server)
 
     @property

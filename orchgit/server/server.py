@@ -24,6 +24,7 @@ from orchgit.api.ui.routes import Ui
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.router import LeaderRouter
+from orchgit.control.watchers.csi_claims import CsiClaimWatcher
 from orchgit.control.workers.pool import PoolConfig, WorkerPool
 from orchgit.errors import OrchgitError
 from orchgit.gitops.commits.forecast import SchedulerForecaster
@@ -114,8 +115,8 @@ class Server:
         servers = config.join.bootstrap_expect or 0
         autopilot = replace(config.control.autopilot, bootstrap_expect=servers)
         control = replace(config.control, autopilot=autopilot)
-        self.control = Control(self.state, clock, ids, control)
-        context = UseCaseContext(self.state, clock, ids, config.job_limits)
+        self.control = Control(self.state, clock, ids, control, self._csi_watchers)
+        context = UseCaseContext(self.state, clock, ids, config.job_settings)
         keyring = Keyring(context, key)
         acl = replace(config.acl, reset_file=config.server_dir / RESET_FILE)
         self.services = Services(
@@ -200,6 +201,9 @@ class Server:
         """The workers' channel to the leader, where this server does not lead."""
         self._tasks: list[asyncio.Task[None]] = []
         self._unfit: asyncio.Future[None]
+
+    def _csi_watchers(self) -> tuple[CsiClaimWatcher]:
+        return (CsiClaimWatcher(self.state.store, self._clock, self.services.csi.release),)
 
     @property
     def http_address(self) -> str:

@@ -12,10 +12,10 @@ from orchgit.replication.commands import Command
 from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.replicated import Applied, ReplicatedState
 from orchgit.services.jobs.admission import (
-    JOB_LIMITS,
+    DEFAULT_JOB_SETTINGS,
     RULE_TABLES,
     ClusterRules,
-    JobLimits,
+    JobSettings,
     cluster_rules,
 )
 from orchgit.state.job_loader import JobLoader
@@ -26,9 +26,9 @@ from orchgit.state.tables_cache import TablesCache
 class ContextCaches:
     """What all contexts of one server share."""
 
-    def __init__(self, job_limits: JobLimits) -> None:
+    def __init__(self, job_settings: JobSettings) -> None:
         self.rules: TablesCache[ClusterRules] = TablesCache(
-            RULE_TABLES, lambda snapshot: cluster_rules(snapshot, job_limits)
+            RULE_TABLES, lambda snapshot: cluster_rules(snapshot, job_settings)
         )
         self.jobs = JobLoader()
 
@@ -39,29 +39,29 @@ class UseCaseContext:
     Every writing request makes one, so the class is a plain one: a frozen dataclass costs twice.
     """
 
-    __slots__ = ("caches", "clock", "ids", "job_limits", "state", "writes")
+    __slots__ = ("caches", "clock", "ids", "job_settings", "state", "writes")
 
     def __init__(
         self,
         state: ReplicatedState,
         clock: Clock,
         ids: IdSource,
-        job_limits: JobLimits = JOB_LIMITS,
+        job_settings: JobSettings = DEFAULT_JOB_SETTINGS,
         writes: RequestWrites | None = None,
         caches: ContextCaches | None = None,
     ) -> None:
         self.state = state
         self.clock = clock
         self.ids = ids
-        self.job_limits = job_limits
+        self.job_settings = job_settings
         self.writes = writes
         """Notes the commands that are proposed."""
-        self.caches = caches or ContextCaches(job_limits)
+        self.caches = caches or ContextCaches(job_settings)
 
     def noting(self, writes: RequestWrites | None) -> UseCaseContext:
         """Returns the same context for one request: its commands are noted in `writes`."""
         return UseCaseContext(
-            self.state, self.clock, self.ids, self.job_limits, writes, self.caches
+            self.state, self.clock, self.ids, self.job_settings, writes, self.caches
         )
 
     def snapshot(self) -> Snapshot:

@@ -14,6 +14,8 @@ from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import AclSettings
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
+from orchgit.services.csi.claims import CsiUseCases
+from orchgit.services.csi.node_calls import NodeCalls
 from orchgit.services.host_volumes import take_volume_results
 from orchgit.services.nodes.registration import NodeUpdateResult, register_node, update_node_status
 from orchgit.services.search import SearchLimits
@@ -72,6 +74,8 @@ class Services:
     """Those at which people log in."""
     introductions: IntroductionSettings = field(default_factory=IntroductionSettings)
     search: SearchLimits = field(default_factory=SearchLimits)
+    csi_calls: NodeCalls = field(default_factory=NodeCalls)
+    """The nodes whose CSI plugins can be called from here."""
 
     def noting(self, writes: RequestWrites | None) -> Services:
         """Returns the same services for one request: its commands are noted in `writes`."""
@@ -86,6 +90,10 @@ class Services:
         return NodeIdentityUseCases(
             self.context, self.keyring, self.oidc_issuer, self.introductions
         )
+
+    @property
+    def csi(self) -> CsiUseCases:
+        return CsiUseCases(self.context, self.csi_calls)
 
     @property
     def acl(self) -> AclContext:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Set
 from typing import Any, cast
 
 from orchgit.model.allocation import Allocation
+from orchgit.model.csi import WRITE
 from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
 from orchgit.model.job_allocations import JobAllocations
@@ -96,8 +97,19 @@ class SnapshotClusterView:
         return self._snapshot.volume_claims.all(namespace, job_id)
 
     def csi_volume(self, namespace: str, volume_id: str) -> Mapping[str, Any] | None:
-        """There are no CSI volumes in the state."""
-        return None
+        volume = self._snapshot.csi_volumes.get(namespace, volume_id)
+        if volume is None:
+            return None
+        capabilities = volume.requested_capabilities or ()
+        return {
+            "ID": volume.id,
+            "PluginID": volume.plugin_id,
+            "Schedulable": True,
+            "AccessMode": volume.access_mode,
+            "RequestedCapabilities": [{"AccessMode": each.access_mode} for each in capabilities],
+            "Topologies": [{"Segments": each.segments} for each in volume.topologies or ()],
+            "WriteAllocs": {each.alloc_id: None for each in volume.claims if each.mode == WRITE},
+        }
 
     def quota(self, namespace: str) -> QuotaRoom | None:
         quota = quota_of_namespace(self._snapshot, namespace)

@@ -291,12 +291,19 @@ CREATE INDEX deployments_by_version ON deployments (namespace, job_id, job_versi
 """The column `was_applied` lies behind the body: without the first index, reading it reads the
 body."""
 
+_CSI_VOLUMES = """
+CREATE TABLE csi_volumes (
+    key TEXT PRIMARY KEY, namespace TEXT NOT NULL, plugin_id TEXT NOT NULL,
+    create_index INTEGER NOT NULL, modify_index INTEGER NOT NULL, body BLOB NOT NULL);
+"""
+
 MIGRATIONS: tuple[str, ...] = (
     *(_FIRST, _VARIABLES, _USAGE_INDEX, _SERVERS, _RESTORING, _GIT_REFS, _AUTOPILOT),
     *(_FREED_NODES, _APPLIED_JOBS, _DRIFTED_JOBS, _HELD_VERSIONS, _REPOSITORIES),
     *(_ACL_TOKENS, _ACL_BOOTSTRAP, _ACL_ONE_TIME_TOKENS, _ACL_POLICIES, _ACL_ROLES),
     *(_ACL_AUTH_METHODS, _ACL_BINDING_RULES, _AUTHORED_CHANGES),
     *(_SCALING_EVENTS, _SOURCE_HEALTH, _QUOTAS, _INDEXES_OF_COMMITS),
+    _CSI_VOLUMES,
 )
 
 TABLES = (
@@ -333,5 +340,6 @@ TABLES = (
     "scaling_events",
     "source_health",
     "quotas",
+    "csi_volumes",
 )
 """Names that readers may ask the index of, and wait for."""

@@ -18,6 +18,7 @@ from orchgit.state.tables.allocations import AllocationReads
 from orchgit.state.tables.applied_jobs import AppliedJobReads
 from orchgit.state.tables.authored_changes import AuthoredChangeReads
 from orchgit.state.tables.autopilot_config import AutopilotConfigReads
+from orchgit.state.tables.csi_volumes import CsiVolumeReads
 from orchgit.state.tables.deployments import DeploymentReads
 from orchgit.state.tables.drifted_jobs import DriftedJobReads
 from orchgit.state.tables.evaluations import EvaluationReads
@@ -70,6 +71,7 @@ class StateReads:
         self.git_refs = GitRefReads(connection)
         self.held_versions = HeldVersionReads(connection)
         self.host_volumes = HostVolumeReads(connection)
+        self.csi_volumes = CsiVolumeReads(connection)
         self.job_submissions = JobSubmissionReads(connection)
         self.job_summaries = JobSummaryReads(connection)
         self.job_versions = JobVersionReads(connection)

@@ -22,6 +22,7 @@ from orchgit.state.tables.allocations import AllocationWrites
 from orchgit.state.tables.applied_jobs import AppliedJobWrites
 from orchgit.state.tables.authored_changes import AuthoredChangeWrites
 from orchgit.state.tables.autopilot_config import AutopilotConfigWrites
+from orchgit.state.tables.csi_volumes import CsiVolumeWrites
 from orchgit.state.tables.deployments import DeploymentWrites
 from orchgit.state.tables.drifted_jobs import DriftedJobWrites
 from orchgit.state.tables.evaluations import EvaluationWrites
@@ -100,6 +101,7 @@ class WriteTxn:
         self.git_refs = GitRefWrites(entry)
         self.held_versions = HeldVersionWrites(entry)
         self.host_volumes = HostVolumeWrites(entry)
+        self.csi_volumes = CsiVolumeWrites(entry)
         self.job_submissions = JobSubmissionWrites(connection)
         self.job_versions = JobVersionWrites(entry)
         self.meta = MetaWrites(connection)

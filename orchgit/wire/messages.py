@@ -10,6 +10,7 @@ import msgspec
 from orchgit.model.allocation import Allocation, NetworkStatus, TaskState
 from orchgit.model.base import Model
 from orchgit.model.cluster import ClusterName
+from orchgit.model.csi import CsiClaim, CsiVolume
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import Job
 from orchgit.model.node import Node
@@ -246,7 +247,16 @@ class AgentAllocReports(Model, tag_field="Type", tag="alloc-reports"):
     reports: list[AllocReport] = []
 
 
-AgentFrame = AgentHello | AgentNodeUpdate | AgentHeartbeat | AgentAllocReports
+class CsiAnswer(Model, tag_field="Type", tag="csi-answer"):
+    """The answer of a plugin to a CsiCall: the reply as JSON, or the error with gRPC's code."""
+
+    call_id: int = 0
+    reply: bytes = b""
+    error: str = ""
+    code: str = ""
+
+
+AgentFrame = AgentHello | AgentNodeUpdate | AgentHeartbeat | AgentAllocReports | CsiAnswer
 
 
 class Welcome(Model, tag_field="Type", tag="welcome"):
@@ -306,7 +316,24 @@ class VolumeSet(Model, tag_field="Type", tag="volume-set"):
     volumes: list[HostVolume] = []
 
 
-ServerFrame = VolumeSet | Welcome | HeartbeatAck | AllocSet | ReportsAck | Refused
+class CsiCall(Model, tag_field="Type", tag="csi-call"):
+    """Call a plugin of this node. Only nodes that have said that they run plugins get one.
+
+    `method` is one of the interface's, with the `request` as JSON, or `Release`: unmount the volume
+    of an allocation that has ended.
+    """
+
+    call_id: int = 0
+    plugin_id: str = ""
+    method: str = ""
+    request: bytes = b""
+
+    def __repr__(self) -> str:
+        """Keeps the volume's secrets out of tracebacks and logs."""
+        return f"CsiCall({self.method})"
+
+
+ServerFrame = CsiCall | VolumeSet | Welcome | HeartbeatAck | AllocSet | ReportsAck | Refused
 
 
 class SignIdentitiesRequest(Model):
@@ -324,6 +351,32 @@ class SignIdentitiesReply(Model):
 
     identities: list[SignedIdentity] = []
     own: SignedIdentity | None = None
+
+
+class ClaimVolumeRequest(Model):
+    """Claim a CSI volume for an allocation of this node, or (`release`) give the claim back."""
+
+    node_id: str
+    secret_id: str
+    alloc_id: str
+    volume_name: str
+    """Of the group's `volume` block."""
+    release: bool = False
+
+    def __repr__(self) -> str:
+        """Keeps the secret out of tracebacks and logs."""
+        return "ClaimVolumeRequest(...)"
+
+
+class ClaimVolumeReply(Model):
+    """Both are None in the answer to a release."""
+
+    volume: CsiVolume | None = None
+    claim: CsiClaim | None = None
+
+    def __repr__(self) -> str:
+        """Keeps the volume's secrets out of tracebacks and logs."""
+        return "ClaimVolumeReply(...)"
 
 
 class MigrationSourceRequest(Model):

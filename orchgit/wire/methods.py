@@ -88,6 +88,14 @@ AUTHORIZE = UnaryMethod(
     for_agents=True,
 )
 
+CLAIM_VOLUME = UnaryMethod(
+    NODES,
+    "ClaimVolume",
+    messages.ClaimVolumeRequest,
+    messages.ClaimVolumeReply,
+    for_agents=True,
+)
+
 TASK_API: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
     NODES, "TaskApi", messages.HttpUp, messages.HttpDown, for_agents=True
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.connection.node_stream import ServerLink, reconnect_delay_s
 from orchgit.clock import Clock, FakeClock, SystemClock
@@ -17,6 +18,8 @@ from orchgit.wire.messages import (
     AgentHeartbeat,
     AllocReport,
     AllocSet,
+    CsiAnswer,
+    CsiCall,
     Refused,
     ReportsAck,
     VolumeResult,
@@ -35,6 +38,7 @@ class Side:
         self.servers: list[str] = []
         self.contacts: list[bool] = []
         self.described = make_node()
+        self.at_welcome: Callable[[], None] = lambda: None
         self._told = asyncio.Event()
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -59,11 +63,15 @@ class Side:
     def volume_results(self) -> list[VolumeResult]:
         return []
 
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        raise NotImplementedError
+
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """None are sent."""
 
     def take_acl(self, acl: bool) -> None:
-        pass
+        """The welcome is being taken: the moment between the hello and the session."""
+        self.at_welcome()
 
     def take_servers(self, servers: list[str]) -> None:
         self.servers = servers
@@ -237,6 +245,25 @@ def test_delivered_allocation_reaches_the_node() -> None:
         server.deliver((alloc, job))
         await rig.side.until(lambda: any(entry.changed for entry in rig.side.sets))
         assert rig.side.sets[-1].wanted == [alloc.id]
+        await rig.link.stop()
+
+    run(scenario)
+
+
+def test_node_that_changes_before_the_welcome_is_described_again() -> None:
+    async def scenario(server: StubServer) -> None:
+        rig = Rig(server)
+
+        def change() -> None:
+            rig.side.described = replace(
+                rig.side.described, attributes={"consul.version": "1.17.2"}
+            )
+            rig.link.node_changed()
+
+        rig.side.at_welcome = change
+        rig.link.start()
+        await rig.link.connected.wait()
+        await server.until(lambda: server.nodes[-1].attributes == {"consul.version": "1.17.2"})
         await rig.link.stop()
 
     run(scenario)

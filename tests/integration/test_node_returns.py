@@ -27,7 +27,7 @@ from orchgit.model.task import Task
 from orchgit.model.volume import HostVolume
 from orchgit.replication.commands import DeregisterJob, JobDeletion
 from orchgit.state.snapshot import Snapshot
-from orchgit.wire.messages import AllocReport, AllocSet, VolumeResult
+from orchgit.wire.messages import AllocReport, AllocSet, CsiAnswer, CsiCall, VolumeResult
 from tests.integration.control_rig import Rig, agent_node, connected, leader
 from tests.integration.test_control_loops import placed
 from tests.support.agent_rig import AgentRig, mock_job
@@ -109,6 +109,9 @@ class Side:
 
     def volume_results(self) -> list[VolumeResult]:
         return []
+
+    async def answer_csi(self, call: CsiCall) -> CsiAnswer:
+        raise NotImplementedError
 
     def take_volumes(self, volumes: list[HostVolume]) -> None:
         """None are sent."""

@@ -1,4 +1,4 @@
-"""Host volumes and the claims that tie groups to them; CSI lists are empty."""
+"""Host volumes and the claims that tie groups to them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, by_index
+from orchgit.api.routes.csi_volumes import list_volumes as list_csi_volumes
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.stubs import alloc_stub
@@ -22,7 +23,6 @@ from orchgit.services.host_volumes import (
     put_host_volume,
     wait_for_volume,
 )
-from orchgit.services.jobs.admission import multiple_errors
 from orchgit.state.snapshot import Snapshot
 
 _STUB = (
@@ -52,7 +52,7 @@ async def list_volumes(call: ApiCall) -> Response:
     if kind not in ("host", "csi"):
         return text_response("resource not found", 404)
     if kind == "csi":
-        return await answer_list(call, ("host_volumes",), lambda snapshot: [])
+        return await list_csi_volumes(call)
     page, node_id = PageRequest.of(call), call.query.get("node_id")
     prefix, pool = call.id_prefix("host volume lookup failed: "), call.query.get("node_pool")
 
@@ -146,44 +146,6 @@ async def delete_claim(call: ApiCall) -> Response:
     return call.answer({}, index=index)
 
 
-async def csi_volume(call: ApiCall) -> Response:
-    return _missing(call, "volume not found")
-
-
-async def register_csi(call: ApiCall) -> Response:
-    """Refuses: no node of this cluster runs a CSI plugin."""
-    volumes = nomad_json.get(await call.json(), "Volumes", [])
-    first = volumes[0] if volumes else {}
-    plugin_id = nomad_json.get(first, "PluginID", "")
-    raise RefusedError(f"no CSI plugin named: {plugin_id} could be found")
-
-
-async def no_csi_plugin(call: ApiCall) -> Response:
-    raise RefusedError("no such plugin")
-
-
-async def no_csi_snapshot(call: ApiCall) -> Response:
-    raise RefusedError(multiple_errors(["no such plugin"]))
-
-
-async def no_csi_volume(call: ApiCall) -> Response:
-    raise RefusedError("no such volume")
-
-
-async def plugins(call: ApiCall) -> Response:
-    return await answer_list(call, ("nodes",), lambda snapshot: [])
-
-
-async def plugin(call: ApiCall) -> Response:
-    return _missing(call, "plugin not found")
-
-
-def _missing(call: ApiCall, text: str) -> Response:
-    with call.context.snapshot() as snapshot:
-        headers = {"X-Nomad-Index": str(snapshot.table_indexes.newest("host_volumes"))}
-    return text_response(text, 404, {**headers, **call.contact_headers()})
-
-
 ENDPOINTS = [
     endpoint("/v1/volumes", get=list_volumes),
     endpoint("/v1/volumes/claims", get=claims),
@@ -192,14 +154,4 @@ ENDPOINTS = [
     endpoint("/v1/volume/host/register", put=put),
     endpoint("/v1/volume/host/{volume_id}", get=read_volume, delete=delete),
     endpoint("/v1/volume/host/{volume_id}/delete", delete=delete),
-    endpoint("/v1/volume/csi/{volume_id}", get=csi_volume, put=register_csi, delete=no_csi_volume),
-    endpoint("/v1/volume/csi/{volume_id}/detach", delete=no_csi_volume),
-    endpoint("/v1/volume/csi/{volume_id}/create", put=register_csi),
-    endpoint("/v1/volume/csi/{volume_id}/delete", delete=no_csi_volume),
-    endpoint("/v1/volumes/external", get=no_csi_plugin),
-    endpoint(
-        "/v1/volumes/snapshot", get=no_csi_plugin, put=no_csi_snapshot, delete=no_csi_snapshot
-    ),
-    endpoint("/v1/plugins", get=plugins),
-    endpoint("/v1/plugin/csi/{plugin_id}", get=plugin),
 ]

@@ -10,7 +10,11 @@ import msgspec
 
 from agent.drivers.config import TaskConfigError, decode_config
 from agent.drivers.docker.config import DockerConfig
+from agent.drivers.java import JavaConfig
 from agent.drivers.mock import MockConfig
+from agent.drivers.oci import Isolation
+from agent.drivers.podman.config import PodmanConfig
+from agent.drivers.qemu import QemuConfig
 from agent.drivers.raw_exec import RawExecConfig
 
 Place = tuple[str | int, ...]
@@ -19,8 +23,11 @@ Effect = tuple[str, Place, str]
 
 DRIVERS: dict[str, type[msgspec.Struct]] = {
     "docker": DockerConfig,
-    "exec": RawExecConfig,
+    "exec": Isolation,
+    "java": JavaConfig,
     "mock_driver": MockConfig,
+    "podman": PodmanConfig,
+    "qemu": QemuConfig,
     "raw_exec": RawExecConfig,
 }
 _NO_CONSUL = "orchgit has no Consul, so no node can take it"

@@ -22,19 +22,22 @@ from orchgit.state.snapshot import Snapshot
 MAX_PAYLOAD_BYTES = 16 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class JobLimits:
-    """What the server's configuration allows a job. `max_count`: allocations of all its groups; 0
-    is no limit."""
-
-    max_count: int = 50_000
-    max_priority: int = 100
-
-
-JOB_LIMITS = JobLimits()
-
 RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
 """The tables that `cluster_rules` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """What each server's own configuration says about jobs."""
+
+    max_count: int = 50_000
+    """Most allocations of all groups of one job; 0 is no limit."""
+    max_priority: int = 100
+    vault_clusters: frozenset[str] = frozenset()
+    """The Vaults that nodes may have; jobs that use another one are refused."""
+
+
+DEFAULT_JOB_SETTINGS = JobSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,7 @@ class ClusterRules:
     rejects_registrations: bool
 
 
-def cluster_rules(snapshot: Snapshot, limits: JobLimits = JOB_LIMITS) -> ClusterRules:
-    """Reads the rules. `limits` are each server's own."""
+def cluster_rules(snapshot: Snapshot, settings: JobSettings = DEFAULT_JOB_SETTINGS) -> ClusterRules:
     namespaces = {each.name: each for each in snapshot.namespaces.all()}
     config = snapshot.scheduler_config.get()
     facts = ClusterFacts(
@@ -56,8 +58,9 @@ def cluster_rules(snapshot: Snapshot, limits: JobLimits = JOB_LIMITS) -> Cluster
         node_pools=frozenset(each.name for each in snapshot.node_pools.all()),
         memory_oversubscription=config.memory_oversubscription_enabled,
         numa=config.numa_enabled,
-        max_priority=limits.max_priority,
-        job_max_count=limits.max_count,
+        max_priority=settings.max_priority,
+        job_max_count=settings.max_count,
+        vault_clusters=settings.vault_clusters,
     )
     return ClusterRules(facts, namespaces, config.reject_job_registration)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import hashlib
 import http.server
 import os
@@ -19,6 +20,7 @@ import pytest
 from agent.hooks import (
     alloc_dir,
     artifacts,
+    csi_plugin,
     dispatch_payload,
     previous_alloc,
     task_dir,
@@ -333,3 +335,17 @@ def test_artifacts_that_are_refused(tmp_path: Path, web: tuple[str, Path]) -> No
     assert "secret" not in str(missing.value)
     with pytest.raises(SetupError, match="leads out of the task directory"):
         fetch(tmp_path / "d", getter_source=f"{address}/tool", relative_dest="../../x")
+
+
+def test_csi_plugin_that_mounts_is_refused_in_a_container(tmp_path: Path) -> None:
+    config = {"ID": "disk", "Type": "node"}
+    setup = new_setup(tmp_path, csi_plugin_config=config)
+    asyncio.run(csi_plugin.prepare(setup))
+    assert setup.environment().env["CSI_ENDPOINT"].endswith("/csi/plugins/node/disk/csi.sock")
+    setup = dataclasses.replace(setup, isolation="image")
+    with pytest.raises(SetupError, match="run it with raw_exec"):
+        asyncio.run(csi_plugin.prepare(setup))
+    setup.task.csi_plugin_config = {"ID": "disk", "Type": "controller"}
+    asyncio.run(csi_plugin.prepare(setup))
+    assert setup.environment().env["CSI_ENDPOINT"] == "unix:///csi/csi.sock"
+    assert [mount.task_path for mount in setup.mounts] == ["/csi"]

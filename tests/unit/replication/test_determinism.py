@@ -32,6 +32,7 @@ from orchgit.model.acl import (
 )
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.author import Author
+from orchgit.model.csi import CsiClaim, CsiVolume
 from orchgit.model.deployment import DeploymentStatusUpdate
 from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
@@ -65,6 +66,7 @@ from orchgit.replication.commands import (
     BootstrapAcl,
     ChangeAclToken,
     ChangeJob,
+    ClaimCsiVolume,
     Command,
     CommitRestore,
     CreateAclToken,
@@ -74,6 +76,7 @@ from orchgit.replication.commands import (
     DeleteAclPolicies,
     DeleteAclRoles,
     DeleteAclTokens,
+    DeleteCsiVolume,
     DeleteDeployments,
     DeleteEvaluations,
     DeleteHostVolume,
@@ -102,6 +105,7 @@ from orchgit.replication.commands import (
     PutAclBindingRule,
     PutAclPolicies,
     PutAclRole,
+    PutCsiVolume,
     PutOneTimeToken,
     PutQuotas,
     PutRootKey,
@@ -117,6 +121,7 @@ from orchgit.replication.commands import (
     RefMove,
     RegisterJob,
     RegisterNode,
+    ReleaseCsiClaim,
     ReleaseVariableLock,
     RemoveSource,
     RenameSource,
@@ -723,6 +728,20 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         SetHostVolumeStates,
         states=st.dictionaries(named, st.sampled_from(["ready", "unavailable"]), max_size=2),
     ),
+    PutCsiVolume: st.builds(
+        lambda id_, plugin: PutCsiVolume(volume=CsiVolume(id=id_, plugin_id=plugin)), named, named
+    ),
+    DeleteCsiVolume: st.builds(DeleteCsiVolume, volume_id=named, force=st.booleans()),
+    ClaimCsiVolume: st.builds(
+        lambda id_, alloc, mode: ClaimCsiVolume(
+            volume_id=id_,
+            claim=CsiClaim(alloc_id=alloc, mode=mode, access_mode="single-node-writer"),
+        ),
+        named,
+        named,
+        st.sampled_from(["read", "write"]),
+    ),
+    ReleaseCsiClaim: st.builds(ReleaseCsiClaim, volume_id=named, alloc_id=named),
     DeleteHostVolume: st.builds(DeleteHostVolume, namespace=st.just("default"), volume_id=named),
     DeleteVolumeClaim: st.builds(DeleteVolumeClaim, claim_id=named),
     RenewVariableLock: st.builds(

@@ -1,0 +1,191 @@
+"""The CSI plugins of this node: tasks that serve a socket, as the servers see them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from agent.csi.client import CsiClient
+from agent.csi.messages import ControllerRpc, NodeRpc, PluginCapability
+from agent.loops import spawn, until_done
+from orchgit.clock import Clock
+from orchgit.errors import DriverError
+
+_log = structlog.get_logger(component="agent")
+
+NODE, CONTROLLER, MONOLITH = "node", "controller", "monolith"
+_LOOK_S = 0.5
+_PROBE_EVERY_S = 15.0
+_PROBE_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class PluginTask:
+    """A running task that is a plugin; `kind` is node, controller or monolith."""
+
+    plugin_id: str
+    kind: str
+    alloc_id: str
+    socket: Path
+
+
+@dataclass(slots=True)
+class _Plugin:
+    task: PluginTask
+    client: CsiClient
+    probed_s: float = float("-inf")
+    healthy: bool = False
+    why: str = "not probed yet"
+    changed_at: datetime | None = None
+    facts: dict[str, Any] = field(default_factory=dict)
+    node_info: dict[str, Any] | None = None
+    controller_info: dict[str, Any] | None = None
+
+
+class CsiPlugins:
+    """Follows the plugins among the node's tasks. `tasks` names those that run; `changed` is called
+    when the servers should hear of a change."""
+
+    def __init__(
+        self, tasks: Callable[[], Iterable[PluginTask]], clock: Clock, changed: Callable[[], None]
+    ) -> None:
+        self._tasks = tasks
+        self._clock = clock
+        self._changed = changed
+        self._plugins: dict[PluginTask, _Plugin] = {}
+        self._loop: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._loop = spawn(until_done(self._follow, "csi plugins", self._clock), "csi plugins")
+
+    async def stop(self) -> None:
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.gather(self._loop, return_exceptions=True)
+        await asyncio.gather(*(plugin.client.close() for plugin in self._plugins.values()))
+
+    def described(self, kind: str) -> dict[str, dict[str, object]] | None:
+        """Returns the plugins of a kind, node or controller, as a node's description has them."""
+        found: dict[str, dict[str, object]] = {}
+        for plugin in self._plugins.values():
+            info = plugin.node_info if kind == NODE else plugin.controller_info
+            if plugin.task.kind not in (kind, MONOLITH) or info is None:
+                continue
+            found[plugin.task.plugin_id] = {
+                "PluginID": plugin.task.plugin_id,
+                "AllocID": plugin.task.alloc_id,
+                "Healthy": plugin.healthy,
+                "HealthDescription": "healthy" if plugin.healthy else plugin.why,
+                "UpdateTime": plugin.changed_at,
+                **plugin.facts,
+                "NodeInfo": info if kind == NODE else None,
+                "ControllerInfo": info if kind == CONTROLLER else None,
+            }
+        return found or None
+
+    def client(self, plugin_id: str, kind: str) -> CsiClient:
+        """Raises DriverError where this node has no such plugin that answers."""
+        for plugin in self._plugins.values():
+            if plugin.task.plugin_id == plugin_id and plugin.task.kind in (kind, MONOLITH):
+                if plugin.healthy:
+                    return plugin.client
+                raise DriverError(f'CSI plugin "{plugin_id}" is not healthy: {plugin.why}', True)
+        raise DriverError(f'this node runs no CSI {kind} plugin "{plugin_id}"', True)
+
+    def node_info(self, plugin_id: str) -> dict[str, Any]:
+        for plugin in self._plugins.values():
+            if plugin.task.plugin_id == plugin_id and plugin.node_info is not None:
+                return plugin.node_info
+        return {}
+
+    async def _follow(self) -> None:
+        while True:
+            wanted = set(self._tasks())
+            gone = [task for task in self._plugins if task not in wanted]
+            for task in gone:
+                await self._plugins.pop(task).client.close()
+            for task in wanted - set(self._plugins):
+                self._plugins[task] = _Plugin(task, CsiClient(task.socket))
+            now_s = self._clock.monotonic_s()
+            due = [
+                plugin
+                for plugin in self._plugins.values()
+                if not plugin.healthy or now_s - plugin.probed_s >= _PROBE_EVERY_S
+            ]
+            changes = await asyncio.gather(*map(self._probe, due))
+            if gone or any(changes):
+                self._changed()
+            await self._clock.sleep(_LOOK_S)
+
+    async def _probe(self, plugin: _Plugin) -> bool:
+        """Returns whether the servers should hear of it."""
+        before = (plugin.healthy, plugin.why)
+        plugin.probed_s = self._clock.monotonic_s()
+        try:
+            ready = await plugin.client.call("Probe", timeout_s=_PROBE_TIMEOUT_S)
+            if not (ready.get("ready") or {"value": True})["value"]:
+                raise DriverError("it is not ready")
+            if not plugin.healthy:
+                await self._ask(plugin)
+            plugin.healthy, plugin.why = True, ""
+        except DriverError as error:
+            plugin.healthy, plugin.why = False, str(error)
+        if (plugin.healthy, plugin.why) == before:
+            return False
+        plugin.changed_at = datetime.fromtimestamp(self._clock.now_ns() / 1e9, UTC)
+        if plugin.healthy:
+            _log.info("CSI plugin is ready", plugin=plugin.task.plugin_id, kind=plugin.task.kind)
+        return plugin.healthy or plugin.node_info is not None or plugin.controller_info is not None
+
+    async def _ask(self, plugin: _Plugin) -> None:
+        call, kind = plugin.client.call, plugin.task.kind
+        info = await call("GetPluginInfo")
+        capabilities = (await call("GetPluginCapabilities"))["capabilities"]
+        services = {each["service"]["type"] for each in capabilities if "service" in each}
+        plugin.facts = {
+            "Provider": info["name"],
+            "ProviderVersion": info["vendor_version"],
+            "RequiresControllerPlugin": PluginCapability.CONTROLLER_SERVICE in services,
+            "RequiresTopologies": PluginCapability.VOLUME_ACCESSIBILITY_CONSTRAINTS in services,
+        }
+        if kind in (CONTROLLER, MONOLITH) and PluginCapability.CONTROLLER_SERVICE in services:
+            rpcs = _rpcs(await call("ControllerGetCapabilities"))
+            plugin.controller_info = {
+                "SupportsReadOnlyAttach": ControllerRpc.PUBLISH_READONLY in rpcs,
+                "SupportsAttachDetach": ControllerRpc.PUBLISH_UNPUBLISH_VOLUME in rpcs,
+                "SupportsListVolumes": ControllerRpc.LIST_VOLUMES in rpcs,
+                "SupportsListVolumesAttachedNodes": (
+                    ControllerRpc.LIST_VOLUMES_PUBLISHED_NODES in rpcs
+                ),
+                "SupportsCreateDelete": ControllerRpc.CREATE_DELETE_VOLUME in rpcs,
+                "SupportsClone": ControllerRpc.CLONE_VOLUME in rpcs,
+                "SupportsCreateDeleteSnapshot": ControllerRpc.CREATE_DELETE_SNAPSHOT in rpcs,
+                "SupportsListSnapshots": ControllerRpc.LIST_SNAPSHOTS in rpcs,
+                "SupportsExpand": ControllerRpc.EXPAND_VOLUME in rpcs,
+                "SupportsGet": ControllerRpc.GET_VOLUME in rpcs,
+                "SupportsCondition": ControllerRpc.VOLUME_CONDITION in rpcs,
+            }
+        if kind in (NODE, MONOLITH):
+            rpcs = _rpcs(await call("NodeGetCapabilities"))
+            node = await call("NodeGetInfo")
+            plugin.node_info = {
+                "ID": node["node_id"],
+                "MaxVolumes": node["max_volumes_per_node"],
+                "AccessibleTopology": {
+                    "Segments": (node.get("accessible_topology") or {}).get("segments") or {}
+                },
+                "RequiresNodeStageVolume": NodeRpc.STAGE_UNSTAGE_VOLUME in rpcs,
+                "SupportsStats": NodeRpc.GET_VOLUME_STATS in rpcs,
+                "SupportsExpand": NodeRpc.EXPAND_VOLUME in rpcs,
+                "SupportsCondition": NodeRpc.VOLUME_CONDITION in rpcs,
+            }
+
+
+def _rpcs(answer: dict[str, Any]) -> set[int]:
+    return {each["rpc"]["type"] for each in answer["capabilities"] if "rpc" in each}

@@ -1,0 +1,326 @@
+"""CSI volumes and their snapshots, in Nomad's shapes. Secrets are never shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from orchgit.api.blocking import answer_list, answer_object
+from orchgit.api.call import ApiCall
+from orchgit.api.pagination import PageRequest
+from orchgit.api.routing import endpoint
+from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.stubs import alloc_stub
+from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
+from orchgit.model.csi import WRITE, CsiTopology, CsiTopologyRequest, CsiVolume
+from orchgit.services.csi.plugins import CsiPlugin, plugins_of
+from orchgit.services.csi.volumes import CsiVolumeUseCases
+from orchgit.state.snapshot import Snapshot
+
+_HIDDEN = "[REDACTED]"
+_TABLES = ("csi_volumes", "nodes", "allocations")
+
+
+def _use_cases(call: ApiCall) -> CsiVolumeUseCases:
+    return CsiVolumeUseCases(call.services.csi)
+
+
+async def list_volumes(call: ApiCall) -> Response:
+    """Filters as Nomad has them: prefix, plugin_id, node_id."""
+    page, query = PageRequest.of(call), call.query
+
+    def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        plugins = plugins_of(snapshot)
+        found = [
+            each
+            for each in call.visible(snapshot.csi_volumes.all(call.namespaces))
+            if each.id.startswith(query.get("prefix", ""))
+            and query.get("plugin_id", each.plugin_id) in ("", each.plugin_id)
+            and query.get("node_id", "") in ("", *(claim.node_id for claim in each.claims))
+        ]
+        chosen, headers = page.apply(found, lambda each: each.id)
+        return [_stub(each, plugins.get(each.plugin_id)) for each in chosen], headers
+
+    return await answer_list(call, _TABLES, read)
+
+
+async def read_volume(call: ApiCall) -> Response:
+    def read(snapshot: Snapshot) -> Any:
+        volume = snapshot.csi_volumes.get(call.namespace, call.path["volume_id"])
+        if volume is None:
+            return None
+        return _whole(volume, plugins_of(snapshot).get(volume.plugin_id), snapshot)
+
+    return await answer_object(call, _TABLES, read, "volume not found")
+
+
+async def register(call: ApiCall) -> Response:
+    index = 0
+    for volume in await _bodies(call):
+        index = await _use_cases(call).register(volume)
+    return call.answer({}, index=index)
+
+
+async def create(call: ApiCall) -> Response:
+    made = [await _use_cases(call).create(volume) for volume in await _bodies(call)]
+    with call.services.context.snapshot() as snapshot:
+        plugins = plugins_of(snapshot)
+        answer = [_whole(each, plugins.get(each.plugin_id), snapshot) for each in made]
+    return call.answer({"Volumes": answer})
+
+
+async def delete(call: ApiCall) -> Response:
+    secrets = _pairs(call.header(b"x-nomad-csi-secrets") or "")
+    use_cases = _use_cases(call)
+    try:
+        index = await use_cases.delete(call.namespace, call.path["volume_id"], secrets)
+    except NotFoundError as error:
+        raise RefusedError(str(error)) from error
+    return call.answer({}, index=index)
+
+
+async def deregister(call: ApiCall) -> Response:
+    force = call.query.get("force", "") in ("true", "1")
+    try:
+        index = await _use_cases(call).deregister(call.namespace, call.path["volume_id"], force)
+    except NotFoundError as error:
+        raise RefusedError(str(error)) from error
+    return call.answer({}, index=index)
+
+
+async def detach(call: ApiCall) -> Response:
+    node_id = call.query.get("node", "")
+    if not node_id:
+        raise InvalidInputError("detach requires node ID")
+    try:
+        await _use_cases(call).detach(call.namespace, call.path["volume_id"], node_id)
+    except NotFoundError as error:
+        raise RefusedError(str(error)) from error
+    return call.answer({})
+
+
+async def external_volumes(call: ApiCall) -> Response:
+    """The volumes that the storage provider has, registered or not."""
+    reply = await _use_cases(call).call(
+        _plugin_id(call), "SupportsListVolumes", "ListVolumes", _paging(call)
+    )
+    volumes = [
+        {
+            "ExternalID": each["volume"]["volume_id"],
+            "CapacityBytes": each["volume"]["capacity_bytes"],
+            "VolumeContext": each["volume"]["volume_context"],
+            "CloneID": "",
+            "SnapshotID": "",
+            "PublishedExternalNodeIDs": (each.get("status") or {}).get("published_node_ids", []),
+            "IsAbnormal": False,
+            "Status": "",
+        }
+        for each in reply.get("entries", ())
+    ]
+    return call.answer({"Volumes": volumes, "NextToken": reply.get("next_token", "")})
+
+
+async def list_snapshots(call: ApiCall) -> Response:
+    request = {**_paging(call), "secrets": _secrets(call)}
+    reply = await _use_cases(call).call(
+        _plugin_id(call), "SupportsListSnapshots", "ListSnapshots", request
+    )
+    snapshots = [_snapshot(each["snapshot"], _plugin_id(call)) for each in reply["entries"]]
+    return call.answer({"Snapshots": snapshots, "NextToken": reply.get("next_token", "")})
+
+
+async def create_snapshots(call: ApiCall) -> Response:
+    """Each `SourceVolumeID` is a volume of the namespace."""
+    use_cases, made = _use_cases(call), []
+    for wanted in nomad_json.get(await call.json(), "Snapshots", []) or []:
+        source_id = str(nomad_json.get(wanted, "SourceVolumeID", "") or "")
+        volume = use_cases.external_volume(call.namespace, source_id)
+        request = {
+            "source_volume_id": volume.external_id,
+            "name": str(nomad_json.get(wanted, "Name", "") or source_id),
+            "secrets": {**(volume.secrets or {}), **(nomad_json.get(wanted, "Secrets") or {})},
+            "parameters": nomad_json.get(wanted, "Parameters") or {},
+        }
+        reply = await use_cases.call(
+            volume.plugin_id, "SupportsCreateDeleteSnapshot", "CreateSnapshot", request
+        )
+        made.append({**_snapshot(reply["snapshot"], volume.plugin_id), "SourceVolumeID": source_id})
+    return call.answer({"Snapshots": made})
+
+
+async def delete_snapshot(call: ApiCall) -> Response:
+    request = {"snapshot_id": call.query.get("snapshot_id", ""), "secrets": _secrets(call)}
+    if not request["snapshot_id"]:
+        raise InvalidInputError("missing snapshot ID")
+    await _use_cases(call).call(
+        _plugin_id(call), "SupportsCreateDeleteSnapshot", "DeleteSnapshot", request
+    )
+    return call.answer({})
+
+
+# -- reading requests --------------------------------------------------------------------------
+
+
+async def _bodies(call: ApiCall) -> list[CsiVolume]:
+    trees = nomad_json.get(await call.json(), "Volumes", []) or []
+    if not trees:
+        raise InvalidInputError("cannot store a volume: the body has no Volumes")
+    volumes = []
+    for tree in trees:
+        volume = nomad_json.convert(tree, CsiVolume)
+        if call.path.get("volume_id", volume.id) != volume.id:
+            raise InvalidInputError("volume ID in the body and in the address are not the same")
+        chosen = call.query.get("namespace")
+        volume.namespace = call.namespace if chosen else volume.namespace or call.namespace
+        volume.claims, volume.capacity = [], 0
+        volumes.append(volume)
+    return volumes
+
+
+def _plugin_id(call: ApiCall) -> str:
+    plugin_id = call.query.get("plugin_id", "")
+    if not plugin_id:
+        raise InvalidInputError("missing plugin ID")
+    return plugin_id
+
+
+def _secrets(call: ApiCall) -> dict[str, str]:
+    return _pairs(call.query.get("secrets", "") or call.header(b"x-nomad-csi-secrets") or "")
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Reads `NAME=VALUE,NAME=VALUE`."""
+    pairs = (each.partition("=") for each in text.split(",") if "=" in each)
+    return {name: value for name, _, value in pairs}
+
+
+def _paging(call: ApiCall) -> dict[str, Any]:
+    text = call.query.get("per_page", "0") or "0"
+    if not text.isdigit():
+        raise InvalidInputError("failed to parse value of per_page")
+    return {"max_entries": int(text), "starting_token": call.query.get("next_token", "")}
+
+
+# -- shapes ------------------------------------------------------------------------------------
+
+
+def _snapshot(found: Mapping[str, Any], plugin_id: str) -> dict[str, Any]:
+    seconds = (found.get("creation_time") or {}).get("seconds", 0)
+    return {
+        "ID": "",
+        "ExternalSourceVolumeID": found["source_volume_id"],
+        "SourceVolumeID": "",
+        "Name": "",
+        "PluginID": plugin_id,
+        "SnapshotID": found["snapshot_id"],
+        "SizeBytes": found["size_bytes"],
+        "CreateTime": seconds * 1_000_000_000,
+        "IsReady": found["ready_to_use"],
+    }
+
+
+def _stub(volume: CsiVolume, plugin: CsiPlugin | None) -> dict[str, Any]:
+    writers = [each for each in volume.claims if each.mode == WRITE]
+    return {
+        "ID": volume.id,
+        "Namespace": volume.namespace,
+        "Name": volume.name,
+        "ExternalID": volume.external_id,
+        "Topologies": _topologies(volume.topologies),
+        "AccessMode": volume.access_mode,
+        "AttachmentMode": volume.attachment_mode,
+        "CurrentReaders": len(volume.claims) - len(writers),
+        "CurrentWriters": len(writers),
+        "PluginID": volume.plugin_id,
+        "Provider": plugin.provider if plugin else "",
+        "ResourceExhausted": None,
+        **_health(plugin),
+        "CreateIndex": volume.create_index,
+        "CreateTime": volume.create_time_ns,
+        "ModifyIndex": volume.modify_index,
+        "ModifyTime": volume.modify_time_ns,
+    }
+
+
+def _health(plugin: CsiPlugin | None) -> dict[str, Any]:
+    nodes = plugin.healthy(plugin.nodes) if plugin else 0
+    controllers = plugin.healthy(plugin.controllers) if plugin else 0
+    required = plugin.controller_required if plugin else False
+    return {
+        "Schedulable": nodes > 0 and (controllers > 0 or not required),
+        "ControllerRequired": required,
+        "ControllersHealthy": controllers,
+        "ControllersExpected": len(plugin.controllers) if plugin else 0,
+        "NodesHealthy": nodes,
+        "NodesExpected": len(plugin.nodes) if plugin else 0,
+    }
+
+
+def _whole(volume: CsiVolume, plugin: CsiPlugin | None, snapshot: Snapshot) -> dict[str, Any]:
+    found = {each.alloc_id: snapshot.allocations.get(each.alloc_id) for each in volume.claims}
+    claims = {
+        mode: {
+            claim.alloc_id: {
+                "AllocationID": claim.alloc_id,
+                "NodeID": claim.node_id,
+                "ExternalNodeID": claim.external_node_id,
+                "Mode": int(claim.mode == WRITE),
+                "AccessMode": claim.access_mode,
+                "AttachmentMode": claim.attachment_mode,
+                "State": 0,
+            }
+            for claim in volume.claims
+            if (claim.mode == WRITE) == (mode == "Write")
+        }
+        for mode in ("Read", "Write")
+    }
+    return {
+        **_stub(volume, plugin),
+        "MountOptions": nomad_json.tree(volume.mount_options) if volume.mount_options else None,
+        "Secrets": dict.fromkeys(volume.secrets or {}, _HIDDEN),
+        "Parameters": volume.parameters,
+        "Context": volume.context,
+        "Capacity": volume.capacity,
+        "RequestedCapacityMin": volume.requested_capacity_min,
+        "RequestedCapacityMax": volume.requested_capacity_max,
+        "RequestedCapabilities": [
+            nomad_json.tree(each) for each in volume.requested_capabilities or ()
+        ],
+        "RequestedTopologies": _requested(volume.requested_topologies),
+        "CloneID": volume.clone_id,
+        "SnapshotID": volume.snapshot_id,
+        "ReadAllocs": {id_: None for id_ in claims["Read"]},
+        "WriteAllocs": {id_: None for id_ in claims["Write"]},
+        "ReadClaims": claims["Read"],
+        "WriteClaims": claims["Write"],
+        "PastClaims": {},
+        "Allocations": [alloc_stub(each) for each in found.values() if each is not None],
+        "ProviderVersion": plugin.version if plugin else "",
+    }
+
+
+def _topologies(found: list[CsiTopology] | None) -> list[dict[str, Any]]:
+    return [{"Segments": each.segments or {}} for each in found or ()]
+
+
+def _requested(wanted: CsiTopologyRequest | None) -> dict[str, Any] | None:
+    if wanted is None:
+        return None
+    return {
+        "Required": _topologies(wanted.required),
+        "Preferred": _topologies(wanted.preferred),
+    }
+
+
+ENDPOINTS = [
+    endpoint("/v1/volume/csi/{volume_id}", get=read_volume, put=register, delete=deregister),
+    endpoint("/v1/volume/csi/{volume_id}/detach", delete=detach),
+    endpoint("/v1/volume/csi/{volume_id}/create", put=create),
+    endpoint("/v1/volume/csi/{volume_id}/delete", delete=delete),
+    endpoint("/v1/volumes/external", get=external_volumes),
+    endpoint(
+        "/v1/volumes/snapshot", get=list_snapshots, put=create_snapshots, delete=delete_snapshot
+    ),
+]

@@ -1,0 +1,1 @@
+"""Volumes of storage plugins that speak the Container Storage Interface (CSI)."""

@@ -1,0 +1,205 @@
+"""CSI with a real plugin, run as a task: fingerprint, volumes, claims, mounts, snapshots."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.polling import until_blocking
+from tests.support.server_rig import ServerRig, server_rig
+
+ROOT = str(Path(__file__).parents[2])
+
+
+def plugin_job(data: Path) -> dict[str, Any]:
+    task = {
+        "Name": "plugin",
+        "Driver": "raw_exec",
+        "Config": {
+            "command": sys.executable,
+            "args": ["-m", "tests.support.csi_plugin", str(data), "csi-node-1"],
+        },
+        "Env": {"PYTHONPATH": ROOT},
+        "CSIPluginConfig": {"ID": "test", "Type": "monolith"},
+        "KillTimeout": 10**8,
+    }
+    group = {"Name": "g", "Tasks": [task]}
+    return {"ID": "plugin", "Name": "plugin", "Type": "service", "TaskGroups": [group]}
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRig]:
+    root = tmp_path_factory.mktemp("csi")
+    with server_rig(root) as rig:
+        rig.wait_ready_node()
+        rig.register(plugin_job(root / "plugin"))
+        rig.wait_for("/v1/plugins", lambda found: found and found[0]["NodesHealthy"] == 1)
+        yield rig
+
+
+def test_plugin_is_found_with_what_it_can(rig: ServerRig) -> None:
+    [plugin] = rig.http.get("/v1/plugins").json()
+    assert (plugin["ID"], plugin["Provider"], plugin["ControllersHealthy"]) == (
+        "test",
+        "test.csi",
+        1,
+    )
+    whole = rig.http.get("/v1/plugin/csi/test").json()
+    [controller] = whole["Controllers"].values()
+    assert controller["ControllerInfo"]["SupportsCreateDelete"]
+    assert not controller["ControllerInfo"]["SupportsClone"]
+    [node] = whole["Nodes"].values()
+    assert node["NodeInfo"]["ID"] == "csi-node-1"
+    assert node["NodeInfo"]["AccessibleTopology"] == {"Segments": {"test.csi/rack": "r1"}}
+    assert node["NodeInfo"]["RequiresNodeStageVolume"]
+    assert [each["JobID"] for each in whole["Allocations"]] == ["plugin"]
+    assert rig.http.get("/v1/plugin/csi/none").status_code == 404
+
+
+CAPABILITY = {"AccessMode": "single-node-writer", "AttachmentMode": "file-system"}
+
+
+def volume(volume_id: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "ID": volume_id,
+        "Name": volume_id,
+        "PluginID": "test",
+        "RequestedCapabilities": [CAPABILITY],
+        **fields,
+    }
+
+
+def create(rig: ServerRig, volume_id: str, **fields: Any) -> Any:
+    body = {"Volumes": [volume(volume_id, **fields)]}
+    return rig.http.put(f"/v1/volume/csi/{volume_id}/create", json=body)
+
+
+def user_job(job_id: str, source: str, script: str, **fields: Any) -> dict[str, Any]:
+    task = {
+        "Name": "t",
+        "Driver": "raw_exec",
+        "Config": {"command": "/bin/sh", "args": ["-c", script]},
+        "VolumeMounts": [{"Volume": "v", "Destination": "data"}],
+        "KillTimeout": 10**8,
+    }
+    request = {
+        "Name": "v",
+        "Type": "csi",
+        "Source": source,
+        "AccessMode": "single-node-writer",
+        "AttachmentMode": "file-system",
+        **fields,
+    }
+    group = {"Name": "g", "Volumes": {"v": request}, "Tasks": [task]}
+    return {"ID": job_id, "Name": job_id, "Type": "batch", "TaskGroups": [group]}
+
+
+def calls(root: Path, volume_id: str) -> list[str]:
+    lines = (root / "plugin" / "calls").read_text().splitlines()
+    found = [json.loads(line) for line in lines]
+    return [name for name, request in found if request.get("volume_id") == f"ext-{volume_id}"]
+
+
+def claims_gone(found: dict[str, Any]) -> bool:
+    return not found["ReadAllocs"] and not found["WriteAllocs"]
+
+
+def test_volume_is_created_claimed_mounted_and_released(rig: ServerRig) -> None:
+    answer = create(rig, "data", Secrets={"key": "hidden"}, RequestedCapacityMin=100)
+    assert answer.status_code == 200, answer.text
+    [made] = answer.json()["Volumes"]
+    assert (made["ExternalID"], made["Capacity"]) == ("ext-data", 100)
+    assert "hidden" not in answer.text
+    assert made["Schedulable"]
+    script = "echo hello > data/file; while [ ! -e data/end ]; do sleep 0.05; done"
+    rig.register(user_job("writer", "data", script))
+    held = rig.wait_for("/v1/volume/csi/data", lambda found: found["WriteAllocs"])
+    [claim] = held["WriteClaims"].values()
+    assert claim["ExternalNodeID"] == "csi-node-1"
+    disk = rig.data_dir / "plugin" / "volumes" / "ext-data"
+    until_blocking((disk / "file").exists)
+    refused = rig.http.delete("/v1/volume/csi/data/delete")
+    assert (refused.status_code, refused.text) == (500, "volume in use: data")
+    [stub] = rig.http.get("/v1/volumes?type=csi&prefix=da").json()
+    assert (stub["CurrentWriters"], stub["CurrentReaders"]) == (1, 0)
+    (disk / "end").touch()
+    rig.wait_for("/v1/volume/csi/data", claims_gone)
+    assert calls(rig.data_dir, "data") == [
+        "ControllerPublishVolume",
+        "NodeStageVolume",
+        "NodePublishVolume",
+        "NodeUnpublishVolume",
+        "NodeUnstageVolume",
+        "ControllerUnpublishVolume",
+    ]
+    assert not list((rig.data_dir / "plugin" / "published").iterdir())
+    assert not list((rig.data_dir / "agent" / "csi" / "per-alloc").iterdir())
+    rig.http.delete("/v1/job/writer?purge=true").raise_for_status()
+    rig.http.delete("/v1/volume/csi/data/delete").raise_for_status()
+    assert not disk.exists()
+    assert rig.http.get("/v1/volume/csi/data").status_code == 404
+
+
+def test_volume_that_exists_is_registered_with_one_for_each_allocation(rig: ServerRig) -> None:
+    for number in range(2):
+        external = f"ext-many[{number}]"
+        (rig.data_dir / "plugin" / "volumes" / external).mkdir()
+        body = {"Volumes": [volume(f"many[{number}]", ExternalID=external)]}
+        answer = rig.http.put(f"/v1/volume/csi/many[{number}]", json=body)
+        assert answer.status_code == 200, answer.text
+    missing = {"Volumes": [volume("none", ExternalID="ext-none")]}
+    assert "no volume ext-none" in rig.http.put("/v1/volume/csi/none", json=missing).text
+    job = user_job("many", "many", "echo $NOMAD_ALLOC_INDEX > data/index", PerAlloc=True)
+    job["TaskGroups"][0]["Count"] = 2
+    rig.register(job)
+    for number in range(2):
+        path = rig.data_dir / "plugin" / "volumes" / f"ext-many[{number}]" / "index"
+        assert until_blocking(lambda at=path: at.exists() and at.read_text()) == f"{number}\n"
+        rig.wait_for(f"/v1/volume/csi/many[{number}]", claims_gone)
+        rig.http.delete(f"/v1/volume/csi/many[{number}]").raise_for_status()
+        assert path.exists()
+    rig.http.delete("/v1/job/many?purge=true").raise_for_status()
+
+
+def test_snapshot_and_expansion(rig: ServerRig) -> None:
+    create(rig, "first", RequestedCapacityMin=10).raise_for_status()
+    (rig.data_dir / "plugin" / "volumes" / "ext-first" / "kept").write_text("kept")
+    body = {"Snapshots": [{"SourceVolumeID": "first", "Name": "s1"}]}
+    [made] = rig.http.put("/v1/volumes/snapshot", json=body).json()["Snapshots"]
+    assert (made["SnapshotID"], made["IsReady"]) == ("snap-s1", True)
+    listed = rig.http.get("/v1/volumes/snapshot?plugin_id=test").json()["Snapshots"]
+    assert [each["SnapshotID"] for each in listed] == ["snap-s1"]
+    create(rig, "copy", SnapshotID="snap-s1").raise_for_status()
+    assert (rig.data_dir / "plugin" / "volumes" / "ext-copy" / "kept").read_text() == "kept"
+    rig.http.delete("/v1/volumes/snapshot?plugin_id=test&snapshot_id=snap-s1").raise_for_status()
+    assert rig.http.get("/v1/volumes/snapshot?plugin_id=test").json()["Snapshots"] == []
+    [larger] = create(rig, "first", RequestedCapacityMin=50).json()["Volumes"]
+    assert larger["Capacity"] == 50
+    external = rig.http.get("/v1/volumes/external?plugin_id=test").json()["Volumes"]
+    assert {"ext-first", "ext-copy"} <= {each["ExternalID"] for each in external}
+    for name in ("first", "copy"):
+        rig.http.delete(f"/v1/volume/csi/{name}/delete").raise_for_status()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"PluginID": "nosuch"}, "no CSI plugin named: nosuch could be found"),
+        ({"RequestedCapabilities": []}, "must include at least one capability"),
+        ({"Parameters": {"fail": "full"}}, "OUT_OF_RANGE: full"),
+        ({"SnapshotID": "a", "CloneID": "b"}, "only one of snapshot_id and clone_id"),
+        ({"RequestedCapacityMin": 9, "RequestedCapacityMax": 8}, "must not be smaller"),
+    ],
+)
+def test_volume_that_cannot_be_made_is_refused(
+    rig: ServerRig, fields: dict[str, Any], words: str
+) -> None:
+    answer = create(rig, "bad", **fields)
+    assert answer.status_code == 500
+    assert words in answer.text
+    assert rig.http.get("/v1/volume/csi/bad").status_code == 404

@@ -1,0 +1,92 @@
+"""Calls of a CSI plugin: its messages on the wire, and a real plugin over a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.csi.client import CsiClient, CsiError
+from agent.csi.messages import METHODS
+from agent.csi.protobuf import decode, encode
+from orchgit.errors import DriverError
+from tests.support.csi_plugin import Plugin, serve
+
+CREATE = METHODS["CreateVolume"]
+VOLUME = METHODS["CreateVolume"].reply
+
+
+def test_message_has_the_bytes_of_the_specification() -> None:
+    """Field numbers and wire types, written out by hand."""
+    message = {
+        "name": "v",
+        "capacity_range": {"required_bytes": 300},
+        "volume_capabilities": [{"mount": {"fs_type": "ext4"}, "access_mode": {"mode": 1}}],
+        "parameters": {"a": "b"},
+    }
+    assert encode(CREATE.request, message) == (
+        b"\x0a\x01v"
+        b"\x12\x03\x08\xac\x02"
+        b"\x1a\x0c\x12\x06\x0a\x04ext4\x1a\x02\x08\x01"
+        b"\x22\x06\x0a\x01a\x12\x01b"
+    )
+    assert encode(METHODS["ControllerPublishVolume"].request, {"readonly": True}) == b"\x20\x01"
+
+
+TEXTS = st.text(max_size=8)
+MAPS = st.dictionaries(TEXTS, TEXTS, max_size=3)
+VOLUMES = st.fixed_dictionaries(
+    {
+        "capacity_bytes": st.integers(-(1 << 63), (1 << 63) - 1),
+        "volume_id": TEXTS,
+        "volume_context": MAPS,
+        "accessible_topology": st.lists(st.fixed_dictionaries({"segments": MAPS}), max_size=2),
+    }
+)
+
+
+@given(VOLUMES)
+def test_what_is_written_is_read(volume: dict[str, object]) -> None:
+    assert decode(VOLUME, encode(VOLUME, {"volume": volume})) == {"volume": volume}
+
+
+def test_unknown_fields_are_skipped() -> None:
+    more = b"\xfa\x01\x03abc" + b"\x08\x05" + b"\x99\x01" + bytes(8) + b"\xa5\x01" + bytes(4)
+    assert decode(METHODS["NodeExpandVolume"].reply, more) == {"capacity_bytes": 5}
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    with contextlib.suppress(DriverError):
+        decode(METHODS["ListVolumes"].reply, data)
+
+
+@pytest.fixture
+def socket(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "s"
+    server = serve(Plugin(tmp_path / "data", "n1"), f"unix://{path}")
+    yield path
+    server.stop(None).wait()
+
+
+def test_plugin_answers_and_refuses_in_its_own_words(socket: Path) -> None:
+    async def whole() -> None:
+        client = CsiClient(socket)
+        info = await client.call("NodeGetInfo")
+        assert (info["node_id"], info["max_volumes_per_node"]) == ("n1", 10)
+        assert info["accessible_topology"] == {"segments": {"test.csi/rack": "r1"}}
+        made = await client.call("CreateVolume", {"name": "a"})
+        assert made["volume"]["volume_id"] == "ext-a"
+        with pytest.raises(CsiError, match="OUT_OF_RANGE: full") as refused:
+            await client.call("CreateVolume", {"name": "b", "parameters": {"fail": "full"}})
+        assert refused.value.code == "OUT_OF_RANGE"
+        with pytest.raises(CsiError, match="UNIMPLEMENTED"):
+            await client.call("NodeExpandVolume", {"volume_id": "a"})
+        await client.close()
+
+    asyncio.run(whole())
