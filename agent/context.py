@@ -11,6 +11,7 @@ from agent.artifacts.plan import FetchLimits
 from agent.devices.registry import Devices
 from agent.drivers.base import Driver, NetworkIsolation
 from agent.hooks.base import SetUpNetwork, VolumeSource, no_network
+from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
@@ -69,6 +70,7 @@ class NodeContext:
     """A task's own `kill_timeout` counts up to this."""
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     sign_identities: SignIdentities = no_identities
+    secrets: SecretsMounts = field(default_factory=SecretsMounts)
     devices: Devices = field(default_factory=Devices)
     task_api: TaskApi | None = None
     """None: tasks find no API among their secrets."""

@@ -15,6 +15,8 @@ from orchgit.wire.messages import (
     ClaimVolumeRequest,
     HttpDown,
     HttpUp,
+    LeaderReply,
+    LeaderRequest,
     MigrationSourceReply,
     MigrationSourceRequest,
     SignIdentitiesRequest,
@@ -25,6 +27,7 @@ from orchgit.wire.messages import (
 from orchgit.wire.methods import (
     AUTHORIZE,
     CLAIM_VOLUME,
+    LEADER,
     MIGRATION_SOURCE,
     SIGN_IDENTITIES,
     TASK_API,
@@ -79,6 +82,14 @@ class ServerCalls:
         channel = await self._connected("claim a volume")
         request = ClaimVolumeRequest(self._node_id, self._node_secret, alloc_id, name, release)
         return await channel.call(CLAIM_VOLUME, request, _CLAIM_S)
+
+    async def ask_leader(self, address: str, request: LeaderRequest) -> LeaderReply:
+        """Returns what the server at `address` knows of the leader."""
+        channel = Channel(address, self._tls)
+        try:
+            return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
+        finally:
+            await channel.close()
 
     async def read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
         """Returns what tasks wait for; the answer may take `wait_s`."""

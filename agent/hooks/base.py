@@ -15,6 +15,7 @@ from agent.drivers.users import (
     host_user,
     user_variables,
 )
+from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import TaskIdentities
 from agent.paths import TaskPaths
@@ -90,6 +91,7 @@ class TaskSetup:
     """What the task's templates were rendered to, over all its attempts."""
     identities: TaskIdentities
     task_api: TaskApi | None = None
+    secrets: SecretsMounts = field(default_factory=SecretsMounts)
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     devices: Devices = field(default_factory=Devices)
     given_devices: TaskDevices = field(default_factory=TaskDevices)

@@ -101,7 +101,7 @@ class _NodeRoutes:
     def _metadata(self) -> dict[str, object]:
         return {
             "Meta": self._agent.node().meta,
-            "Dynamic": self._agent.dynamic_meta,
+            "Dynamic": self._agent.facts.meta,
             "Static": {**DEFAULT_META, **self._agent.config.meta},
         }
 

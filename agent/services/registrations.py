@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -57,6 +57,8 @@ class RunningCheck:
     owner: str
     state: CheckState
     target: Target
+    started_ns: int = 0
+    """When what is checked started last: the grace of `check_restart` counts from then."""
     loop: asyncio.Task[None] | None = None
 
 
@@ -146,6 +148,15 @@ class AllocServices:
         if services:
             self._announce()
 
+    def task_started(self, task_name: str) -> None:
+        """The grace of checks of the group's services begins anew with each start of their task, or
+        of any task where they name none."""
+        for running in self.checks.values():
+            named = running.check.task_name or running.service.task_name
+            if not running.owner and named in ("", task_name):
+                running.started_ns = self._clock.now_ns()
+                running.state = replace(running.state, restart_failures=0)
+
     def stop(self, owner: str) -> None:
         """Deregister the owner's services and end their checks."""
         mark = _owner_mark(owner)
@@ -204,7 +215,8 @@ class AllocServices:
         )
         id_ = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
         state = check_state.initial(check, self._clock.now_ns())
-        running = RunningCheck(id_, service, check, owner, state, target)
+        now_ns = self._clock.now_ns()
+        running = RunningCheck(id_, service, check, owner, state, target, now_ns)
         self.checks[id_] = running
         work = until_done(lambda: self._loop(running, target), f"check {name}", self._clock)
         running.loop = spawn(work, f"check {name}")
@@ -213,29 +225,26 @@ class AllocServices:
     async def _loop(self, running: RunningCheck, target: Target) -> None:
         """Run the check each interval. Until it first passes (a program that starts) it is run
         more often, and only failures at the job's own interval count."""
-        started_ns = self._clock.now_ns()
         interval_s = max(_MIN_INTERVAL_S, running.check.interval_ns / NS_PER_S)
-        failures, due_ns = 0, started_ns
+        failures, due_ns = 0, self._clock.now_ns()
         while True:
             result = await probe(running.check, target)
             now_ns = self._clock.now_ns()
             if result.ok or now_ns >= due_ns + round(interval_s * NS_PER_S):
                 due_ns = now_ns
-                self._take(running, result, started_ns)
+                self._take(running, result)
             if running.state.status is CheckStatus.PENDING and not result.ok:
                 await self._clock.sleep(backoff_s(failures, _FIRST_RETRY_S, interval_s))
                 failures += 1
             else:
                 await self._clock.sleep(interval_s)
 
-    def _take(
-        self, running: RunningCheck, result: check_state.ProbeResult, started_ns: int
-    ) -> None:
+    def _take(self, running: RunningCheck, result: check_state.ProbeResult) -> None:
         now_ns = self._clock.now_ns()
         before = running.state.status
         state = check_state.after(running.check, running.state, result, now_ns)
         running.state, restart = check_state.count_for_restart(
-            running.check, state, result, started_ns, now_ns
+            running.check, state, result, running.started_ns, now_ns
         )
         if running.state.status is not before:
             log = _log.warning if running.state.status is CheckStatus.FAILURE else _log.info

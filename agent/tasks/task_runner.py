@@ -158,8 +158,8 @@ class TaskRunner:
         if handle is None:
             raise DriverError("Task not running")
         details = {"task_signal": signal} if reason else {"signal": signal}
-        shown = reason or "Task being sent a signal"
-        self._progress.happened(TaskEventType.SIGNALING, shown, details)
+        said = reason or "Task being sent a signal"
+        self._progress.happened(TaskEventType.SIGNALING, said, details)
         await self._driver().signal_task(handle, signal)
 
     async def run_command(self, command: list[str], timeout_s: float) -> ExecResult:
@@ -231,16 +231,14 @@ class TaskRunner:
             await self._wait_and_decide()
 
     async def _prepare(self) -> TaskConfig | None:
-        """Run the hooks. Returns None when interrupted. Hooks wait for room on a full disk, where
-        they could only fail."""
+        """Run the hooks, once the disk has room. Returns None when interrupted."""
         unless_interrupted = self._requests.unless_interrupted
         if not await unless_interrupted(self._node.local.writable()):
             return None
         setup = self.setup()
         validate.check(setup, self._driver())
-        if not self.record.attempt and not any(
-            each.type == TaskEventType.SETUP for each in self.state.events
-        ):
+        is_set_up = any(each.type == TaskEventType.SETUP for each in self.state.events)
+        if not self.record.attempt and not is_set_up:
             said = "Building Task Directory"
             self._progress.happened(TaskEventType.SETUP, said, {"message": said})
         for hook in TASK_HOOKS:
@@ -301,6 +299,7 @@ class TaskRunner:
         if resumed and not await driver.recover_task(handle):
             return ExitResult(exit_code=-1, error="the task was lost while the agent was away")
         self._start_services()
+        self._services.task_started(self.name)
         if self._requests.ends_attempt:  # asked for while the task was starting
             self._begin_stop(handle)
         return await driver.wait_task(handle)
@@ -397,6 +396,7 @@ class TaskRunner:
             identities=self.identities,
             devices=self._node.devices,
             task_api=self._node.task_api,
+            secrets=self._node.secrets,
             network=context.network,
             set_up_network=context.set_up_network,
             vault=self._node.vault,

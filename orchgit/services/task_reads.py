@@ -73,7 +73,8 @@ class _Catalog:
             return known[2], 0.0 if known[0] == index else known[1] - now_s
         found: ServicesByName = {}
         for each in all_services(snapshot, namespace):
-            found.setdefault(each["ServiceName"], []).append(_shown(each))
+            each.pop("ModifyIndex")  # it changes while the service stays the same
+            found.setdefault(each["ServiceName"], []).append(each)
         took_s = clock_s() - now_s
         self._read[namespace] = (index, now_s + _SHARE * took_s, found)
         return found, 0.0
@@ -212,11 +213,6 @@ def _metadata(variable: StoredVariable) -> dict[str, Any]:
         "CreateTime": variable.create_time_ns,
         "ModifyTime": variable.modify_time_ns,
     }
-
-
-def _shown(service: dict[str, Any]) -> dict[str, Any]:
-    """The registration without what changes while the service stays the same."""
-    return {name: value for name, value in service.items() if name != "ModifyIndex"}
 
 
 def _names(services: ServicesByName) -> list[dict[str, Any]]:
