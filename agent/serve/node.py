@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from typing import TYPE_CHECKING
@@ -111,4 +112,8 @@ class _NodeRoutes:
         self._check_node(request)
         from agent.serve import host_stats  # psutil is loaded by the first who asks
 
-        return json_reply(host_stats.read(self._agent.config.alloc_root, self._agent.clock))
+        agent = self._agent
+        stats = await asyncio.to_thread(
+            host_stats.read, agent.config.alloc_root, agent.clock, agent.devices
+        )
+        return json_reply(stats)
