@@ -214,7 +214,7 @@ class Agent:
         await self._templates.renderer.close()
         for driver in self.drivers.values():
             await driver.close()
-        self._devices.close()
+        self.devices.close()
         await self._supervisor.close()
         self.local.close()
         os.close(self._lock_fd)
@@ -275,7 +275,7 @@ class Agent:
     async def _start_drivers(self) -> None:
         config = self.config
         layout = cgroups.detect()
-        self._devices = load_devices(config.drivers)
+        self.devices = load_devices(config.drivers)
         self._supervisor = SupervisorClient(config.client_dir / "supervisor")
         self.drivers = load_drivers(
             DriverContext(
@@ -295,7 +295,7 @@ class Agent:
             self._supervisor.connect(),
             self._watch.start(_DRIVERS_WAIT_S),
             asyncio.to_thread(
-                fingerprint_node, fingerprint_config(config), layout.mode, self._devices
+                fingerprint_node, fingerprint_config(config), layout.mode, self.devices
             ),
         )
         self.description.found(fingerprint, infos)
@@ -304,7 +304,7 @@ class Agent:
         environ = self.config.host_env
         files = self.config.tls or (self.config.http_tls.files if self.config.http_tls else None)
         return NodeContext(
-            devices=self._devices,
+            devices=self.devices,
             clock=self.clock,
             local=self.local,
             drivers=self.drivers,

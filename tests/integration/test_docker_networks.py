@@ -77,14 +77,14 @@ def test_container_joins_the_network_of_its_group(tmp_path: Path) -> None:
             "ls -l /proc/self/ns/net; cat /etc/hosts /etc/hostname",
             network=isolation,
             ports=(TaskPort("http", 8080),),
-            config={"ports": ["http"]},
+            config={"ports": ["http"], "extra_hosts": ["third:10.8.8.8", "six:[fd00::6]"]},
         )
         handle = await made.start_task(joined)
         assert (await made.wait_task(handle)).successful
         inode = os.stat(network.namespace).st_ino
         said = log_text(joined)
         assert f"net:[{inode}]" in said
-        assert "10.9.9.9 other" in said
+        assert "10.9.9.9 other\n10.8.8.8 third\nfd00::6 six\n" in said
         assert said.endswith("front\n")
         await made.destroy_task(handle)
         assert pauses(alloc_id) == ["running"]
