@@ -20,8 +20,8 @@ from orchgit.model.workload_identity import IdentityClaims, identities_of
 from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.identities import claims_of
 from orchgit.services.secrets.variables import VariableUseCases
-from orchgit.services.service_catalog import all_services
 from orchgit.state.changes import target
+from orchgit.state.service_catalog import all_services
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import TaskRead, TaskReadValue
 
