@@ -163,6 +163,7 @@ class Execution:
         if items is None:
             self._fail(f"range can't iterate over {formatted(values)}")
         for key, value in items:
+            self._budget.spend()
             empty = False
             if len(names) == 1:
                 given: tuple[Any, ...] = (value,)

@@ -8,7 +8,7 @@ from typing import Any
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.functions import GoFunction, any_fn, fn
 from orchgit.go_templates.printing import formatted, quote
-from orchgit.go_templates.values import GoChannel, TypedList, plain, sorted_keys, type_name
+from orchgit.go_templates.values import TypedList, plain, sorted_keys, type_name
 
 _LIST = "[]interface {}"
 _MAP = "map[string]interface {}"
@@ -30,7 +30,7 @@ def is_in(values: Any, value: Any) -> bool:
     values, value = plain(values), plain(value)
     if isinstance(values, str):
         return isinstance(value, str) and value in values
-    if not isinstance(values, list) or isinstance(values, GoChannel):
+    if not isinstance(values, list):
         return False
     return any(_same(plain(each), value) for each in values)
 

@@ -120,7 +120,7 @@ def _loop(*bounds: Any) -> GoChannel:
     start, end = numbers if len(numbers) == 2 else (0, numbers[0])
     if end - start > _MOST_ROUNDS:
         raise InvalidInputError(f"loop: over {_MOST_ROUNDS} rounds")
-    return GoChannel(Int64(number) for number in range(start, end))
+    return GoChannel(range(start, end))
 
 
 NUMBERS: dict[str, GoFunction] = {
