@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -27,18 +26,19 @@ from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
-from agent.fingerprint.network import HostNetwork
-from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
+from agent.fingerprint.node import fingerprint_node
 from agent.hooks.csi_plugin import SOCKET, plugin_name
 from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
+from agent.integrations import start_integrations
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
 from agent.metrics.task_usage import UsageSampler
 from agent.migration.remote_data import RemoteData
 from agent.networks.alloc_networks import AllocNetworks, namespace_dir
+from agent.node.description import NodeDescription, fingerprint_config
+from agent.node.facts import NodeFacts
 from agent.node.host_volumes import DynamicHostVolumes, volumes_root
-from agent.node.registration import NodeIdentity, build_node
 from agent.node.volume_plugins import VolumePlugins
 from agent.paths import csi_root, csi_socket_directory
 from agent.serve.guard import NodeAccess
@@ -56,8 +56,7 @@ from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.ids import IdSource, RandomIds
 from orchgit.metrics.push import push_forever
 from orchgit.metrics.values import Metric
-from orchgit.model.cluster import ClusterName
-from orchgit.model.node import DriverInfo, Node
+from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume
 from orchgit.model.workload_identity import SignedIdentity
 from orchgit.wire.channel import Channel
@@ -81,7 +80,6 @@ _log = structlog.get_logger(component="agent")
 
 _DRIVERS_WAIT_S = 0.5
 _ANSWER_S = 10.0
-_NODE_ID, _SECRET_ID, _ACL = "node_id", "secret_id", "acl"
 
 
 class Agent:
@@ -106,7 +104,7 @@ class Agent:
                     wait_s=template.query_wait_s,
                     first_backoff_s=template.first_backoff_s,
                     max_backoff_s=template.max_backoff_s,
-                    is_shared=lambda: not (self._acl or config.acl_enabled),
+                    is_shared=lambda: not (self.facts.acl or config.acl_enabled),
                 ),
             ),
             template,
@@ -117,22 +115,10 @@ class Agent:
         self.usage: UsageSampler
         self.allocations: Allocations
         self.volumes: DynamicHostVolumes
-        self._found: Fingerprint
-        self._driver_infos: Mapping[str, DriverInfo] = {}
-        self._node: Node | None = None
-        self.node_id = ""
-        self._secret_id = ""
-        self._servers: list[str] = []
-        self._acl = False
-        """Whether the cluster's access control is on, as the servers said last."""
+        self.facts: NodeFacts
+        self.description: NodeDescription
         self._lock_fd = -1
         self._sweeps: list[asyncio.Task[None]] = []
-        self._cluster = ClusterName()
-        """The node's cluster as it was stored when this agent started."""
-        self._integrations: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
-        """What the node says of Consul and Vault: attributes and links."""
-        self.dynamic_meta: dict[str, str | None] = {}
-        """Set at run time, over the config's; None hides a key of the config."""
         self._identity: SignedIdentity | None = None
 
     async def start(self) -> None:
@@ -140,31 +126,37 @@ class Agent:
         self._lock_fd = lock_directory(config.client_dir, config.data_dir)
         config.alloc_root.mkdir(parents=True, exist_ok=True, mode=0o711)
         self.local = LocalState(config.client_dir / "state.db")
-        self._identify(self.local.facts())
+        self.facts = facts = NodeFacts(self.local, self._ids)
         self._calls = ServerCalls(
-            lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
+            lambda: self.link.address,
+            config.tls,
+            facts.identity.node_id,
+            facts.identity.secret_id,
         )
         self._task_api = TaskApi(self._calls.task_request)
         self.link = ServerLink(
-            list(dict.fromkeys([*self.config.servers, *self._servers])),
+            list(dict.fromkeys([*config.servers, *facts.servers])),
             self,
             self.clock,
             self._open_stream,
             self.node_id,
             ask_leader=self._calls.ask_leader,
-            membership=ClusterMembership(self._cluster, self._store_cluster),
+            membership=ClusterMembership(facts.cluster, facts.put_cluster),
         )
-        self.csi = CsiPlugins(self._plugin_tasks, self.clock, self.node_changed)
+        self.csi = CsiPlugins(self._plugin_tasks, self.clock, self._changed)
         self.csi_volumes = CsiVolumes(
             csi_root(config.alloc_root), self.csi, self.clock, self._calls.claim_volume
         )
-        self._volume_plugins = VolumePlugins(
+        volume_plugins = VolumePlugins(
             volumes_root(config.data_dir),
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
             {"DHV_NODE_ID": self.node_id, "DHV_NODE_POOL": config.node_pool},
         )
-        self.volumes = DynamicHostVolumes(self._volume_plugins, self.local, self.node_changed)
-        await self._volume_plugins.find()
+        self.volumes = DynamicHostVolumes(volume_plugins, self.local, self._changed)
+        self.description = NodeDescription(
+            config, facts, self.volumes, volume_plugins, self.csi, self.link.node_changed
+        )
+        await volume_plugins.find()
         await self.volumes.restore()
         await self._start_drivers()
         self.networks = AllocNetworks(
@@ -199,28 +191,7 @@ class Agent:
                 work = partial(driver.end_orphans, self.allocations.knows)
                 label = f"orphans of {name}"
                 self._sweeps.append(spawn(until_done(work, label, self.clock), label))
-        if config.consul is not None:
-            from agent.consul.sync import ConsulSync  # only where a node has Consul
-
-            consul = ConsulSync(
-                config.consul.service,
-                config.consul.namespace,
-                self.services,
-                self.node_id,
-                self.clock,
-                partial(self._integration_changed, "consul"),
-            )
-            self._sweeps.append(spawn(until_done(consul.run, "consul", self.clock), "consul"))
-        if config.vault is not None:
-            from agent.vault.watch import watch_vault  # only where a node has Vault
-
-            watch = partial(
-                watch_vault,
-                Vault(config.vault),
-                self.clock,
-                partial(self._integration_changed, "vault"),
-            )
-            self._sweeps.append(spawn(until_done(watch, "vault", self.clock), "vault"))
+        self._sweeps += start_integrations(config, self.description, self.services, self.clock)
         self.offline.start()
         self.garbage.start()
         self.csi.start()
@@ -243,7 +214,7 @@ class Agent:
         await self._templates.renderer.close()
         for driver in self.drivers.values():
             await driver.close()
-        self._devices.close()
+        self.devices.close()
         await self._supervisor.close()
         self.local.close()
         os.close(self._lock_fd)
@@ -252,6 +223,10 @@ class Agent:
     def connected(self) -> asyncio.Event:
         return self.link.connected
 
+    @property
+    def node_id(self) -> str:
+        return self.facts.identity.node_id
+
     # -- what the connection asks for -------------------------------------------------------------
 
     @property
@@ -259,25 +234,7 @@ class Agent:
         return self.config.intro_token
 
     def node(self) -> Node:
-        if self._node is None:
-            self._node = build_node(
-                self.config,
-                NodeIdentity(self.node_id, self._secret_id),
-                self._found,
-                self._driver_infos,
-                self.volumes,
-                self._volume_plugins.attributes(),
-                self.csi,
-            )
-            for attributes, links in self._integrations.values():
-                self._node.attributes.update(attributes)
-                self._node.links.update(links)
-            for key, value in self.dynamic_meta.items():
-                if value is None:
-                    self._node.meta.pop(key, None)
-                else:
-                    self._node.meta[key] = value
-        return self._node
+        return self.description.node()
 
     def full_report(self) -> list[AllocReport]:
         return self.allocations.full_report()
@@ -305,35 +262,20 @@ class Agent:
         return self.volumes.results()
 
     def take_servers(self, servers: list[str]) -> None:
-        """Store the servers, so that a restart finds one even when the config's are gone."""
-        if servers and servers != self._servers:
-            self._servers = servers
+        if self.facts.put_servers(servers):
             self.link.use_servers(servers)
-            self.local.put_facts({"servers": ",".join(servers)})
 
     def contact_changed(self, connected: bool) -> None:
         self.offline.contact_changed(connected)
+        if connected:
+            self._templates.reads.reconnected()
 
     # -- parts -------------------------------------------------------------------------------------
-
-    def _identify(self, facts: dict[str, str]) -> None:
-        """The node keeps its id as long as its data directory."""
-        if _NODE_ID not in facts:
-            facts |= {_NODE_ID: self._ids.new(), _SECRET_ID: self._ids.new()}
-            self.local.put_facts(facts)
-        self.node_id, self._secret_id = facts[_NODE_ID], facts[_SECRET_ID]
-        self.dynamic_meta = json.loads(facts.get("meta", "{}"))
-        self._acl = facts.get(_ACL) == "on"
-        self._servers = [name for name in facts.get("servers", "").split(",") if name]
-        self._cluster = ClusterName(facts.get("cluster_id", ""), facts.get("log_id", ""))
-
-    def _store_cluster(self, name: ClusterName) -> None:
-        self.local.put_facts({"cluster_id": name.cluster_id, "log_id": name.log_id})
 
     async def _start_drivers(self) -> None:
         config = self.config
         layout = cgroups.detect()
-        self._devices = load_devices(config.drivers)
+        self.devices = load_devices(config.drivers)
         self._supervisor = SupervisorClient(config.client_dir / "supervisor")
         self.drivers = load_drivers(
             DriverContext(
@@ -348,39 +290,21 @@ class Agent:
             )
         )
         self.usage = UsageSampler(self.drivers, self.node, self.clock)
-        self._watch = DriverWatch(self.drivers, self.clock, self._drivers_changed)
-        _, self._driver_infos, self._found = await asyncio.gather(
+        self._watch = DriverWatch(self.drivers, self.clock, self.description.drivers_changed)
+        _, infos, fingerprint = await asyncio.gather(
             self._supervisor.connect(),
             self._watch.start(_DRIVERS_WAIT_S),
             asyncio.to_thread(
-                fingerprint_node,
-                FingerprintConfig(
-                    data_dir=config.data_dir,
-                    network_interface=config.network_interface,
-                    network_speed_mbits=config.network_speed_mbits,
-                    preferred_address_family=config.preferred_address_family,
-                    group_networks=config.group_networks,
-                    cpu_total_compute_mhz=config.measured.cpu_total_compute_mhz,
-                    memory_total_mb=config.measured.memory_total_mb,
-                    disk_total_mb=config.measured.disk_total_mb,
-                    disk_free_mb=config.measured.disk_free_mb,
-                    min_dynamic_port=config.measured.min_dynamic_port,
-                    max_dynamic_port=config.measured.max_dynamic_port,
-                    host_networks=tuple(
-                        HostNetwork(name, each.cidr, each.interface, each.reserved_ports)
-                        for name, each in config.host_networks.items()
-                    ),
-                ),
-                layout.mode,
-                self._devices,
+                fingerprint_node, fingerprint_config(config), layout.mode, self.devices
             ),
         )
+        self.description.found(fingerprint, infos)
 
     def _node_context(self) -> NodeContext:
         environ = self.config.host_env
         files = self.config.tls or (self.config.http_tls.files if self.config.http_tls else None)
         return NodeContext(
-            devices=self._devices,
+            devices=self.devices,
             clock=self.clock,
             local=self.local,
             drivers=self.drivers,
@@ -436,14 +360,13 @@ class Agent:
 
     def access(self) -> NodeAccess:
         """What checks who asks for this agent's own HTTP."""
-        is_on = self._acl or self.config.acl_enabled
-        return NodeAccess(self.node_id, self._secret_id, self.clock, is_on, self._calls.authorize)
+        identity, is_on = self.facts.identity, self.facts.acl or self.config.acl_enabled
+        return NodeAccess(
+            identity.node_id, identity.secret_id, self.clock, is_on, self._calls.authorize
+        )
 
     def take_acl(self, acl: bool) -> None:
-        """Stores whether access control is on: a restart without servers must not forget it."""
-        if acl != self._acl:
-            self._acl = acl
-            self.local.put_facts({_ACL: "on" if acl else "off"})
+        self.facts.put_acl(acl)
 
     async def identity(self, renewed: bool = False) -> str:
         """Returns the node's own token; `renewed`: a new one. Raises UnavailableError while no
@@ -464,23 +387,10 @@ class Agent:
     async def _read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
         return await self._calls.read_for_tasks(reads, wait_s)
 
-    def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
-        self._driver_infos = infos
-        self.node_changed()
-
-    def _integration_changed(
-        self, name: str, attributes: dict[str, str], links: dict[str, str]
-    ) -> None:
-        self._integrations[name] = (attributes, links)
-        self.node_changed()
+    def _changed(self) -> None:
+        self.description.changed()
 
     def change_metadata(self, changes: Mapping[str, str | None]) -> None:
         """Set metadata of the node at run time; restarts of the agent keep it."""
-        self.dynamic_meta = {**self.dynamic_meta, **changes}
-        self.local.put_facts({"meta": json.dumps(self.dynamic_meta)})
-        self.node_changed()
-
-    def node_changed(self) -> None:
-        """Tell the servers that the node's description has changed."""
-        self._node = None
-        self.link.node_changed()
+        self.facts.change_meta(changes)
+        self.description.changed()

@@ -77,12 +77,6 @@ class ServerCalls:
         request = MigrationSourceRequest(self._node_id, self._node_secret, alloc_id)
         return await channel.call(MIGRATION_SOURCE, request, request.wait_s + _ANSWER_S)
 
-    async def claim_volume(self, alloc_id: str, name: str, release: bool) -> ClaimVolumeReply:
-        """Claims a CSI volume by the group's name of it, or gives the claim back."""
-        channel = await self._connected("claim a volume")
-        request = ClaimVolumeRequest(self._node_id, self._node_secret, alloc_id, name, release)
-        return await channel.call(CLAIM_VOLUME, request, _CLAIM_S)
-
     async def ask_leader(self, address: str, request: LeaderRequest) -> LeaderReply:
         """Returns what the server at `address` knows of the leader."""
         channel = Channel(address, self._tls)
@@ -90,6 +84,12 @@ class ServerCalls:
             return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
         finally:
             await channel.close()
+
+    async def claim_volume(self, alloc_id: str, name: str, release: bool) -> ClaimVolumeReply:
+        """Claims a CSI volume by the group's name of it, or gives the claim back."""
+        channel = await self._connected("claim a volume")
+        request = ClaimVolumeRequest(self._node_id, self._node_secret, alloc_id, name, release)
+        return await channel.call(CLAIM_VOLUME, request, _CLAIM_S)
 
     async def read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
         """Returns what tasks wait for; the answer may take `wait_s`."""

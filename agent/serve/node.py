@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import re
 from typing import TYPE_CHECKING
@@ -53,7 +54,9 @@ class _NodeRoutes:
     async def identity(self, request: Request) -> Response:
         """What the node's own token says; the token itself is shown to nobody."""
         self._check_node(request)
-        return json_reply({"Claims": _claims(await self._agent.identity())})
+        payload = (await self._agent.identity()).split(".")[1]
+        claims = base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
+        return json_reply({"Claims": msgspec.json.decode(claims)})
 
     async def renew_identity(self, request: Request) -> Response:
         self._check_node(request)
@@ -101,7 +104,7 @@ class _NodeRoutes:
     def _metadata(self) -> dict[str, object]:
         return {
             "Meta": self._agent.node().meta,
-            "Dynamic": self._agent.dynamic_meta,
+            "Dynamic": self._agent.facts.meta,
             "Static": {**DEFAULT_META, **self._agent.config.meta},
         }
 
@@ -109,9 +112,8 @@ class _NodeRoutes:
         self._check_node(request)
         from agent.serve import host_stats  # psutil is loaded by the first who asks
 
-        return json_reply(host_stats.read(self._agent.config.alloc_root, self._agent.clock))
-
-
-def _claims(token: str) -> object:
-    payload = token.split(".")[1]
-    return msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        agent = self._agent
+        stats = await asyncio.to_thread(
+            host_stats.read, agent.config.alloc_root, agent.clock, agent.devices
+        )
+        return json_reply(stats)

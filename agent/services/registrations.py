@@ -215,8 +215,7 @@ class AllocServices:
         )
         id_ = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
         state = check_state.initial(check, self._clock.now_ns())
-        now_ns = self._clock.now_ns()
-        running = RunningCheck(id_, service, check, owner, state, target, now_ns)
+        running = RunningCheck(id_, service, check, owner, state, target, self._clock.now_ns())
         self.checks[id_] = running
         work = until_done(lambda: self._loop(running, target), f"check {name}", self._clock)
         running.loop = spawn(work, f"check {name}")

@@ -116,6 +116,7 @@ def slice_of(value: Any, *bounds: Any) -> Any:
 
 
 def length(value: Any) -> int:
+    value = plain(value)
     if isinstance(value, str):
         return len(to_bytes(value))
     if isinstance(value, list | Mapping):

@@ -296,7 +296,8 @@ class _Parser:
         at = self._peek_word().at
         arguments: list[Argument] = []
         while True:
-            self._skip_space()
+            if self._peek().kind == "space":
+                self._at += 1
             operand = self._operand()
             if operand is not None:
                 arguments.append(operand)
@@ -311,10 +312,6 @@ class _Parser:
         if not arguments:
             self._fail("empty command")
         return TemplateCommand(at, tuple(arguments))
-
-    def _skip_space(self) -> None:
-        if self._peek().kind == "space":
-            self._at += 1
 
     def _operand(self) -> Argument | None:
         node = self._term()

@@ -145,6 +145,26 @@ def test_reads_go_on_when_servers_return() -> None:
     run(work)
 
 
+def test_reads_go_on_at_once_when_the_agent_is_connected_again() -> None:
+    async def work(reads: ClusterReads, servers: Servers, clock: FakeClock) -> None:
+        servers.are_down = True
+        web = reads.subscribe(WEB)
+        web.ask(APP)
+        await clock.advance(1.0)
+        await until(lambda: len(servers.asked) > 1)
+        servers.are_down = False
+        servers.put("app", "1")
+        reads.reconnected()
+        await until(lambda: web.ask(APP) == (Known.FOUND, "1"))
+        await until(lambda: servers.waiting == 1)
+        asked = len(servers.asked)
+        reads.reconnected()  # a query that waits at the server that was left is asked again
+        await clock.advance(1.0)
+        await until(lambda: len(servers.asked) > asked)
+
+    run(work)
+
+
 def test_consul_vault_and_other_regions_are_absent_without_a_question() -> None:
     async def work(reads: ClusterReads, servers: Servers, clock: FakeClock) -> None:
         web = reads.subscribe(WEB)
