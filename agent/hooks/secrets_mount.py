@@ -56,15 +56,15 @@ def unmount_below(root: Path) -> None:
         lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
     except OSError:
         return
-    found = [path for line in lines if (path := _unescaped(line.split()[4])).startswith(below)]
+    found = []
+    for line in lines:
+        path = line.split()[4]
+        for escape, character in _ESCAPES.items():
+            path = path.replace(escape, character)
+        if path.startswith(below):
+            found.append(path)
     libc = ctypes.CDLL(None, use_errno=True) if found else None
     for path in sorted(found, key=len, reverse=True):
         assert libc is not None
         if libc.umount2(os.fsencode(path), _DETACH) != 0:
             _log.warning("cannot unmount", path=path, error=os.strerror(ctypes.get_errno()))
-
-
-def _unescaped(path: str) -> str:
-    for escape, character in _ESCAPES.items():
-        path = path.replace(escape, character)
-    return path
