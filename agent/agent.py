@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -27,17 +26,19 @@ from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
-from agent.fingerprint.network import HostNetwork
-from agent.fingerprint.node import Fingerprint, FingerprintConfig, fingerprint_node
+from agent.fingerprint.node import fingerprint_node
 from agent.hooks.csi_plugin import SOCKET, plugin_name
+from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
+from agent.integrations import start_integrations
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
 from agent.metrics.task_usage import UsageSampler
 from agent.migration.remote_data import RemoteData
 from agent.networks.alloc_networks import AllocNetworks, namespace_dir
-from agent.node.host_volumes import DynamicHostVolumes
-from agent.node.registration import NodeIdentity, build_node
+from agent.node.description import NodeDescription, fingerprint_config
+from agent.node.facts import NodeFacts
+from agent.node.host_volumes import DynamicHostVolumes, volumes_root
 from agent.node.volume_plugins import VolumePlugins
 from agent.paths import csi_root, csi_socket_directory
 from agent.serve.guard import NodeAccess
@@ -48,13 +49,16 @@ from agent.tasks.task_state import TaskEventType
 from agent.templates.cluster_reads import ClusterReads, ReadSettings
 from agent.templates.renderer import TemplateRenderer
 from agent.templates.settings import NodeTemplates
+from agent.vault.tokens import Vault
 from orchgit.clock import Clock, SystemClock
 from orchgit.directory_lock import lock_directory
-from orchgit.errors import OrchgitError
+from orchgit.errors import OrchgitError, UnavailableError
 from orchgit.ids import IdSource, RandomIds
-from orchgit.model.cluster import ClusterName
-from orchgit.model.node import DriverInfo, Node
+from orchgit.metrics.push import push_forever
+from orchgit.metrics.values import Metric
+from orchgit.model.node import Node
 from orchgit.model.volume import HostVolume
+from orchgit.model.workload_identity import SignedIdentity
 from orchgit.wire.channel import Channel
 from orchgit.wire.https import asking_context
 from orchgit.wire.messages import (
@@ -63,14 +67,12 @@ from orchgit.wire.messages import (
     AllocSet,
     CsiAnswer,
     CsiCall,
-    LeaderReply,
-    LeaderRequest,
     ServerFrame,
     TaskRead,
     TaskReadsReply,
     VolumeResult,
 )
-from orchgit.wire.methods import CONNECT_NODE, LEADER
+from orchgit.wire.methods import CONNECT_NODE
 
 __all__ = ["Agent", "AgentConfig"]
 
@@ -78,7 +80,6 @@ _log = structlog.get_logger(component="agent")
 
 _DRIVERS_WAIT_S = 0.5
 _ANSWER_S = 10.0
-_NODE_ID, _SECRET_ID, _ACL = "node_id", "secret_id", "acl"
 
 
 class Agent:
@@ -103,7 +104,7 @@ class Agent:
                     wait_s=template.query_wait_s,
                     first_backoff_s=template.first_backoff_s,
                     max_backoff_s=template.max_backoff_s,
-                    is_shared=lambda: not (self._acl or config.acl_enabled),
+                    is_shared=lambda: not (self.facts.acl or config.acl_enabled),
                 ),
             ),
             template,
@@ -114,51 +115,48 @@ class Agent:
         self.usage: UsageSampler
         self.allocations: Allocations
         self.volumes: DynamicHostVolumes
-        self._found: Fingerprint
-        self._driver_infos: Mapping[str, DriverInfo] = {}
-        self._node: Node | None = None
-        self.node_id = ""
-        self._secret_id = ""
-        self._servers: list[str] = []
-        self._acl = False
-        """Whether the cluster's access control is on, as the servers said last."""
+        self.facts: NodeFacts
+        self.description: NodeDescription
         self._lock_fd = -1
         self._sweeps: list[asyncio.Task[None]] = []
-        self._cluster = ClusterName()
-        """The node's cluster as it was stored when this agent started."""
-        self.dynamic_meta: dict[str, str | None] = {}
-        """Set at run time, over the config's; None hides a key of the config."""
+        self._identity: SignedIdentity | None = None
 
     async def start(self) -> None:
         config = self.config
         self._lock_fd = lock_directory(config.client_dir, config.data_dir)
         config.alloc_root.mkdir(parents=True, exist_ok=True, mode=0o711)
         self.local = LocalState(config.client_dir / "state.db")
-        self._identify(self.local.facts())
+        self.facts = facts = NodeFacts(self.local, self._ids)
+        self._calls = ServerCalls(
+            lambda: self.link.address,
+            config.tls,
+            facts.identity.node_id,
+            facts.identity.secret_id,
+        )
+        self._task_api = TaskApi(self._calls.task_request)
         self.link = ServerLink(
-            list(dict.fromkeys([*self.config.servers, *self._servers])),
+            list(dict.fromkeys([*config.servers, *facts.servers])),
             self,
             self.clock,
             self._open_stream,
             self.node_id,
-            ask_leader=self._ask_leader,
-            membership=ClusterMembership(self._cluster, self._store_cluster),
+            ask_leader=self._calls.ask_leader,
+            membership=ClusterMembership(facts.cluster, facts.put_cluster),
         )
-        self.csi = CsiPlugins(self._plugin_tasks, self.clock, self.node_changed)
-        self._calls = ServerCalls(
-            lambda: self.link.address, self.config.tls, self.node_id, self._secret_id
-        )
-        self._task_api = TaskApi(self._calls.task_request)
+        self.csi = CsiPlugins(self._plugin_tasks, self.clock, self._changed)
         self.csi_volumes = CsiVolumes(
             csi_root(config.alloc_root), self.csi, self.clock, self._calls.claim_volume
         )
-        self._volume_plugins = VolumePlugins(
-            config.data_dir / "volumes",
+        volume_plugins = VolumePlugins(
+            volumes_root(config.data_dir),
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
             {"DHV_NODE_ID": self.node_id, "DHV_NODE_POOL": config.node_pool},
         )
-        self.volumes = DynamicHostVolumes(self._volume_plugins, self.local, self.node_changed)
-        await self._volume_plugins.find()
+        self.volumes = DynamicHostVolumes(volume_plugins, self.local, self._changed)
+        self.description = NodeDescription(
+            config, facts, self.volumes, volume_plugins, self.csi, self.link.node_changed
+        )
+        await volume_plugins.find()
         await self.volumes.restore()
         await self._start_drivers()
         self.networks = AllocNetworks(
@@ -178,11 +176,22 @@ class Agent:
         self.allocations.restore(stored)
         work = partial(self.networks.sweep_forever, self.allocations.needs_network)
         self._sweeps.append(spawn(until_done(work, "networks", self.clock), "networks"))
+        telemetry = self.config.telemetry
+        if telemetry.push.is_on:
+
+            async def collect() -> list[Metric]:
+                from agent.metrics.node_metrics import node_metrics
+
+                return telemetry.filter.of(await node_metrics(self))
+
+            pushing = push_forever(telemetry.push, collect, self.clock)
+            self._sweeps.append(spawn(pushing, "metrics"))
         for name, driver in self.drivers.items():
             if isinstance(driver, EndsOrphans):
                 work = partial(driver.end_orphans, self.allocations.knows)
                 label = f"orphans of {name}"
                 self._sweeps.append(spawn(until_done(work, label, self.clock), label))
+        self._sweeps += start_integrations(config, self.description, self.services, self.clock)
         self.offline.start()
         self.garbage.start()
         self.csi.start()
@@ -205,7 +214,7 @@ class Agent:
         await self._templates.renderer.close()
         for driver in self.drivers.values():
             await driver.close()
-        self._devices.close()
+        self.devices.close()
         await self._supervisor.close()
         self.local.close()
         os.close(self._lock_fd)
@@ -214,25 +223,18 @@ class Agent:
     def connected(self) -> asyncio.Event:
         return self.link.connected
 
+    @property
+    def node_id(self) -> str:
+        return self.facts.identity.node_id
+
     # -- what the connection asks for -------------------------------------------------------------
 
+    @property
+    def introduction(self) -> str:
+        return self.config.intro_token
+
     def node(self) -> Node:
-        if self._node is None:
-            self._node = build_node(
-                self.config,
-                NodeIdentity(self.node_id, self._secret_id),
-                self._found,
-                self._driver_infos,
-                self.volumes,
-                self._volume_plugins.attributes(),
-                self.csi,
-            )
-            for key, value in self.dynamic_meta.items():
-                if value is None:
-                    self._node.meta.pop(key, None)
-                else:
-                    self._node.meta[key] = value
-        return self._node
+        return self.description.node()
 
     def full_report(self) -> list[AllocReport]:
         return self.allocations.full_report()
@@ -260,35 +262,20 @@ class Agent:
         return self.volumes.results()
 
     def take_servers(self, servers: list[str]) -> None:
-        """Store the servers, so that a restart finds one even when the config's are gone."""
-        if servers and servers != self._servers:
-            self._servers = servers
+        if self.facts.put_servers(servers):
             self.link.use_servers(servers)
-            self.local.put_facts({"servers": ",".join(servers)})
 
     def contact_changed(self, connected: bool) -> None:
         self.offline.contact_changed(connected)
+        if connected:
+            self._templates.reads.reconnected()
 
     # -- parts -------------------------------------------------------------------------------------
-
-    def _identify(self, facts: dict[str, str]) -> None:
-        """The node keeps its id as long as its data directory."""
-        if _NODE_ID not in facts:
-            facts |= {_NODE_ID: self._ids.new(), _SECRET_ID: self._ids.new()}
-            self.local.put_facts(facts)
-        self.node_id, self._secret_id = facts[_NODE_ID], facts[_SECRET_ID]
-        self.dynamic_meta = json.loads(facts.get("meta", "{}"))
-        self._acl = facts.get(_ACL) == "on"
-        self._servers = [name for name in facts.get("servers", "").split(",") if name]
-        self._cluster = ClusterName(facts.get("cluster_id", ""), facts.get("log_id", ""))
-
-    def _store_cluster(self, name: ClusterName) -> None:
-        self.local.put_facts({"cluster_id": name.cluster_id, "log_id": name.log_id})
 
     async def _start_drivers(self) -> None:
         config = self.config
         layout = cgroups.detect()
-        self._devices = load_devices(config.drivers)
+        self.devices = load_devices(config.drivers)
         self._supervisor = SupervisorClient(config.client_dir / "supervisor")
         self.drivers = load_drivers(
             DriverContext(
@@ -303,39 +290,21 @@ class Agent:
             )
         )
         self.usage = UsageSampler(self.drivers, self.node, self.clock)
-        self._watch = DriverWatch(self.drivers, self.clock, self._drivers_changed)
-        _, self._driver_infos, self._found = await asyncio.gather(
+        self._watch = DriverWatch(self.drivers, self.clock, self.description.drivers_changed)
+        _, infos, fingerprint = await asyncio.gather(
             self._supervisor.connect(),
             self._watch.start(_DRIVERS_WAIT_S),
             asyncio.to_thread(
-                fingerprint_node,
-                FingerprintConfig(
-                    data_dir=config.data_dir,
-                    network_interface=config.network_interface,
-                    network_speed_mbits=config.network_speed_mbits,
-                    preferred_address_family=config.preferred_address_family,
-                    group_networks=config.group_networks,
-                    cpu_total_compute_mhz=config.measured.cpu_total_compute_mhz,
-                    memory_total_mb=config.measured.memory_total_mb,
-                    disk_total_mb=config.measured.disk_total_mb,
-                    disk_free_mb=config.measured.disk_free_mb,
-                    min_dynamic_port=config.measured.min_dynamic_port,
-                    max_dynamic_port=config.measured.max_dynamic_port,
-                    host_networks=tuple(
-                        HostNetwork(name, each.cidr, each.interface, each.reserved_ports)
-                        for name, each in config.host_networks.items()
-                    ),
-                ),
-                layout.mode,
-                self._devices,
+                fingerprint_node, fingerprint_config(config), layout.mode, self.devices
             ),
         )
+        self.description.found(fingerprint, infos)
 
     def _node_context(self) -> NodeContext:
         environ = self.config.host_env
         files = self.config.tls or (self.config.http_tls.files if self.config.http_tls else None)
         return NodeContext(
-            devices=self._devices,
+            devices=self.devices,
             clock=self.clock,
             local=self.local,
             drivers=self.drivers,
@@ -354,8 +323,10 @@ class Agent:
             max_kill_timeout_s=self.config.max_kill_timeout_s,
             sign_identities=self._calls.sign_identities,
             task_api=self._task_api,
+            secrets=SecretsMounts(is_possible=os.geteuid() == 0),
             networks=self.networks,
             csi=self.csi_volumes,
+            vault=None if self.config.vault is None else Vault(self.config.vault),
             take_over=RemoteData(
                 self._calls.migration_source,
                 self.clock,
@@ -387,23 +358,25 @@ class Agent:
         finally:
             await channel.close()
 
-    async def _ask_leader(self, address: str, request: LeaderRequest) -> LeaderReply:
-        channel = Channel(address, self.config.tls)
-        try:
-            return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
-        finally:
-            await channel.close()
-
     def access(self) -> NodeAccess:
         """What checks who asks for this agent's own HTTP."""
-        is_on = self._acl or self.config.acl_enabled
-        return NodeAccess(self.node_id, self._secret_id, self.clock, is_on, self._calls.authorize)
+        identity, is_on = self.facts.identity, self.facts.acl or self.config.acl_enabled
+        return NodeAccess(
+            identity.node_id, identity.secret_id, self.clock, is_on, self._calls.authorize
+        )
 
     def take_acl(self, acl: bool) -> None:
-        """Stores whether access control is on: a restart without servers must not forget it."""
-        if acl != self._acl:
-            self._acl = acl
-            self.local.put_facts({_ACL: "on" if acl else "off"})
+        self.facts.put_acl(acl)
+
+    async def identity(self, renewed: bool = False) -> str:
+        """Returns the node's own token; `renewed`: a new one. Raises UnavailableError while no
+        server is connected, or where the server knows of none."""
+        known, now_ns = self._identity, self.clock.now_ns()
+        if renewed or known is None or known.expires_ns <= now_ns:
+            self._identity = known = await self._calls.own_identity()
+        if known is None:
+            raise UnavailableError("cannot get the node's identity: its server makes none")
+        return known.token
 
     def _driver_event(self, alloc_id: str, task: str, message: str) -> None:
         if self.allocations.knows(alloc_id):
@@ -414,17 +387,10 @@ class Agent:
     async def _read_for_tasks(self, reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
         return await self._calls.read_for_tasks(reads, wait_s)
 
-    def _drivers_changed(self, infos: dict[str, DriverInfo]) -> None:
-        self._driver_infos = infos
-        self.node_changed()
+    def _changed(self) -> None:
+        self.description.changed()
 
     def change_metadata(self, changes: Mapping[str, str | None]) -> None:
         """Set metadata of the node at run time; restarts of the agent keep it."""
-        self.dynamic_meta = {**self.dynamic_meta, **changes}
-        self.local.put_facts({"meta": json.dumps(self.dynamic_meta)})
-        self.node_changed()
-
-    def node_changed(self) -> None:
-        """Tell the servers that the node's description has changed."""
-        self._node = None
-        self.link.node_changed()
+        self.facts.change_meta(changes)
+        self.description.changed()

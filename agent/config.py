@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.artifacts.plan import FetchLimits
+from agent.http_json import HttpService
 from agent.networks.config import GroupNetworkConfig
 from agent.tasks.environment import DEFAULT_ALLOWED
 from agent.templates.settings import TemplateSettings
+from agent.vault.tokens import VaultConfig
 from orchgit.errors import InvalidInputError
 from orchgit.host_port import is_host_port, split_host_port
 from orchgit.metrics.settings import TelemetrySettings
@@ -35,6 +37,14 @@ class HostNetworkConfig:
     cidr: str = ""
     interface: str = ""
     reserved_ports: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsulConfig:
+    """The Consul agent of this machine."""
+
+    service: HttpService
+    namespace: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +93,17 @@ class AgentConfig:
     datacenter: str = "dc1"
     node_pool: str = "default"
     node_class: str = ""
+    intro_token: str = field(default="", repr=False)
+    """With which a new node introduces itself to servers that ask for it."""
     meta: Mapping[str, str] = field(default_factory=dict)
     host_volumes: Mapping[str, HostVolumeConfig] = field(default_factory=dict)
     host_volume_plugin_dir: Path | None = None
     """Where executables that make host volumes lie; None: `host_volume_plugins` in `data_dir`."""
     host_networks: Mapping[str, HostNetworkConfig] = field(default_factory=dict)
+    consul: ConsulConfig | None = None
+    """None: services of provider `consul` are not registered anywhere."""
+    vault: VaultConfig | None = None
+    """None: tasks get no tokens of Vault."""
     group_networks: GroupNetworkConfig = field(default_factory=GroupNetworkConfig)
     measured: MeasuredConfig = field(default_factory=MeasuredConfig)
     reserved: ReservedConfig = field(default_factory=ReservedConfig)
@@ -141,6 +157,10 @@ class AgentConfig:
             problems.append('preferred_address_family: must be "ipv4" or "ipv6"')
         if self.network_speed_mbits < 0:
             problems.append("network_speed: must not be negative")
+        if self.consul is not None and (problem := self.consul.service.problem()):
+            problems.append(f"consul.address: {problem}")
+        if self.vault is not None and (problem := self.vault.service.problem()):
+            problems.append(f"vault.address: {problem}")
         if not self.servers:
             problems.append("servers: name at least one, as host:port")
         if self.garbage.max_allocs < 0:

@@ -11,6 +11,7 @@ from agent.artifacts.plan import FetchLimits
 from agent.devices.registry import Devices
 from agent.drivers.base import Driver, NetworkIsolation
 from agent.hooks.base import SetUpNetwork, VolumeSource, no_network
+from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
@@ -18,6 +19,7 @@ from agent.networks.alloc_networks import AllocNetworks
 from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
 from agent.templates.settings import NodeTemplates
+from agent.vault.tokens import Vault
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation
@@ -72,9 +74,12 @@ class NodeContext:
     """A task's own `kill_timeout` counts up to this."""
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     sign_identities: SignIdentities = no_identities
+    secrets: SecretsMounts = field(default_factory=SecretsMounts)
     devices: Devices = field(default_factory=Devices)
     task_api: TaskApi | None = None
     """None: tasks find no API among their secrets."""
+    vault: Vault | None = None
+    """None: the node's configuration has no `vault` block."""
     networks: AllocNetworks | None = None
     """None: groups can only use the host's network."""
     csi: VolumeMounts = field(default_factory=NoVolumes)

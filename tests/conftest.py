@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 # Imported first: CPython 3.11 can refuse to parse source after some test provoked a RecursionError,
 # and hypothesis parses source while it is imported.
@@ -24,6 +25,16 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return 0
     return min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_mounts_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Agents that tests stop leave the secrets of their tasks mounted, as they must."""
+    yield
+    if os.geteuid() == 0:
+        from agent.hooks.secrets_mount import unmount_below
+
+        unmount_below(tmp_path_factory.getbasetemp())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

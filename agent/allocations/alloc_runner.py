@@ -27,6 +27,7 @@ from agent.services.probes import RunInTask
 from agent.services.registrations import AllocServices
 from agent.tasks import lifecycle, task_state
 from agent.tasks.alloc_tasks import AllocTasks
+from agent.tasks.end_events import group_end_event
 from agent.tasks.task_state import TaskEventType, kill_request
 from orchgit.clock import Clock
 from orchgit.errors import DriverError, OrchgitError
@@ -68,7 +69,12 @@ class AllocRunner:
         self._held = False
         self.ended = asyncio.Event()
         self.services = AllocServices(
-            node.clock, node.node, context.alloc, self._wake.set, self._check_restart
+            node.clock,
+            node.node,
+            context.alloc,
+            self._wake.set,
+            self._check_restart,
+            node.services.changed,
         )
         self.tasks = AllocTasks(node, context, self.services, tasks, self._wake.set)
         self._network = AllocNetwork(
@@ -213,6 +219,7 @@ class AllocRunner:
             if self._node.task_api is not None:
                 await self._node.task_api.end(self.id)
             self.set_local(finished=True, finished_ns=self.clock.now_ns())
+            _log.info("allocation ended", alloc=self.id, status=self.report().client_status)
         self._close_parts()
         self._reported(self)
         self.ended.set()
@@ -293,6 +300,7 @@ class AllocRunner:
         if not await self.tasks.wait(_FINISH_S):
             self._reported(self)  # a full disk or an engine that is down delays what is left
             await self.tasks.wait()
+        self._health.end()
 
     def _apply_rules(self) -> None:
         tasks, states = self.context.group.tasks, self.states
@@ -302,7 +310,7 @@ class AllocRunner:
             return
         because = self._stop
         if because is None and (end := lifecycle.group_end(tasks, states)):
-            because = _group_end_event(end, self.clock.now_ns())
+            because = group_end_event(end, self.clock.now_ns())
         if because is not None:
             name, kill = f"kill {self.id}", because
             work = until_done(lambda: self._kill_all(kill), name, self.clock)
@@ -357,7 +365,7 @@ class AllocRunner:
         self.services.network = self._network.status
         for runner in self.tasks.values():
             runner.register_again()
-        if self.services.registrations:
+        if self.services.provided:
             self._start_group_services()
         self._reported(self)
 
@@ -385,15 +393,3 @@ def _served(context: AllocContext) -> tuple[object, ...]:
         context.alloc.allocated_resources,
         status is not None and status.canary,
     )
-
-
-def _group_end_event(end: lifecycle.GroupEnd, now_ns: int) -> TaskEvent:
-    if end.because is TaskEventType.SIBLING_FAILED:
-        said = f'Task\'s sibling "{end.task_name}" failed'
-        return task_state.event(end.because, now_ns, said, failed_sibling=end.task_name)
-    said = (
-        "Leader Task in Group dead"
-        if end.because is TaskEventType.LEADER_DEAD
-        else "Main tasks in the group died"
-    )
-    return task_state.event(end.because, now_ns, said)

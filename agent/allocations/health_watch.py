@@ -85,6 +85,13 @@ class HealthWatch:
             delay_s = max(0.0, (verdict.look_again_ns - now_ns) / NS_PER_S)
             self._timer = spawn(self._look_after(delay_s), "health timer")
 
+    def end(self) -> None:
+        """The allocation has ended: what was never found healthy is unhealthy."""
+        if self._rules is not None:
+            self._watched.set_health(False, "it ended before it was healthy")
+        self._tell()
+        self.close()
+
     def _tell(self) -> None:
         """Tell the tasks why the allocation is unhealthy. The failure of one ends the others: they
         are told when all have ended."""

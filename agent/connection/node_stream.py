@@ -65,6 +65,11 @@ class NodeSide(Protocol):
 
     def node(self) -> Node: ...
 
+    @property
+    def introduction(self) -> str:
+        """The token with which a new node introduces itself; "" is none."""
+        ...
+
     def full_report(self) -> list[AllocReport]: ...
 
     def take_allocations(self, wanted: AllocSet) -> None: ...
@@ -250,6 +255,8 @@ class _Session:
         self._heard_s = clock.monotonic_s()
         self._welcomed = asyncio.Event()
         self._welcome_frame = Welcome()
+        self._described: Node | None = None
+        """The node as the hello described it."""
 
     @property
     def welcomed(self) -> bool:
@@ -268,7 +275,8 @@ class _Session:
             while True:
                 yield await self._outgoing.get()
 
-        self.send(AgentHello(self._side.node(), self._cluster))
+        self._described = self._side.node()
+        self.send(AgentHello(self._described, self._cluster, self._side.introduction))
         stream = open_stream(frames())
         try:
             async with wait_first(self._receive(stream), self._heartbeats()) as both:
@@ -339,6 +347,9 @@ class _Session:
         self._seq += 1
         self.send(AgentAllocReports(self._seq, self._side.full_report()))
         self._began(self)
+        node = self._side.node()
+        if node != self._described:  # a driver or Consul was found while the hello was on its way
+            self.send(AgentNodeUpdate(node, self._side.volume_results()))
 
     async def _heartbeats(self) -> None:
         """Send one per half TTL. Raises TimedOutError for a server that does not answer the hello,

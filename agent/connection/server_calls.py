@@ -15,6 +15,8 @@ from orchgit.wire.messages import (
     ClaimVolumeRequest,
     HttpDown,
     HttpUp,
+    LeaderReply,
+    LeaderRequest,
     MigrationSourceReply,
     MigrationSourceRequest,
     SignIdentitiesRequest,
@@ -25,6 +27,7 @@ from orchgit.wire.messages import (
 from orchgit.wire.methods import (
     AUTHORIZE,
     CLAIM_VOLUME,
+    LEADER,
     MIGRATION_SOURCE,
     SIGN_IDENTITIES,
     TASK_API,
@@ -62,11 +65,25 @@ class ServerCalls:
         request = SignIdentitiesRequest(self._node_id, self._node_secret, list(wanted))
         return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).identities
 
+    async def own_identity(self) -> SignedIdentity | None:
+        """Returns the node's own token; None from a server that knows of none."""
+        channel = await self._connected("get the node's identity")
+        request = SignIdentitiesRequest(self._node_id, self._node_secret, own=True)
+        return (await channel.call(SIGN_IDENTITIES, request, _ANSWER_S)).own
+
     async def migration_source(self, alloc_id: str) -> MigrationSourceReply:
         """Returns where the data is that the allocation takes over."""
         channel = await self._connected("ask where data is")
         request = MigrationSourceRequest(self._node_id, self._node_secret, alloc_id)
         return await channel.call(MIGRATION_SOURCE, request, request.wait_s + _ANSWER_S)
+
+    async def ask_leader(self, address: str, request: LeaderRequest) -> LeaderReply:
+        """Returns what the server at `address` knows of the leader."""
+        channel = Channel(address, self._tls)
+        try:
+            return await channel.call(LEADER, request, request.timeout_s + _ANSWER_S)
+        finally:
+            await channel.close()
 
     async def claim_volume(self, alloc_id: str, name: str, release: bool) -> ClaimVolumeReply:
         """Claims a CSI volume by the group's name of it, or gives the claim back."""

@@ -12,7 +12,7 @@ from importlib import metadata
 import msgspec
 import structlog
 
-from agent.devices.base import DevicePlugin
+from agent.devices.base import DevicePlugin, DeviceStats
 from agent.devices.nvidia import NvidiaOptions, NvidiaPlugin
 from agent.drivers.base import TaskDevices
 from agent.drivers.config import decode_options
@@ -56,6 +56,7 @@ class Devices:
     def __init__(self, plugins: Sequence[DevicePlugin] = ()) -> None:
         self._plugins = plugins
         self._of_kind: dict[tuple[str, str, str], DevicePlugin] = {}
+        self._ids: dict[tuple[str, str, str], list[str]] = {}
 
     def fingerprint(self) -> list[NodeDevice]:
         """Blocking. All devices; those of a plugin that fails are left out."""
@@ -67,7 +68,9 @@ class Devices:
                 _log.warning("cannot find devices", plugin=plugin.name, error=str(error))
                 continue
             for device in devices:
-                self._of_kind[device.vendor, device.type, device.name] = plugin
+                kind = (device.vendor, device.type, device.name)
+                self._of_kind[kind] = plugin
+                self._ids[kind] = [one.id for one in device.instances]
             found += devices
         return found
 
@@ -91,6 +94,20 @@ class Devices:
             mounts=tuple(mount for one in given for mount in one.mounts),
             nvidia_gpus=tuple(gpu for one in given for gpu in one.nvidia_gpus),
         )
+
+    def stats(self) -> dict[tuple[str, str, str], list[DeviceStats]]:
+        """Blocking. The use of each device by vendor, type and name; of plugins that answer."""
+        found: dict[tuple[str, str, str], list[DeviceStats]] = {}
+        for plugin in self._plugins:
+            try:
+                by_id = {one.device_id: one for one in plugin.stats()}
+            except Exception as error:  # noqa: BLE001 -- a broken plugin must not hide the others
+                _log.debug("cannot measure devices", plugin=plugin.name, error=str(error))
+                continue
+            for kind, ids in self._ids.items():
+                if self._of_kind[kind] is plugin:
+                    found[kind] = [by_id[one] for one in ids if one in by_id]
+        return found
 
     def close(self) -> None:
         for plugin in self._plugins:

@@ -20,12 +20,12 @@ import msgspec
 from agent.drivers import oci
 from agent.drivers.base import DriverInfo, ExecResult, TaskConfig, TaskHandle, TaskStats
 from agent.drivers.capabilities import DEFAULT_CAPABILITIES, effective_capabilities
-from agent.drivers.cgroups import CgroupLayout, oci_resources
+from agent.drivers.cgroups import CgroupLayout, oci_resources, process_stats
 from agent.drivers.config import decode_config
 from agent.drivers.launch_errors import not_found_below
 from agent.drivers.locks import StartLocks
 from agent.drivers.options import check_ids, check_name
-from agent.drivers.runtimes import RuntimeProbe, find_runtime
+from agent.drivers.runtimes import RuntimeProbe, find_runtime, runtime_command
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
@@ -39,6 +39,7 @@ _ROOT = "root"
 _NOT_FOUND = re.compile(r"no such file or directory|executable file not found", re.IGNORECASE)
 """What runtimes say of a program that is not in the container."""
 _RUN_DIR = "/run/orchgit"
+_WITHOUT_LIMITS = "Healthy, without limits: the agent does not run as root"
 
 
 class ExecOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,18 +77,24 @@ class ExecDriver(SupervisedDriver):
         self._starting = StartLocks()
         self._options = options
         node = hashlib.sha256(str(data_dir.resolve()).encode()).hexdigest()[:12]
-        self._run_dir = Path(_RUN_DIR, node)
+        self._rootless = os.geteuid() != 0
+        # What is there must not survive a restart of the machine.
+        run_dir = os.environ.get("XDG_RUNTIME_DIR") or data_dir / "run"
+        self._run_dir = Path(run_dir if self._rootless else _RUN_DIR, node)
         self._probe: asyncio.Task[RuntimeProbe] | None = None
 
     async def fingerprint(self) -> DriverInfo:
         probe = await self._probed()
         if not probe.path:
             return DriverInfo(health_description="; ".join(probe.problems))
+        attributes = {f"driver.{self.name}": "1", f"driver.{self.name}.runtime": probe.name}
+        if self._rootless:
+            attributes[f"driver.{self.name}.rootless"] = "1"
         return DriverInfo(
             detected=True,
             healthy=True,
-            health_description="Healthy",
-            attributes={f"driver.{self.name}": "1", f"driver.{self.name}.runtime": probe.name},
+            health_description=_WITHOUT_LIMITS if self._rootless else "Healthy",
+            attributes=attributes,
         )
 
     async def start_task(self, task: TaskConfig) -> TaskHandle:
@@ -126,9 +133,18 @@ class ExecDriver(SupervisedDriver):
         return await open_session(await self._command(handle, command, tty), tty)
 
     async def stats(self, handle: TaskHandle) -> TaskStats:
+        if self._rootless:
+            return process_stats(handle.pid, None)
         return self._layout.stats(group_name(handle.key))
 
     def _user(self, task: TaskConfig) -> UserIds:
+        if self._rootless:
+            if task.user:
+                raise DriverError(
+                    f'cannot run as "{task.user}": the agent does not run as root, so its tasks '
+                    "run as its own user"
+                )
+            return UserIds(0, 0, [])
         name = task.user or DEFAULT_CHROOT_USER
         user = host_user(name)
         assert user is not None
@@ -168,6 +184,7 @@ class ExecDriver(SupervisedDriver):
             capabilities=capabilities,
             pid_mode=isolation.pid_mode or self._options.default_pid_mode,
             ipc_mode=isolation.ipc_mode or self._options.default_ipc_mode,
+            rootless=self._rootless,
         )
         config = oci.bundle_config(task, isolation, user, runtime, self._options.chroot_env)
         bundle = self._bundle(task.key)
@@ -236,7 +253,7 @@ class ExecDriver(SupervisedDriver):
 
     def _at_state(self, runtime: str) -> list[str]:
         """The runtime's command on this node's containers."""
-        return [runtime, "--root", str(self._run_dir / "state")]
+        return runtime_command(runtime, str(self._run_dir / "state"), self._rootless)
 
     async def _runtime(self) -> str:
         probe = await self._probed()
@@ -253,6 +270,4 @@ class ExecDriver(SupervisedDriver):
     async def _find(self) -> RuntimeProbe:
         if not self._options.enabled:
             return RuntimeProbe(problems=("disabled in the agent's config",))
-        if os.geteuid() != 0:
-            return RuntimeProbe(problems=(f"{self.name} needs the agent to run as root",))
-        return await find_runtime(self._layout.oci_path(f"probe-{os.getpid()}"))
+        return await find_runtime(self._layout.oci_path(f"probe-{os.getpid()}"), self._rootless)

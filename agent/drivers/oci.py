@@ -60,6 +60,9 @@ class Runtime(msgspec.Struct, frozen=True):
     capabilities: Sequence[str] = DEFAULT_CAPABILITIES
     pid_mode: Mode = "private"
     ipc_mode: Mode = "private"
+    rootless: bool = False
+    """Without root the container has a user namespace in which the agent's user is root, and no
+    control group."""
 
 
 def bundle_config(
@@ -71,17 +74,25 @@ def bundle_config(
 ) -> dict[str, object]:
     """The bundle's `config.json`."""
     devices = [_device(path) for path in task.devices.nodes]
+    given = [
+        {"allow": True, "access": "rwm", **{key: one[key] for key in ("type", "major", "minor")}}
+        for one in devices
+    ]
+    allowed = {"devices": [_NO_DEVICE, *_ALLOWED_DEVICES, *given]}
     return {
         "ociVersion": "1.0.2",
         "root": {"path": task.task_dir.task_dir, "readonly": False},
         "process": _process(task, isolation, user, runtime.capabilities),
         **({"hostname": task.network.hostname} if task.network and task.network.hostname else {}),
-        "mounts": [*_system_mounts(), *_host_mounts(host_paths), *_task_mounts(task)],
+        "mounts": [
+            *_system_mounts(runtime.rootless),
+            *_host_mounts(host_paths),
+            *_task_mounts(task),
+        ],
         "linux": {
             "namespaces": _namespaces(runtime, task.network),
-            "cgroupsPath": runtime.cgroups_path,
-            "resources": runtime.resources
-            | {"devices": [_NO_DEVICE, *_ALLOWED_DEVICES, *(_allowed(one) for one in devices)]},
+            **_ownership(runtime),
+            **({} if runtime.rootless else {"resources": runtime.resources | allowed}),
             "devices": devices,
             "maskedPaths": list(_MASKED),
             "readonlyPaths": list(_READ_ONLY),
@@ -121,11 +132,6 @@ def _device(path: str) -> dict[str, object]:
     }
 
 
-def _allowed(device: dict[str, object]) -> dict[str, object]:
-    named = {name: device[name] for name in ("type", "major", "minor")}
-    return {"allow": True, "access": "rwm", **named}
-
-
 def _process(
     task: TaskConfig, isolation: Isolation, user: UserIds, plain: Sequence[str]
 ) -> dict[str, object]:
@@ -152,10 +158,20 @@ def _process(
     }
 
 
+def _ownership(runtime: Runtime) -> dict[str, object]:
+    """The control group; without root, whose the container's users are."""
+    if not runtime.rootless:
+        return {"cgroupsPath": runtime.cgroups_path}
+    own = {"uidMappings": os.geteuid(), "gidMappings": os.getegid()}
+    return {key: [{"containerID": 0, "hostID": one, "size": 1}] for key, one in own.items()}
+
+
 def _namespaces(runtime: Runtime, network: NetworkIsolation | None) -> list[dict[str, str]]:
     namespaces = [{"type": "mount"}]
     if runtime.pid_mode == "private":
         namespaces.append({"type": "pid"})
+    if runtime.rootless:
+        namespaces.append({"type": "user"})
     if runtime.ipc_mode == "private":
         namespaces.append({"type": "ipc"})
     if network is not None:
@@ -165,17 +181,20 @@ def _namespaces(runtime: Runtime, network: NetworkIsolation | None) -> list[dict
     return namespaces
 
 
-def _system_mounts() -> list[dict[str, object]]:
+def _system_mounts(rootless: bool) -> list[dict[str, object]]:
     def mount(kind: str, target: str, *options: str) -> dict[str, object]:
         return {"destination": target, "type": kind, "source": kind, "options": list(options)}
 
+    terminals = ("nosuid", "noexec", "newinstance", "ptmxmode=0666")
+    # The group of terminals and the system's own tree belong to users that are not there.
+    system = _bind(Mount("/sys", "/sys", read_only=True))
     return [
         mount("proc", "/proc", "nosuid", "noexec", "nodev"),
         mount("tmpfs", "/dev", "nosuid", "strictatime", "mode=755", "size=65536k"),
-        mount("devpts", "/dev/pts", "nosuid", "noexec", "newinstance", "ptmxmode=0666", "gid=5"),
+        mount("devpts", "/dev/pts", *terminals, *(() if rootless else ("gid=5",))),
         mount("tmpfs", "/dev/shm", "nosuid", "noexec", "nodev", "mode=1777", "size=65536k"),  # noqa: S108
         mount("mqueue", "/dev/mqueue", "nosuid", "noexec", "nodev"),
-        mount("sysfs", "/sys", "nosuid", "noexec", "nodev", "ro"),
+        system if rootless else mount("sysfs", "/sys", "nosuid", "noexec", "nodev", "ro"),
     ]
 
 

@@ -34,24 +34,31 @@ class RuntimeProbe(msgspec.Struct, frozen=True):
         return Path(self.path).name
 
 
-async def find_runtime(cgroups_path: str) -> RuntimeProbe:
+async def find_runtime(cgroups_path: str, rootless: bool = False) -> RuntimeProbe:
     """The first runtime on PATH that runs a container."""
     problems = []
     for name in _RUNTIMES:
         path = shutil.which(name)
         if path is None:
             continue
-        problem = await _problem_with(path, f"{cgroups_path}-{name}")
+        problem = await _problem_with(path, f"{cgroups_path}-{name}", rootless)
         if not problem:
             return RuntimeProbe(path)
         problems.append(f"{name}: {problem}")
     return RuntimeProbe(problems=tuple(problems) or ("neither crun nor runc is on PATH",))
 
 
-async def _problem_with(path: str, cgroups_path: str) -> str:
+def runtime_command(path: str, state: str, rootless: bool) -> list[str]:
+    """The runtime, with its state in a directory."""
+    without_groups = ["--cgroup-manager=disabled"] if rootless and "crun" in path else []
+    return [path, *without_groups, "--root", state]
+
+
+async def _problem_with(path: str, cgroups_path: str, rootless: bool) -> str:
     with tempfile.TemporaryDirectory(prefix="orchgit-probe-") as directory:
-        bundle = _probe_bundle(Path(directory), cgroups_path)
-        command = [path, "--root", f"{directory}/state", "run", "--bundle", str(bundle), _PROBE_ID]
+        bundle = _probe_bundle(Path(directory), cgroups_path, rootless)
+        base = runtime_command(path, f"{directory}/state", rootless)
+        command = [*base, "run", "--bundle", str(bundle), _PROBE_ID]
         process = await start_child(
             *command,
             stdin=DEVNULL,
@@ -73,7 +80,7 @@ async def _problem_with(path: str, cgroups_path: str) -> str:
     return errors.decode("utf-8", "replace").strip() or f"exit status {process.returncode}"
 
 
-def _probe_bundle(directory: Path, cgroups_path: str) -> Path:
+def _probe_bundle(directory: Path, cgroups_path: str, rootless: bool) -> Path:
     root = directory / "root"
     for name in ("alloc", "local", "secrets", "tmp"):
         (root / name).mkdir(parents=True)
@@ -89,7 +96,7 @@ def _probe_bundle(directory: Path, cgroups_path: str) -> Path:
         task,
         Isolation(command="/bin/true"),
         UserIds(0, 0, []),
-        Runtime(cgroups_path=cgroups_path, resources={}),
+        Runtime(cgroups_path=cgroups_path, resources={}, rootless=rootless),
     )
     (directory / "config.json").write_bytes(msgspec.json.encode(config))
     return directory

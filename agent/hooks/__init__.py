@@ -19,6 +19,7 @@ from agent.hooks import (
     task_api,
     task_dir,
     templates,
+    vault,
     volumes,
 )
 from agent.hooks.base import TaskSetup
@@ -33,6 +34,7 @@ TASK_HOOKS: tuple[TaskHook, ...] = (
     devices.prepare,
     identities.prepare,
     csi_plugin.prepare,
+    vault.prepare,
     dispatch_payload.prepare,
     artifacts.prepare,
     templates.prepare,

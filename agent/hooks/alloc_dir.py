@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from pathlib import Path
 
 from agent.hooks.base import SetupError
+from agent.hooks.secrets_mount import unmount_below
 from agent.paths import AllocPaths
 
 _SHARED = {"data": 0o777, "logs": 0o777, "tmp": 0o1777}
@@ -28,4 +30,9 @@ def create(paths: AllocPaths) -> None:
 
 async def remove(paths: AllocPaths) -> None:
     """Delete everything of the allocation; links are removed, never followed."""
-    await asyncio.to_thread(shutil.rmtree, paths.root, ignore_errors=True)
+    await asyncio.to_thread(_remove, paths.root)
+
+
+def _remove(root: Path) -> None:
+    unmount_below(root)
+    shutil.rmtree(root, ignore_errors=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from agent.drivers.users import (
     host_user,
     user_variables,
 )
+from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import TaskIdentities
 from agent.paths import TaskPaths
@@ -21,6 +23,7 @@ from agent.tasks.environment import EnvInput, TaskEnv, build
 from agent.tasks.task_state import TaskEventType
 from agent.templates.settings import NodeTemplates
 from agent.templates.task_templates import TaskTemplates
+from agent.vault.tokens import Vault
 from orchgit.clock import Clock
 from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation, TaskEvent
@@ -88,11 +91,13 @@ class TaskSetup:
     """What the task's templates were rendered to, over all its attempts."""
     identities: TaskIdentities
     task_api: TaskApi | None = None
+    secrets: SecretsMounts = field(default_factory=SecretsMounts)
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     devices: Devices = field(default_factory=Devices)
     given_devices: TaskDevices = field(default_factory=TaskDevices)
     network: NetworkIsolation | None = None
     set_up_network: SetUpNetwork = no_network
+    vault: Vault | None = None
     identity_env: dict[str, str] = field(default_factory=dict, repr=False)
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)
@@ -108,6 +113,8 @@ class TaskSetup:
     def user(self) -> UserIds | None:
         """The user that the task runs as; None: the agent's, or the user of its image."""
         name = self.environment().interpolate.text(self.task.user)
+        if not name and os.geteuid() != 0:
+            return None
         return host_user(name or (DEFAULT_CHROOT_USER if self.isolation == "chroot" else ""))
 
     def environment(self) -> TaskEnv:

@@ -21,7 +21,7 @@ from orchgit.errors import InvalidInputError, NotAllowedError, OrchgitError
 from orchgit.go_templates.values import from_bytes, to_bytes
 from orchgit.model.task import Template
 
-_MAX_SOURCE_BYTES = 1 << 20
+_MAX_SOURCE_BYTES = 4 << 20
 _MAX_PLAIN_CHARACTERS = 1 << 16
 _MOST_PERMISSIONS = 0o777
 

@@ -30,7 +30,9 @@ async def prepare(setup: TaskSetup) -> None:
             _make(str(base / name), mode)
         for name, mode in _ROOT_MODES.items() if setup.isolation == "chroot" else ():
             _make(str(base / name), mode)
-        _make(str(setup.paths.secrets), 0o777 if in_image else 0o700)
+        secrets_mode = 0o777 if in_image else 0o700
+        _make(str(setup.paths.secrets), secrets_mode)
+        setup.secrets.mount(setup.paths.secrets, setup.task.resources.secrets_mb, secrets_mode)
         if not in_image and (user := setup.user()) is not None:
             os.chown(setup.paths.secrets, user.uid, user.gid, follow_symlinks=False)
     except OSError as error:

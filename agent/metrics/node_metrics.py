@@ -31,7 +31,9 @@ async def node_metrics(agent: Agent) -> Sequence[Metric]:
     if telemetry.node_metrics:
         from agent.serve import host_stats  # psutil is loaded by the first who asks
 
-        stats = await asyncio.to_thread(host_stats.read, agent.config.alloc_root, agent.clock)
+        stats = await asyncio.to_thread(
+            host_stats.read, agent.config.alloc_root, agent.clock, agent.devices
+        )
         found += _host(stats, _node_labels(agent))
     if telemetry.allocation_metrics:
         found += await _tasks(agent, runners)

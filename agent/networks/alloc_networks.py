@@ -8,8 +8,10 @@ agent does not know are removed at its start.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from agent.networks.config import GroupNetworkConfig
 from agent.networks.host_ports import ports_in_use
 from agent.networks.records import NetworkRecord, NetworkRecords
 from agent.networks.wanted import BRIDGE, NONE, PortMapping, WantedNetwork
-from orchgit.clock import Clock
+from orchgit.clock import Clock, SystemClock
 from orchgit.errors import DriverError, OrchgitError
 
 _log = structlog.get_logger(component="agent")
@@ -36,6 +38,7 @@ _RUN_DIR = "/run/orchgit"
 _TRIES, _RETRY_S = 3, 0.2
 _SET_UP_TIMEOUT_S = 180.0
 _SWEEP_INTERVAL_S = 60.0
+_LOCK_TRIES, _LOCK_RETRY_S = 900, 0.1  # longer than a plugin may take
 _AT_ONCE = 8
 """Networks that are set up or removed at the same time: each runs several programs."""
 
@@ -59,6 +62,7 @@ class AllocNetworks:
         self._locks = StartLocks()
         self._bridge_lock = asyncio.Lock()
         self._places = asyncio.Semaphore(_AT_ONCE)
+        self._lock_fds: dict[str, int] = {}
 
     @property
     def maps_any_address(self) -> bool:
@@ -74,7 +78,7 @@ class AllocNetworks:
         network now) the plugins are asked whether it still is as it was made; if not, it is made
         anew. DriverError when it cannot be made; what was made of it is removed then.
         """
-        async with self._locks.of(wanted.alloc_id):
+        async with self._locks.of(wanted.alloc_id), self._at_work(wanted.alloc_id):
             record = await asyncio.to_thread(self._records.read, wanted.alloc_id)
             if record is not None:
                 try:
@@ -106,7 +110,7 @@ class AllocNetworks:
             if record is None:
                 return
             try:
-                async with self._places:
+                async with self._places, self._at_work(alloc_id):
                     await self._delete(record)
             except (OrchgitError, OSError) as error:
                 _log.warning(
@@ -130,6 +134,30 @@ class AllocNetworks:
             await self.sweep(is_wanted)
             await self._clock.sleep(_SWEEP_INTERVAL_S)
 
+    @contextlib.asynccontextmanager
+    async def _at_work(self, alloc_id: str) -> AsyncIterator[None]:
+        """Waits until no plugin is at work on the network that an agent started which was killed.
+
+        DriverError when such a plugin does not end.
+        """
+        lock_fd = await asyncio.to_thread(self._records.open_lock, alloc_id)
+        try:
+            for _ in range(_LOCK_TRIES):
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                await self._clock.sleep(_LOCK_RETRY_S)
+            else:
+                raise DriverError(
+                    "cannot change the network: a plugin of an earlier agent is still at work",
+                    recoverable=True,
+                )
+            self._lock_fds[alloc_id] = lock_fd
+            yield
+        finally:
+            self._lock_fds.pop(alloc_id, None)
+            self._records.close_lock(alloc_id, lock_fd)
+
     # -- checking ----------------------------------------------------------------------------------
 
     async def _check(self, record: NetworkRecord, ask_plugins: bool) -> None:
@@ -138,7 +166,7 @@ class AllocNetworks:
         if not record.complete or not identity or identity != record.namespace_identity:
             raise DriverError("cannot find the network again: it is gone")
         if ask_plugins and record.network is not None and record.result is not None:
-            await run.check(_attachment(record, record.network), record.result)
+            await run.check(self._attachment(record, record.network), record.result)
 
     # -- making ------------------------------------------------------------------------------------
 
@@ -207,7 +235,7 @@ class AllocNetworks:
     async def _connect(self, record: NetworkRecord, network: NetworkList) -> NetworkRecord:
         """Call the plugins. What a plugin refuses may succeed at the next try: iptables is locked,
         an address is just being freed."""
-        attachment = _attachment(record, network)
+        attachment = self._attachment(record, network)
 
         async def store(result: dict[str, Any]) -> None:
             partial = msgspec.structs.replace(record, result=result)
@@ -238,7 +266,7 @@ class AllocNetworks:
             result = record.result
             if result is None and record.wanted.mode == BRIDGE:
                 result = await asyncio.to_thread(bridge.known_result, self._config, alloc_id)
-            await run.delete(_attachment(record, record.network), result)
+            await run.delete(self._attachment(record, record.network), result)
             if record.wanted.mode == BRIDGE:
                 await bridge.remove_masquerading(self._config, alloc_id)
         if record.created_by:
@@ -260,7 +288,8 @@ class AllocNetworks:
             search_path=self._config.cni_path,
         )
         try:
-            await self._delete(record)
+            async with self._at_work(path.name):
+                await self._delete(record)
         except (OrchgitError, OSError) as error:
             _log.warning("cannot remove a network", alloc=path.name, error=str(error))
 
@@ -269,6 +298,17 @@ class AllocNetworks:
             return []
         recorded = set(self._records.ids())
         return [path for path in self._namespace_dir.iterdir() if path.name not in recorded]
+
+    def _attachment(self, record: NetworkRecord, network: NetworkList) -> run.Attachment:
+        return run.Attachment(
+            container_id=record.wanted.alloc_id,
+            namespace=record.namespace if namespaces.exists(record.namespace) else "",
+            network=network,
+            search_path=record.search_path,
+            arguments=record.wanted.arguments,
+            lock_fd=self._lock_fds.get(record.wanted.alloc_id, -1),
+            capabilities={"portMappings": msgspec.to_builtins(record.wanted.ports)},
+        )
 
     def _creator(self, name: str) -> CreatesNetworks:
         driver = self._drivers.get(name)
@@ -283,15 +323,17 @@ def namespace_dir(data_dir: Path) -> Path:
     return Path(_RUN_DIR, node, "networks")
 
 
-def _attachment(record: NetworkRecord, network: NetworkList) -> run.Attachment:
-    return run.Attachment(
-        container_id=record.wanted.alloc_id,
-        namespace=record.namespace if namespaces.exists(record.namespace) else "",
-        network=network,
-        search_path=record.search_path,
-        arguments=record.wanted.arguments,
-        capabilities={"portMappings": msgspec.to_builtins(record.wanted.ports)},
+async def remove_networks(data_dir: Path) -> None:
+    """Removes every network that the agent of this data directory has made, after its end. Those
+    that a driver made are left to the driver."""
+    networks = AllocNetworks(
+        GroupNetworkConfig(),
+        data_dir / "client" / "networks",
+        namespace_dir(data_dir),
+        {},
+        SystemClock(),
     )
+    await networks.sweep(lambda _alloc_id: False)
 
 
 def _isolation(record: NetworkRecord) -> NetworkIsolation:

@@ -21,6 +21,8 @@ from agent.networks.wanted import WantedNetwork
 _log = structlog.get_logger(component="agent")
 
 _SUFFIX = ".json"
+_LOCK_SUFFIX = ".lock"
+_UNFINISHED_SUFFIX = ".new"
 
 
 class NetworkRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +49,8 @@ class NetworkRecords:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        for path in directory.glob(f"*{_UNFINISHED_SUFFIX}"):  # an agent was killed writing it
+            path.unlink()
 
     def read(self, alloc_id: str) -> NetworkRecord | None:
         """None where the allocation has no network; a file that cannot be read is removed."""
@@ -64,7 +68,7 @@ class NetworkRecords:
         """Durable when it returns. OSError on a full disk."""
         self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         path = self._path(record.wanted.alloc_id)
-        temporary = path.with_suffix(".new")
+        temporary = path.with_suffix(_UNFINISHED_SUFFIX)
         try:
             with temporary.open("wb") as file:
                 file.write(msgspec.json.encode(record))
@@ -77,6 +81,19 @@ class NetworkRecords:
 
     def remove(self, alloc_id: str) -> None:
         self._path(alloc_id).unlink(missing_ok=True)
+
+    def open_lock(self, alloc_id: str) -> int:
+        """Returns a descriptor of the file that whoever works on the network holds locked."""
+        self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = self._path(alloc_id).with_suffix(_LOCK_SUFFIX)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def close_lock(self, alloc_id: str, lock_fd: int) -> None:
+        """Unlocks; the file goes with the record."""
+        path = self._path(alloc_id)
+        if not path.exists():
+            path.with_suffix(_LOCK_SUFFIX).unlink(missing_ok=True)
+        os.close(lock_fd)
 
     def ids(self) -> list[str]:
         """The allocations that have a network."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import msgspec
 import structlog
@@ -15,6 +16,12 @@ from orchgit.model.volume import HostVolume
 from orchgit.wire.messages import VolumeResult
 
 _log = structlog.get_logger(component="agent")
+
+
+def volumes_root(data_dir: Path) -> Path:
+    """Returns where volumes are made; earlier agents named the directory otherwise."""
+    earlier = data_dir / "volumes"
+    return earlier if earlier.is_dir() else data_dir / "host_volumes"
 
 
 class DynamicHostVolumes:

@@ -32,6 +32,18 @@ class NodeIdentity:
     secret_id: str
 
 
+_ENVOY = "docker.io/envoyproxy/envoy:v${NOMAD_envoy_version}"
+DEFAULT_META = {
+    "connect.gateway_image": _ENVOY,
+    "connect.log_level": "info",
+    "connect.proxy_concurrency": "1",
+    "connect.sidecar_image": _ENVOY,
+    "connect.transparent_proxy.default_outbound_port": "15001",
+    "connect.transparent_proxy.default_uid": "101",
+}
+"""What job files with `connect` blocks name, unless the configuration says otherwise."""
+
+
 def build_node(
     config: AgentConfig,
     identity: NodeIdentity,
@@ -52,7 +64,7 @@ def build_node(
         http_addr=config.http_addr,
         tls_enabled=config.http_tls is not None,
         attributes={**found.attributes, **driver_attributes(drivers), **volume_plugins},
-        meta=dict(config.meta),
+        meta={**DEFAULT_META, **config.meta},
         links=found.links,
         drivers=dict(drivers),
         host_volumes=_host_volumes(config, volumes),

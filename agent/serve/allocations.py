@@ -54,15 +54,19 @@ class _Allocations:
     async def signal(self, request: Request) -> Response:
         body = await body_of(request)
         signal = str(body.get("signal") or "")
-        check_signal(signal)
         task = str(body.get("task") or body.get("taskname") or "")
-        await self._runner(request).signal(signal, task)
+        runner = self._runner(request)
+        named = runner.tasks.get(task)
+        if named is None or named.handle is not None:
+            check_signal(signal)  # a task that does not run is refused as such
+        await runner.signal(signal, task)
         return json_reply({"Index": 0})
 
     async def gc(self, request: Request) -> Response:
         check_no_page(request)
-        if not await self._agent.garbage.collect_one(self._runner(request)):
-            raise DriverError("cannot collect the allocation's garbage: it still runs")
+        runner = self._runner(request)
+        if runner.local.files_removed or not await self._agent.garbage.collect_one(runner):
+            raise DriverError("No such allocation on client, or allocation not eligible for GC")
         return Response()
 
     async def snapshot(self, request: Request) -> Response:

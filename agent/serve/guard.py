@@ -85,11 +85,15 @@ class AccessGuard:
         except* _EndedError:
             pass
 
-    async def _refusal(self, scope: Scope) -> AuthorizeReply:
-        """Returns what the servers say, or said a moment ago; a reply without a status allows."""
+    def asked_by(self, scope: Scope) -> AuthorizeReply:
+        """Returns what the servers said of the request's token, for the audit log; an empty reply
+        for a request that they were not asked about."""
+        known = self._kept.get(_key(self._question(scope)))
+        return known[1] if known is not None else AuthorizeReply()
+
+    def _question(self, scope: Scope) -> AuthorizeRequest:
         access = self._access()
-        now_s = access.clock.monotonic_s()
-        request = AuthorizeRequest(
+        return AuthorizeRequest(
             node_id=access.node_id,
             secret_id=access.node_secret,
             method=_method(scope),
@@ -97,8 +101,13 @@ class AccessGuard:
             query=scope["query_string"],
             token=_token(scope),
         )
-        asked = (request.method, request.path, request.query, request.token)
-        key = hashlib.sha256(repr(asked).encode()).digest()
+
+    async def _refusal(self, scope: Scope) -> AuthorizeReply:
+        """Returns what the servers say, or said a moment ago; a reply without a status allows."""
+        access = self._access()
+        now_s = access.clock.monotonic_s()
+        request = self._question(scope)
+        key = _key(request)
         known = self._kept.get(key)
         if known is not None and now_s - known[0] < KEPT_S:
             return known[1]
@@ -111,6 +120,11 @@ class AccessGuard:
         while len(self._kept) > _MOST_KEPT:
             self._kept.popitem(last=False)
         return reply
+
+
+def _key(request: AuthorizeRequest) -> bytes:
+    asked = (request.method, request.path, request.query, request.token)
+    return hashlib.sha256(repr(asked).encode()).digest()
 
 
 def _method(scope: Scope) -> str:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import psutil
 
+from agent.devices.registry import Devices
 from orchgit.clock import Clock
+from orchgit.model.base import datetime_of_ns
 
 _UNKNOWN_MHZ = 1000.0
 
 
-def read(alloc_root: Path, clock: Clock) -> dict[str, object]:
+def read(alloc_root: Path, clock: Clock, devices: Devices) -> dict[str, object]:
     """The processor's shares are those since the last question."""
     memory = psutil.virtual_memory()
     cpus = psutil.cpu_times_percent(interval=None, percpu=True)
@@ -23,7 +25,27 @@ def read(alloc_root: Path, clock: Clock) -> dict[str, object]:
         "AllocDirStats": _disk(str(alloc_root), "", ""),
         "CPU": per_cpu,
         "CPUTicksConsumed": sum(float(str(cpu["TotalTicks"])) for cpu in per_cpu),
-        "DeviceStats": None,
+        "DeviceStats": [
+            {
+                "Vendor": vendor,
+                "Type": kind,
+                "Name": name,
+                "InstanceStats": {
+                    one.device_id: {
+                        "Stats": {
+                            "Attributes": {
+                                key: {"FloatNumeratorVal": value}
+                                for key, value in one.values.items()
+                            }
+                        },
+                        "Timestamp": datetime_of_ns(clock.now_ns()),
+                    }
+                    for one in instances
+                },
+            }
+            for (vendor, kind, name), instances in devices.stats().items()
+        ]
+        or None,
         "DiskStats": [
             _disk(part.mountpoint, part.device, part.mountpoint)
             for part in psutil.disk_partitions()

@@ -31,6 +31,8 @@ class CheckState:
     passing_since_ns: int | None = None
     output: str = ""
     checked_ns: int = 0
+    warning: bool = False
+    """Whether the last result asks for attention and is no failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def after(check: ServiceCheck, state: CheckState, probe: ProbeResult, now_ns: in
     else:
         state = replace(state, failures=state.failures + 1, successes=0)
         settled = state.failures > check.failures_before_critical
-    state = replace(state, output=probe.output, checked_ns=now_ns)
+    state = replace(state, output=probe.output, checked_ns=now_ns, warning=probe.warning)
     if not settled:
         return state
     if not probe.ok:

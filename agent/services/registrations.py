@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -56,23 +56,44 @@ class RunningCheck:
     check: ServiceCheck
     owner: str
     state: CheckState
+    target: Target
+    started_ns: int = 0
+    """When what is checked started last: the grace of `check_restart` counts from then."""
     loop: asyncio.Task[None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProvidedService:
+    """A registered service with what its job says of it."""
+
+    registration: Registration
+    service: Service
+    owner: str
+    group: str
+    is_canary: bool
+    checks: list[RunningCheck]
 
 
 @dataclass
 class ServiceTable:
-    """Every allocation's services on this node."""
+    """Every allocation's services on this node. `listeners` are called after each change."""
 
     by_alloc: dict[str, AllocServices] = field(default_factory=dict)
+    listeners: list[Callable[[], None]] = field(default_factory=list)
+
+    def changed(self) -> None:
+        for listener in self.listeners:
+            listener()
 
     def registrations(self) -> Iterator[Registration]:
         for services in self.by_alloc.values():
-            yield from services.registrations.values()
+            yield from (provided.registration for provided in services.provided.values())
 
 
 class AllocServices:
     """One allocation's services. `on_change` is called when a check's status changes;
-    `on_unhealthy(owner, check)` when check_restart wants a restart."""
+    `on_unhealthy(owner, check)` when check_restart wants a restart; `announce` after each change of
+    what is registered, and when a check's status changes."""
 
     def __init__(
         self,
@@ -81,6 +102,7 @@ class AllocServices:
         alloc: Allocation,
         on_change: Callable[[], None],
         on_unhealthy: Callable[[str, ServiceCheck], None],
+        announce: Callable[[], None] = lambda: None,
     ) -> None:
         self._clock = clock
         self._node = node
@@ -91,7 +113,8 @@ class AllocServices:
         """The addresses that drivers gave to running tasks, by task."""
         self._on_change = on_change
         self._on_unhealthy = on_unhealthy
-        self.registrations: dict[str, Registration] = {}
+        self._announce = announce
+        self.provided: dict[str, ProvidedService] = {}
         self.checks: dict[str, RunningCheck] = {}
 
     def start(
@@ -107,17 +130,40 @@ class AllocServices:
             service = interpolated_service(service, interpolate)
             driver = self.driver_addresses.get(owner or service.task_name)
             places = Whereabouts(self.alloc, self._node(), self.network, driver)
-            self._register(owner, service, places.of_service(service))
+            checks = []
             for check in service.checks or ():
                 run = run_in_task(check.task_name or service.task_name or owner)
-                self._begin(owner, service, check, Target(*places.of_check(service, check), run))
+                target = Target(*places.of_check(service, check), run)
+                checks.append(self._begin(owner, service, check, target))
+            status = self.alloc.deployment_status
+            registration = self._registration(owner, service, places.of_service(service))
+            self.provided[registration.id] = ProvidedService(
+                registration,
+                service,
+                owner,
+                self.alloc.task_group,
+                status is not None and status.canary,
+                checks,
+            )
+        if services:
+            self._announce()
+
+    def task_started(self, task_name: str) -> None:
+        """The grace of checks of the group's services begins anew with each start of their task, or
+        of any task where they name none."""
+        for running in self.checks.values():
+            named = running.check.task_name or running.service.task_name
+            if not running.owner and named in ("", task_name):
+                running.started_ns = self._clock.now_ns()
+                running.state = replace(running.state, restart_failures=0)
 
     def stop(self, owner: str) -> None:
         """Deregister the owner's services and end their checks."""
         mark = _owner_mark(owner)
-        self.registrations = {
-            id_: entry for id_, entry in self.registrations.items() if mark not in id_
-        }
+        before = len(self.provided)
+        self.provided = {id_: each for id_, each in self.provided.items() if mark not in id_}
+        if len(self.provided) != before:
+            self._announce()
         for id_, running in list(self.checks.items()):
             if running.owner == owner:
                 if running.loop is not None:
@@ -127,7 +173,8 @@ class AllocServices:
     def close(self) -> None:
         for owner in {running.owner for running in self.checks.values()}:
             self.stop(owner)
-        self.registrations.clear()
+        self.provided.clear()
+        self._announce()
 
     @property
     def passing_since_ns(self) -> int | None:
@@ -143,9 +190,9 @@ class AllocServices:
 
     # -- registering -------------------------------------------------------------------------------
 
-    def _register(self, owner: str, service: Service, place: tuple[str, int]) -> None:
+    def _registration(self, owner: str, service: Service, place: tuple[str, int]) -> Registration:
         node = self._node()
-        registration = Registration(
+        return Registration(
             id=f"_nomad{_owner_mark(owner)}{self.alloc.id}-{service.name}-{service.port_label}",
             service_name=service.name,
             namespace=self.alloc.namespace,
@@ -157,47 +204,46 @@ class AllocServices:
             address=place[0],
             port=place[1],
         )
-        self.registrations[registration.id] = registration
 
     # -- checking ----------------------------------------------------------------------------------
 
-    def _begin(self, owner: str, service: Service, check: ServiceCheck, target: Target) -> None:
+    def _begin(
+        self, owner: str, service: Service, check: ServiceCheck, target: Target
+    ) -> RunningCheck:
         name = (
             f"{self.alloc.id}/{owner}/{service.name}/{check.name}/{check.type}/{check.port_label}"
         )
         id_ = hashlib.md5(name.encode(), usedforsecurity=False).hexdigest()
         state = check_state.initial(check, self._clock.now_ns())
-        running = RunningCheck(id_, service, check, owner, state)
+        running = RunningCheck(id_, service, check, owner, state, target, self._clock.now_ns())
         self.checks[id_] = running
         work = until_done(lambda: self._loop(running, target), f"check {name}", self._clock)
         running.loop = spawn(work, f"check {name}")
+        return running
 
     async def _loop(self, running: RunningCheck, target: Target) -> None:
         """Run the check each interval. Until it first passes (a program that starts) it is run
         more often, and only failures at the job's own interval count."""
-        started_ns = self._clock.now_ns()
         interval_s = max(_MIN_INTERVAL_S, running.check.interval_ns / NS_PER_S)
-        failures, due_ns = 0, started_ns
+        failures, due_ns = 0, self._clock.now_ns()
         while True:
             result = await probe(running.check, target)
             now_ns = self._clock.now_ns()
             if result.ok or now_ns >= due_ns + round(interval_s * NS_PER_S):
                 due_ns = now_ns
-                self._take(running, result, started_ns)
+                self._take(running, result)
             if running.state.status is CheckStatus.PENDING and not result.ok:
                 await self._clock.sleep(backoff_s(failures, _FIRST_RETRY_S, interval_s))
                 failures += 1
             else:
                 await self._clock.sleep(interval_s)
 
-    def _take(
-        self, running: RunningCheck, result: check_state.ProbeResult, started_ns: int
-    ) -> None:
+    def _take(self, running: RunningCheck, result: check_state.ProbeResult) -> None:
         now_ns = self._clock.now_ns()
         before = running.state.status
         state = check_state.after(running.check, running.state, result, now_ns)
         running.state, restart = check_state.count_for_restart(
-            running.check, state, result, started_ns, now_ns
+            running.check, state, result, running.started_ns, now_ns
         )
         if running.state.status is not before:
             log = _log.warning if running.state.status is CheckStatus.FAILURE else _log.info
@@ -209,6 +255,7 @@ class AllocServices:
                 now=running.state.status.value,
             )
             self._on_change()
+            self._announce()
         if restart:
             self._on_unhealthy(running.owner, running.check)
 

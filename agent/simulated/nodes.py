@@ -88,6 +88,8 @@ class SimulatedNode:
 
     # -- what the connection asks for --------------------------------------------------------------
 
+    introduction = ""
+
     def node(self) -> Node:
         return self.described
 

@@ -6,6 +6,7 @@ from agent.drivers.base import ExitResult
 from agent.drivers.config import ConfigError
 from agent.hooks.base import FatalSetupError, SetupError
 from agent.tasks import task_state
+from agent.tasks.lifecycle import GroupEnd
 from agent.tasks.restarts import WITHIN_POLICY, RestartDecision
 from agent.tasks.task_state import TaskEventType
 from orchgit.durations import to_text
@@ -74,3 +75,16 @@ def decision_event(decision: RestartDecision, now_ns: int) -> TaskEvent:
         restart_reason=decision.reason,
         start_delay_ns=decision.delay_ns,
     )
+
+
+def group_end_event(end: GroupEnd, now_ns: int) -> TaskEvent:
+    """The event of a task that must end because of another one."""
+    if end.because is TaskEventType.SIBLING_FAILED:
+        said = f'Task\'s sibling "{end.task_name}" failed'
+        return task_state.event(end.because, now_ns, said, failed_sibling=end.task_name)
+    said = (
+        "Leader Task in Group dead"
+        if end.because is TaskEventType.LEADER_DEAD
+        else "Main tasks in the group died"
+    )
+    return task_state.event(end.because, now_ns, said)

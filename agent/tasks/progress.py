@@ -106,6 +106,10 @@ class TaskProgress:
                 | TaskEventType.VALIDATION_FAILED
             ):
                 log.warning("task cannot start", reason=event.display_message)
+            case TaskEventType.RESTARTING:
+                log.info("task is started again", reason=event.display_message)
+            case TaskEventType.KILLING:
+                log.info("task is being ended", reason=event.display_message)
             case TaskEventType.NOT_RESTARTING if event.fails_task:
                 log.warning("task is not restarted", reason=event.display_message)
             case _:

@@ -23,7 +23,6 @@ from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskH
 from agent.hooks import TASK_HOOKS, validate
 from agent.hooks.base import TaskSetup
 from agent.identities.renewal import accompany
-from agent.identities.task_identities import TaskIdentities
 from agent.local_state.store import TaskRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices
@@ -35,10 +34,9 @@ from agent.tasks.end_events import terminated_event
 from agent.tasks.progress import TaskProgress
 from agent.tasks.requests import TaskRequests
 from agent.tasks.restarts import AttemptEnd
+from agent.tasks.setups import task_parts, task_setup
 from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
 from agent.templates.changes import keep_rendered
-from agent.templates.cluster_reads import Reader
-from agent.templates.task_templates import TaskTemplates
 from orchgit.durations import to_text
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import TaskEvent, TaskState
@@ -70,19 +68,8 @@ class TaskRunner:
             context.alloc.id, task, record, node.local, node.clock, changed
         )
         self._requests = TaskRequests()
-        self.identities = TaskIdentities(
-            context.alloc.id, task.name, node.sign_identities, node.clock
-        )
-        job_id = context.job.parent_id or context.job.id
-        namespace, group = context.alloc.namespace, context.alloc.task_group
-        self._templates = TaskTemplates(
-            node.templates.reads,
-            Reader(
-                context.alloc.id, task.name, namespace, f"{namespace}/{job_id}/{group}/{task.name}"
-            ),
-        )
+        self._parts = task_parts(node, context, task, self._progress.add)
         self._stopping: asyncio.Task[None] | None = None
-        self._hooks_done: set[str] = set()
 
     @property
     def task(self) -> Task:
@@ -158,8 +145,8 @@ class TaskRunner:
         if handle is None:
             raise DriverError("Task not running")
         details = {"task_signal": signal} if reason else {"signal": signal}
-        shown = reason or "Task being sent a signal"
-        self._progress.happened(TaskEventType.SIGNALING, shown, details)
+        said = reason or "Task being sent a signal"
+        self._progress.happened(TaskEventType.SIGNALING, said, details)
         await self._driver().signal_task(handle, signal)
 
     async def run_command(self, command: list[str], timeout_s: float) -> ExecResult:
@@ -191,7 +178,7 @@ class TaskRunner:
                 if await self._wait_for_turn():
                     await self._run_attempt()
         finally:
-            self._templates.close()
+            self._parts.templates.close()
             if self._stopping is not None:
                 self._stopping.cancel()
 
@@ -231,16 +218,14 @@ class TaskRunner:
             await self._wait_and_decide()
 
     async def _prepare(self) -> TaskConfig | None:
-        """Run the hooks. Returns None when interrupted. Hooks wait for room on a full disk, where
-        they could only fail."""
+        """Run the hooks, once the disk has room. Returns None when interrupted."""
         unless_interrupted = self._requests.unless_interrupted
         if not await unless_interrupted(self._node.local.writable()):
             return None
         setup = self.setup()
         validate.check(setup, self._driver())
-        if not self.record.attempt and not any(
-            each.type == TaskEventType.SETUP for each in self.state.events
-        ):
+        is_set_up = any(each.type == TaskEventType.SETUP for each in self.state.events)
+        if not self.record.attempt and not is_set_up:
             said = "Building Task Directory"
             self._progress.happened(TaskEventType.SETUP, said, {"message": said})
         for hook in TASK_HOOKS:
@@ -275,6 +260,10 @@ class TaskRunner:
         beside: list[asyncio.Task[None]] = []
         if resumed or self.task.identities:  # the default identity never expires
             beside.append(spawn(accompany(self, resumed), f"identities {handle.key}"))
+        if self.task.vault is not None:
+            from agent.vault.renewal import keep_token  # only where a task uses Vault
+
+            beside.append(spawn(keep_token(self), f"token of Vault {handle.key}"))
         if self.task.templates:
             beside.append(spawn(keep_rendered(self, resumed), f"templates {handle.key}"))
         try:
@@ -297,6 +286,7 @@ class TaskRunner:
         if resumed and not await driver.recover_task(handle):
             return ExitResult(exit_code=-1, error="the task was lost while the agent was away")
         self._start_services()
+        self._services.task_started(self.name)
         if self._requests.ends_attempt:  # asked for while the task was starting
             self._begin_stop(handle)
         return await driver.wait_task(handle)
@@ -373,28 +363,5 @@ class TaskRunner:
 
     def setup(self) -> TaskSetup:
         """What hooks and services of this task are given, as things are now."""
-        context = self._context
-        return TaskSetup(
-            node=self._node.node(),
-            region=self._node.region,
-            job=context.job,
-            group=context.group,
-            task=self.task,
-            alloc=context.alloc,
-            paths=context.paths.task(self.name),
-            volume_sources=context.volume_sources,
-            host_env=self._node.host_env,
-            isolation=self._driver().isolation,
-            clock=self._node.clock,
-            emit=self._progress.add,
-            templates=self._node.templates,
-            task_templates=self._templates,
-            fetch_limits=self._node.fetch_limits,
-            identities=self.identities,
-            devices=self._node.devices,
-            task_api=self._node.task_api,
-            network=context.network,
-            set_up_network=context.set_up_network,
-            done=self._hooks_done,
-            is_again=self.record.attempt > 0,
-        )
+        is_again = self.record.attempt > 0
+        return task_setup(self._node, self._context, self.task, self._parts, is_again)

@@ -113,6 +113,7 @@ def event(
         time_ns=now_ns,
         display_message=shown,
         details=texts | dict(details or {}),
+        message=(details or {}).get("message", ""),
     )
     return msgspec.structs.replace(record, **fields)
 

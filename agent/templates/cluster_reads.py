@@ -7,7 +7,6 @@ with no task that has another identity.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -81,6 +80,8 @@ class ClusterReads:
         self.settings = settings or ReadSettings()
         self._entries: dict[tuple[str, str, Query], _Entry] = {}
         self._changed = asyncio.Event()
+        """What is read is not what the query in flight asks for."""
+        self._reconnected = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
 
     def subscribe(self, reader: Reader) -> Subscription:
@@ -91,6 +92,11 @@ class ClusterReads:
         if self._loop is not None:
             self._loop.cancel()
             await asyncio.gather(self._loop, return_exceptions=True)
+
+    def reconnected(self) -> None:
+        """Another server is in use, or the same again: it is asked at once."""
+        self._changed.set()
+        self._reconnected.set()
 
     @property
     def count(self) -> int:
@@ -140,6 +146,7 @@ class ClusterReads:
         assert clock is not None, "reads need a clock"
         while True:
             self._changed.clear()
+            self._reconnected.clear()
             asked = [each for each in self._entries.values() if not self._is_elsewhere(each.query)]
             if not asked:
                 await self._changed.wait()
@@ -158,8 +165,9 @@ class ClusterReads:
                 failures += 1
                 _log.debug("cannot read for templates; trying again", error=str(error))
                 first, most = self.settings.first_backoff_s, self.settings.max_backoff_s
-                with contextlib.suppress(ValueError):
-                    await clock.sleep(backoff_s(failures, first, most, 0.5))
+                pause = clock.sleep(backoff_s(failures, first, most, 0.5))
+                async with wait_first(pause, self._reconnected.wait()):
+                    pass
 
     def _take(self, asked: list[_Entry], values: list[TaskReadValue]) -> None:
         for given in values:

@@ -9,7 +9,9 @@ from enum import Enum
 from typing import Any
 
 from agent.templates.debug import DEBUG
-from agent.templates.helpers import PURE, Scratch, regex_functions, timestamp_function
+from agent.templates.helpers import PURE, regex_functions, timestamp_function
+from agent.templates.helpers.lists import HealthServices, KeyPairs
+from agent.templates.helpers.scratch import Scratch
 from agent.templates.nomad_values import (
     NomadVarItems,
     service_names,
@@ -210,7 +212,7 @@ class _Cluster:
             for each in given:
                 if not isinstance(each, str):
                     raise InvalidInputError(f"expected string, got {type_name(each)}")
-            name = shown.format(*given, *[""] * 3)
+            name = shown.format(*given, *[""] * 3).removesuffix("()")
             found = self._ask(Query(kind, name), name, must_exist=True)
             return zero() if found is None else found
 
@@ -238,16 +240,16 @@ _OUTSIDE: dict[str, tuple[QueryKind, str, Callable[[], Any]]] = {
     "keyExists": (_CONSUL, "kv.get({})", bool),
     "keyExistsGet": (_CONSUL, "kv.exists.get({})", dict),
     "keyOrDefault": (_CONSUL, "kv.get({})", str),
-    "ls": (_CONSUL, "kv.list({})", list),
-    "safeLs": (_CONSUL, "kv.list({})", list),
-    "tree": (_CONSUL, "kv.list({})", list),
-    "safeTree": (_CONSUL, "kv.list({})", list),
+    "ls": (_CONSUL, "kv.list({})", KeyPairs),
+    "safeLs": (_CONSUL, "kv.list({})", KeyPairs),
+    "tree": (_CONSUL, "kv.list({})", KeyPairs),
+    "safeTree": (_CONSUL, "kv.list({})", KeyPairs),
     "datacenters": (_CONSUL, "catalog.datacenters", Strings),
     "node": (_CONSUL, "catalog.node({})", _nothing),
     "nodes": (_CONSUL, "catalog.nodes", list),
-    "service": (_CONSUL, "health.service({}|passing)", list),
+    "service": (_CONSUL, "health.service({}|passing)", HealthServices),
     "services": (_CONSUL, "catalog.services", list),
-    "connect": (_CONSUL, "health.connect({}|passing)", list),
+    "connect": (_CONSUL, "health.connect({}|passing)", HealthServices),
     "caRoots": (_CONSUL, "connect.caroots", list),
     "caLeaf": (_CONSUL, "connect.caleaf({})", _nothing),
     "partitions": (_CONSUL, "list.partitions", list),

@@ -48,7 +48,7 @@ class RenderLimits:
     timeout_s: float = 10.0
     memory_bytes: int = 96 * _MIB
     output_bytes: int = 8 * _MIB
-    source_bytes: int = _MIB
+    source_bytes: int = 4 * _MIB
     steps: int = 3_000_000
     processes: int = 2
     uses: int = 100

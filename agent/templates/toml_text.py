@@ -29,7 +29,8 @@ def _write(lines: list[str], table: Mapping[str, Any], path: tuple[str, ...], in
     tables = []
     for name in sorted(table):
         value = _plain(table[name])
-        if isinstance(value, Mapping) or _is_tables(value):
+        elements = value if isinstance(value, list) and value else [value]
+        if all(isinstance(each, Mapping) for each in elements):
             tables.append((name, value))
         elif value is not None and value is not INVALID:
             lines.append(f"{indent}{_key(name)} = {_value(value)}")
@@ -43,12 +44,6 @@ def _write(lines: list[str], table: Mapping[str, Any], path: tuple[str, ...], in
                 f"{indent}[[{title}]]" if isinstance(value, list) else f"{indent}[{title}]"
             )
             _write(lines, _plain(each), below, f"{indent}  ")
-
-
-def _is_tables(value: Any) -> bool:
-    return (
-        isinstance(value, list) and bool(value) and all(isinstance(one, Mapping) for one in value)
-    )
 
 
 def _plain(value: Any) -> Any:

@@ -14,9 +14,11 @@ import msgspec
 
 from jobspec.rules.findings import Path
 from orchgit.model.job import Job
+from orchgit.model.service import Service
 from orchgit.model.task import Task
 
 _CONSUL = "it is Consul's"
+_MESH = "there is no service mesh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,8 @@ class KeyWithoutEffect:
     why: str
     driver: str = ""
     """The only driver whose tasks do not heed the key; "" is every driver."""
+    provider: str = ""
+    """The only provider whose services do not heed the key."""
     defaults: tuple[object, ...] = ()
     """Values that stand in a job that does not set the key, beside empty ones."""
     warned_of: bool = False
@@ -38,17 +42,18 @@ class KeyWithoutEffect:
     @property
     def message(self) -> str:
         of_driver = f" with driver {self.driver}" if self.driver else ""
-        return f"{self.key} has no effect{of_driver}: {self.why}"
+        of_provider = f" with provider {self.provider}" if self.provider else ""
+        return f"{self.key} has no effect{of_driver}{of_provider}: {self.why}"
 
 
 _SERVICE_KEYS = (
-    ("enable_tag_override", "EnableTagOverride", "tags change with the job only"),
-    ("tagged_addresses", "TaggedAddresses", _CONSUL),
-    ("weights", "Weights", _CONSUL),
-    ("kind", "Kind", _CONSUL),
-    ("check.expose", "Checks.Expose", _CONSUL),
-    ("check.notes", "Checks.Notes", _CONSUL),
-    ("check.failures_before_warning", "Checks.FailuresBeforeWarning", _CONSUL),
+    ("enable_tag_override", "EnableTagOverride", "tags change with the job only", "nomad"),
+    ("tagged_addresses", "TaggedAddresses", _CONSUL, "nomad"),
+    ("weights", "Weights", _CONSUL, "nomad"),
+    ("kind", "Kind", _MESH, ""),
+    ("check.expose", "Checks.Expose", _MESH, ""),
+    ("check.notes", "Checks.Notes", _CONSUL, "nomad"),
+    ("check.failures_before_warning", "Checks.FailuresBeforeWarning", _CONSUL, "nomad"),
 )
 _MOCK_KEYS = (
     ("user", "User"),
@@ -59,9 +64,11 @@ _MOCK_KEYS = (
 KEYS_WITHOUT_EFFECT: tuple[KeyWithoutEffect, ...] = (
     KeyWithoutEffect("multiregion", "Multiregion", "a job runs in one region", api_is_silent=True),
     *(
-        KeyWithoutEffect(f"{owner}service.{key}", f"{place}.Services.{name}", why)
+        KeyWithoutEffect(
+            f"{owner}service.{key}", f"{place}.Services.{name}", why, provider=provider
+        )
         for owner, place in (("group.", "TaskGroups"), ("group.task.", "TaskGroups.Tasks"))
-        for key, name, why in _SERVICE_KEYS
+        for key, name, why, provider in _SERVICE_KEYS
     ),
     KeyWithoutEffect(
         "group.network.mbits",
@@ -69,7 +76,7 @@ KEYS_WITHOUT_EFFECT: tuple[KeyWithoutEffect, ...] = (
         "bandwidth is not reserved",
         warned_of=True,
     ),
-    KeyWithoutEffect("group.task.kind", "TaskGroups.Tasks.Kind", _CONSUL),
+    KeyWithoutEffect("group.task.kind", "TaskGroups.Tasks.Kind", _MESH),
     KeyWithoutEffect(
         "group.task.scaling",
         "TaskGroups.Tasks.ScalingPolicies",
@@ -148,6 +155,8 @@ def _set_places(
             yield place
         return
     if isinstance(value, Task) and key.driver not in ("", value.driver):
+        return
+    if isinstance(value, Service) and key.provider not in ("", value.provider):
         return
     name, *rest = names
     if isinstance(value, msgspec.Struct):

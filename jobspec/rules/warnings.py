@@ -110,8 +110,14 @@ def _identity_warnings(identity: dict[str, Any], start: str = "") -> list[str]:
 
 def _shutdown_delay(group: TaskGroup) -> list[str]:
     """A service should leave the catalogue before its task is stopped."""
-    warnings = []
     own = group.shutdown_delay_ns is not None
+    late = [task for task in group.tasks if not (task.shutdown_delay_ns or own)]
+    warnings = [
+        f"task {quoted(task.name)} in group {quoted(group.name)} defines services, but has no "
+        "shutdown_delay set"
+        for task in late
+        if task.services
+    ]
     services = group.services or ()
     any_task = any(task.shutdown_delay_ns for task in group.tasks) or any(
         _brings_a_proxy(service, group) for service in services
@@ -122,19 +128,12 @@ def _shutdown_delay(group: TaskGroup) -> list[str]:
             "tasks have shutdown_delay set"
         )
     named = {service.task_name for service in services if service.task_name}
-    for task in group.tasks:
-        if task.shutdown_delay_ns or own:
-            continue
-        if task.name in named:
-            warnings.append(
-                f"group {quoted(group.name)} references task {quoted(task.name)} in a service "
-                "definition, but the task has no shutdown_delay set"
-            )
-        if task.services:
-            warnings.append(
-                f"task {quoted(task.name)} in group {quoted(group.name)} defines services, but has "
-                "no shutdown_delay set"
-            )
+    warnings += [
+        f"group {quoted(group.name)} references task {quoted(task.name)} in a service definition, "
+        "but the task has no shutdown_delay set"
+        for task in late
+        if task.name in named
+    ]
     return warnings
 
 

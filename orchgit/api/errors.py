@@ -46,9 +46,8 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
 class MethodNotAllowedError(OrchgitError):
     """The path exists; the method does not apply to it."""
 
-    def __init__(self, allowed: str) -> None:
+    def __init__(self) -> None:
         super().__init__("Invalid method")
-        self.allowed = allowed
 
 
 def status_of(error: Exception) -> int:

@@ -66,7 +66,7 @@ async def _answer(each: Endpoint, call: ApiCall) -> Response:
     try:
         handler = each.methods.get(method)
         if handler is None:
-            raise MethodNotAllowedError(", ".join(each.methods))
+            raise MethodNotAllowedError
         region = call.query.get("region")
         if region and region != call.api.server.region:
             raise RefusedError("No path to region")
@@ -95,8 +95,6 @@ def _error_response(error: Exception, call: ApiCall) -> Response:
         _log.error("request failed", path=call.request.url.path, trace=trace)
         return text_response("cannot answer: the server failed; its log says why", status)
     headers = {}
-    if isinstance(error, MethodNotAllowedError):
-        headers["Allow"] = error.allowed
     if isinstance(error, NotLeaderError) and (leader := call.api.server.leader_address()):
         headers["X-Orchgit-Leader"] = leader
     return text_response(str(error), status, headers)

@@ -13,8 +13,10 @@ from orchgit.configuration.keys import ConfigBlock, ConfigKey, Kind
 from orchgit.configuration.own_keys import block_of
 from orchgit.configuration.schema import GitopsSection
 
-_CONSUL = "there is no Consul here: services are found by orchgit itself"
-_VAULT = "there is no Vault here: secrets are variables of orchgit"
+_NOT_IN_CONSUL = "agents and servers are not services of Consul"
+_CONSUL_TOKENS = "services are registered with consul.token"
+_NO_MESH = "there is no service mesh"
+_VAULT_TOKENS = "tasks log in at Vault by their own identities"
 _ENTERPRISE = "it belongs to Nomad Enterprise"
 _RAFT = "orchgit's log has no such setting"
 _PUSH = "metrics are scraped here (/v1/metrics), not sent"
@@ -140,7 +142,7 @@ _SERVER = ConfigBlock(
         "raft_snapshot_interval": ConfigKey(Kind.TEXT, _RAFT),
         "raft_trailing_logs": _given(_RAFT),
         "job_default_priority": _given("jobs say their priority; 50 is the default"),
-        "job_max_priority": _given("the highest priority is 100"),
+        "job_max_priority": _given(),
         "job_max_count": _given(),
         "job_max_source_size": _text("sources are bounded by the size of a request"),
         "job_tracked_versions": _given("six versions of a job are kept"),
@@ -171,19 +173,17 @@ _SERVER = ConfigBlock(
         "search": ConfigBlock(
             {
                 "fuzzy_enabled": _given_switch(),
-                "limit_query": _whole(),
+                "limit_query": _whole("every object is looked at"),
                 "limit_results": _whole(),
                 "min_term_length": _whole(),
-            },
-            no_effect="a search has fixed limits",
+            }
         ),
         "client_introduction": ConfigBlock(
             {
                 "enforcement": _text(),
                 "default_identity_ttl": _duration(),
                 "max_identity_ttl": _duration(),
-            },
-            no_effect="nodes are introduced by their certificates (tls)",
+            }
         ),
         # orchgit's own
         "cluster_key_file": _text(shown_as="-"),
@@ -347,40 +347,39 @@ _CONSUL_BLOCK = ConfigBlock(
         "name": _text(),
         "address": _text(shown_as="Addr"),
         "auth": _text(),
-        "auto_advertise": _given_switch(),
+        "auto_advertise": _given_switch(_NOT_IN_CONSUL),
         "ca_file": _text(shown_as="CAFile"),
         "cert_file": _text(),
         "key_file": _text(),
-        "checks_use_advertise": _given_switch(),
+        "checks_use_advertise": _given_switch(_NOT_IN_CONSUL),
         "namespace": _text(),
         "ssl": _given_switch(shown_as="EnableSSL"),
         "verify_ssl": _given_switch(shown_as="VerifySSL"),
-        "share_ssl": _given_switch(shown_as="ShareSSL"),
-        "tags": _replaced(),
-        "timeout": _duration(),
+        "share_ssl": _given_switch(_CONSUL_TOKENS, shown_as="ShareSSL"),
+        "tags": _replaced(_NOT_IN_CONSUL),
+        "timeout": _duration(_FIXED),
         "token": _text(shown_as="-"),
-        "client_auto_join": _given_switch(),
-        "client_service_name": _text(),
-        "client_http_check_name": _text(),
-        "client_failures_before_critical": _whole(),
-        "client_failures_before_warning": _whole(),
-        "grpc_address": _text(shown_as="GRPCAddr"),
-        "grpc_ca_file": _text(shown_as="GRPCCAFile"),
-        "service_auth_method": _text(shown_as="ServiceIdentityAuthMethod"),
-        "task_auth_method": _text(shown_as="TaskIdentityAuthMethod"),
-        "server_service_name": _text(),
-        "server_http_check_name": _text(),
-        "server_serf_check_name": _text(),
-        "server_rpc_check_name": _text(shown_as="ServerRPCCheckName"),
-        "server_auto_join": _given_switch(),
-        "server_failures_before_critical": _whole(),
-        "server_failures_before_warning": _whole(),
-        "service_identity": _IDENTITY,
-        "task_identity": _IDENTITY,
-        "allow_unauthenticated": _given_switch(shown_as="-"),
+        "client_auto_join": _given_switch(_NOT_IN_CONSUL),
+        "client_service_name": _text(_NOT_IN_CONSUL),
+        "client_http_check_name": _text(_NOT_IN_CONSUL),
+        "client_failures_before_critical": _whole(_NOT_IN_CONSUL),
+        "client_failures_before_warning": _whole(_NOT_IN_CONSUL),
+        "grpc_address": _text(_NO_MESH, shown_as="GRPCAddr"),
+        "grpc_ca_file": _text(_NO_MESH, shown_as="GRPCCAFile"),
+        "service_auth_method": _text(_CONSUL_TOKENS, shown_as="ServiceIdentityAuthMethod"),
+        "task_auth_method": _text(_CONSUL_TOKENS, shown_as="TaskIdentityAuthMethod"),
+        "server_service_name": _text(_NOT_IN_CONSUL),
+        "server_http_check_name": _text(_NOT_IN_CONSUL),
+        "server_serf_check_name": _text(_NOT_IN_CONSUL),
+        "server_rpc_check_name": _text(_NOT_IN_CONSUL, shown_as="ServerRPCCheckName"),
+        "server_auto_join": _given_switch(_NOT_IN_CONSUL),
+        "server_failures_before_critical": _whole(_NOT_IN_CONSUL),
+        "server_failures_before_warning": _whole(_NOT_IN_CONSUL),
+        "service_identity": replace(_IDENTITY, no_effect=_CONSUL_TOKENS),
+        "task_identity": replace(_IDENTITY, no_effect=_CONSUL_TOKENS),
+        "allow_unauthenticated": _given_switch(_CONSUL_TOKENS, shown_as="-"),
     },
     repeated=True,
-    no_effect=_CONSUL,
     shown_as="Consuls",
 )
 
@@ -392,19 +391,20 @@ _VAULT_BLOCK = ConfigBlock(
         "namespace": _text(),
         "jwt_auth_backend_path": _text(shown_as="JWTAuthBackendPath"),
         "ca_file": _text(shown_as="TLSCaFile"),
-        "ca_path": _text(shown_as="TLSCaPath"),
+        "ca_path": _text("name one file in ca_file", shown_as="TLSCaPath"),
         "cert_file": _text(shown_as="TLSCertFile"),
         "key_file": _text(shown_as="TLSKeyFile"),
         "tls_server_name": _text(shown_as="TLSServerName"),
         "tls_skip_verify": _given_switch(shown_as="TLSSkipVerify"),
         "create_from_role": _text(shown_as="Role"),
-        "token": _text(shown_as="-"),
-        "task_token_ttl": _text(shown_as="-"),
-        "allow_unauthenticated": _given_switch(shown_as="-"),
-        "default_identity": _IDENTITY,
+        "token": _text(_VAULT_TOKENS, shown_as="-"),
+        "task_token_ttl": _text(_VAULT_TOKENS, shown_as="-"),
+        "allow_unauthenticated": _given_switch(_VAULT_TOKENS, shown_as="-"),
+        "default_identity": replace(
+            _IDENTITY, no_effect="a task names its identity itself: identity vault_default"
+        ),
     },
     repeated=True,
-    no_effect=_VAULT,
     shown_as="Vaults",
 )
 
@@ -412,9 +412,7 @@ _TELEMETRY = ConfigBlock(
     {
         "disable_hostname": _switch("names of gauges never have the host's name here"),
         "use_node_name": _switch("names of gauges never have the node's name here"),
-        "collection_interval": ConfigKey(
-            Kind.DURATION_TEXT, "values are read when they are scraped"
-        ),
+        "collection_interval": ConfigKey(Kind.DURATION_TEXT),
         "in_memory_collection_interval": ConfigKey(
             Kind.DURATION_TEXT, "values are read when they are scraped"
         ),
@@ -436,10 +434,10 @@ _TELEMETRY = ConfigBlock(
             "there are no metrics of RPC", "DisableRPCRateMetricsLabels"
         ),
         "prometheus_metrics": _switch(),
-        "statsite_address": _text(_PUSH, "StatsiteAddr"),
-        "statsd_address": _text(_PUSH, "StatsdAddr"),
-        "datadog_address": _text(_PUSH, "DataDogAddr"),
-        "datadog_tags": _replaced(_PUSH, "DataDogTags"),
+        "statsite_address": _text(shown_as="StatsiteAddr"),
+        "statsd_address": _text(shown_as="StatsdAddr"),
+        "datadog_address": _text(shown_as="DataDogAddr"),
+        "datadog_tags": _replaced(shown_as="DataDogTags"),
         "circonus_api_token": _text(_PUSH, "-"),
         "circonus_api_app": _text(_PUSH),
         "circonus_api_url": _text(_PUSH),
@@ -555,7 +553,7 @@ CONFIGURATION = ConfigBlock(
         "ui": ConfigBlock(
             {
                 "enabled": _given_switch(),
-                "show_cli_hints": _given_switch(),
+                "show_cli_hints": _given_switch(_UI),
                 "content_security_policy": ConfigBlock(
                     {
                         name: _replaced()
@@ -568,15 +566,19 @@ CONFIGURATION = ConfigBlock(
                             "script_src",
                             "style_src",
                         )
+                    },
+                    no_effect=_UI,
+                ),
+                "consul": ConfigBlock({"ui_url": _text(shown_as="BaseUIURL")}, no_effect=_UI),
+                "vault": ConfigBlock({"ui_url": _text(shown_as="BaseUIURL")}, no_effect=_UI),
+                "label": ConfigBlock(
+                    {
+                        "text": _text(),
+                        "background_color": _text(_UI),
+                        "text_color": _text(_UI),
                     }
                 ),
-                "consul": ConfigBlock({"ui_url": _text(shown_as="BaseUIURL")}),
-                "vault": ConfigBlock({"ui_url": _text(shown_as="BaseUIURL")}),
-                "label": ConfigBlock(
-                    {"text": _text(), "background_color": _text(), "text_color": _text()}
-                ),
-            },
-            no_effect=_UI,
+            }
         ),
         "audit": ConfigBlock(
             {

@@ -50,6 +50,20 @@ class JoinSection(Section):
     retry_max: int = 0
 
 
+class SearchSection(Section):
+    fuzzy_enabled: bool = True
+    limit_results: int = 100
+    min_term_length: int = 2
+
+
+class IntroductionSection(Section):
+    """Which new nodes servers take. `enforcement`: none, warn or strict."""
+
+    enforcement: str = "none"
+    default_identity_ttl: str = "5m"
+    max_identity_ttl: str = "30m"
+
+
 class ServerSection(ControlSection):
     """The server section. `retry_join` and the keys after it are an older form of `server_join`."""
 
@@ -62,6 +76,9 @@ class ServerSection(ControlSection):
     retry_max: int = 0
     num_schedulers: int = 1
     job_max_count: int = 50_000
+    job_max_priority: int = 100
+    search: SearchSection = msgspec.field(default_factory=SearchSection)
+    client_introduction: IntroductionSection = msgspec.field(default_factory=IntroductionSection)
     enabled_schedulers: list[str] | None = None
     cluster_key_file: str = ""
     oidc_issuer: str = ""
@@ -325,14 +342,57 @@ class TelemetrySection(Section):
     filter_default: bool = True
     prefix_filter: list[str] = []
     disable_dispatched_job_summary_metrics: bool = False
+    statsd_address: str = ""
+    statsite_address: str = ""
+    datadog_address: str = ""
+    datadog_tags: list[str] = []
+    collection_interval: str = "10s"
     otlp_endpoint: str = ""
     otlp_headers: dict[str, str] = {}
+
+
+class UiLabelSection(Section):
+    text: str = ""
+
+
+class UiSection(Section):
+    """The pages for people. `label.text` is shown on each."""
+
+    enabled: bool = True
+    label: UiLabelSection = msgspec.field(default_factory=UiLabelSection)
 
 
 class AclSection(Section):
     enabled: bool = False
     token_min_expiration_ttl: str = "1m"  # noqa: S105 - a length of time
     token_max_expiration_ttl: str = "24h"  # noqa: S105
+
+
+class ConsulSection(Section):
+    name: str = ""
+    address: str = "127.0.0.1:8500"
+    token: str = ""
+    namespace: str = ""
+    ssl: bool = False
+    verify_ssl: bool = True
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    auth: str = ""
+
+
+class VaultSection(Section):
+    name: str = ""
+    enabled: bool | None = None
+    address: str = "https://vault.service.consul:8200"
+    namespace: str = ""
+    jwt_auth_backend_path: str = "jwt-nomad"
+    create_from_role: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    tls_server_name: str = ""
+    tls_skip_verify: bool = False
 
 
 class FileConfig(Section):
@@ -362,8 +422,11 @@ class FileConfig(Section):
     autopilot: AutopilotSection | None = None
     http_api_response_headers: dict[str, str] = {}
     telemetry: TelemetrySection = msgspec.field(default_factory=TelemetrySection)
+    ui: UiSection = msgspec.field(default_factory=UiSection)
     acl: AclSection = msgspec.field(default_factory=AclSection)
     insecure_http: bool = False
     http_allowed_hosts: list[str] = []
     audit: AuditSection = msgspec.field(default_factory=AuditSection)
+    consul: dict[str, ConsulSection] = {}
+    vault: dict[str, VaultSection] = {}
     gitops: GitopsSection = msgspec.field(default_factory=GitopsSection)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,13 +11,16 @@ from typing import Any
 import msgspec
 
 from agent.config import (
+    ConsulConfig,
     GarbageConfig,
     HostNetworkConfig,
     HostVolumeConfig,
     MeasuredConfig,
     ReservedConfig,
 )
+from agent.http_json import HttpService
 from agent.networks.config import GroupNetworkConfig
+from agent.vault.tokens import VaultConfig
 from orchgit.configuration.artifacts import artifact_limits
 from orchgit.configuration.audit import audit_settings
 from orchgit.configuration.control import control_config, scheduler_config
@@ -27,13 +32,16 @@ from orchgit.configuration.gitops import (
 from orchgit.configuration.schema import (
     AutopilotSection,
     ClientSection,
+    ConsulSection,
     FileConfig,
     GatesSection,
     JoinSection,
     LimitsSection,
     ServerSection,
     SourceSection,
+    VaultSection,
 )
+from orchgit.configuration.server_parts import introduction_settings, push_settings, search_limits
 from orchgit.configuration.templates import template_settings
 from orchgit.configuration.tls import tls_settings
 from orchgit.durations import parse_setting_ns
@@ -52,6 +60,7 @@ from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
 from orchgit.server.tracing import TraceSettings
 from orchgit.services.acl.settings import AclSettings
+from orchgit.services.jobs.admission import JobSettings
 from orchgit.wire.limits import Limits
 
 
@@ -64,7 +73,15 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
         "region": file.region,
         "datacenter": file.datacenter,
         "num_schedulers": file.server.num_schedulers,
-        "job_max_count": file.server.job_max_count,
+        "job_settings": JobSettings(
+            file.server.job_max_count,
+            file.server.job_max_priority,
+            frozenset(name for name, one in file.vault.items() if one.enabled),
+        ),
+        "search": search_limits(file.server.search),
+        "ui_enabled": file.ui.enabled,
+        "ui_label": file.ui.label.text,
+        "introductions": introduction_settings(file),
         "control": control_config(file.server),
         "scheduler_config": scheduler_config(file.server),
         "autopilot_config": _autopilot(file.autopilot),
@@ -162,6 +179,7 @@ def http_settings(file: FileConfig) -> dict[str, Any]:
             prometheus=file.telemetry.prometheus_metrics,
             dispatched_summaries=not file.telemetry.disable_dispatched_job_summary_metrics,
             filter=MetricFilter(tuple(file.telemetry.prefix_filter), file.telemetry.filter_default),
+            push=push_settings(file.telemetry),
         ),
     }
 
@@ -216,6 +234,52 @@ def known_servers(client: ClientSection) -> tuple[str, ...]:
     return tuple(dict.fromkeys(rpc_address_of(one) for one in named))
 
 
+def _consul(sections: Mapping[str, ConsulSection]) -> ConsulConfig | None:
+    """The agent of the default cluster: a node registers services at one."""
+    section = sections.get("default")
+    if section is None:
+        return None
+    address, headers = section.address, {}
+    if "://" not in address:
+        address = f"{'https' if section.ssl else 'http'}://{address}"
+    if section.token:
+        headers["X-Consul-Token"] = section.token
+    if section.auth:
+        encoded = base64.b64encode(section.auth.encode()).decode()
+        headers["Authorization"] = f"Basic {encoded}"
+    return ConsulConfig(
+        service=HttpService(
+            url=address,
+            headers=headers,
+            ca_file=section.ca_file,
+            cert_file=section.cert_file,
+            key_file=section.key_file,
+            verify=section.verify_ssl,
+        ),
+        namespace=section.namespace,
+    )
+
+
+def _vault(sections: Mapping[str, VaultSection]) -> VaultConfig | None:
+    """The Vault of the default cluster, where it is not switched off."""
+    section = sections.get("default")
+    if section is None or not section.enabled:
+        return None
+    return VaultConfig(
+        service=HttpService(
+            url=section.address,
+            ca_file=section.ca_file,
+            cert_file=section.cert_file,
+            key_file=section.key_file,
+            verify=not section.tls_skip_verify,
+            server_name=section.tls_server_name,
+        ),
+        namespace=section.namespace,
+        auth_path=section.jwt_auth_backend_path.strip("/"),
+        role=section.create_from_role,
+    )
+
+
 def _group_networks(client: ClientSection) -> GroupNetworkConfig:
     """An empty value is the default, as in Nomad."""
     default = GroupNetworkConfig()
@@ -261,6 +325,8 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
             for name, network in client.host_network.items()
         },
         "group_networks": _group_networks(client),
+        "consul": _consul(file.consul),
+        "vault": _vault(file.vault),
         "measured": MeasuredConfig(
             cpu_total_compute_mhz=client.cpu_total_compute,
             memory_total_mb=client.memory_total_mb,

@@ -10,6 +10,7 @@ from orchgit.errors import InvalidInputError
 from orchgit.go_templates.printing import formatted, sprint, sprintf, sprintln
 from orchgit.go_templates.values import (
     INVALID,
+    GoChannel,
     GoStruct,
     Int64,
     TypedList,
@@ -116,10 +117,13 @@ def slice_of(value: Any, *bounds: Any) -> Any:
 
 
 def length(value: Any) -> int:
+    value = plain(value)
     if isinstance(value, str):
         return len(to_bytes(value))
     if isinstance(value, list | Mapping):
         return len(value)
+    if isinstance(value, GoChannel):
+        return len(value.numbers)
     if value is None or value is INVALID:
         raise InvalidInputError("len of nil pointer")
     raise InvalidInputError(f"len of type {type_name(value)}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
+from orchgit.go_templates.constants import ConstantError, number, unquoted
 from orchgit.go_templates.errors import TemplateError
 from orchgit.go_templates.lex import Lexer, TemplateToken
 from orchgit.go_templates.printing import quote
@@ -26,15 +27,11 @@ from orchgit.go_templates.tree import (
     Text,
     Variable,
 )
-from orchgit.go_templates.values import from_bytes
 
 _OPERANDS = frozenset(
     ("bool", "rune", "dot", "field", "name", "number", "nil", "raw", "string", "variable")
 )
-_ESCAPE = re.compile(r"\\(?:([abfnrtv\\'\"])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})"
-                     r"|U([0-9a-fA-F]{8})|([0-7]{3})|(.?))", re.DOTALL)  # fmt: skip
-_SHORT = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
-_INT64 = 1 << 63
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -229,7 +226,7 @@ class _Parser:
         token = self._next_word()
         if token.kind not in ("string", "raw"):
             self._unexpected(token, context)
-        return self._unquoted(token), token
+        return self._constant(unquoted, token.text), token
 
     def _call(self) -> TemplateCall:
         context = "template clause"
@@ -299,7 +296,8 @@ class _Parser:
         at = self._peek_word().at
         arguments: list[Argument] = []
         while True:
-            self._skip_space()
+            if self._peek().kind == "space":
+                self._at += 1
             operand = self._operand()
             if operand is not None:
                 arguments.append(operand)
@@ -314,10 +312,6 @@ class _Parser:
         if not arguments:
             self._fail("empty command")
         return TemplateCommand(at, tuple(arguments))
-
-    def _skip_space(self) -> None:
-        if self._peek().kind == "space":
-            self._at += 1
 
     def _operand(self) -> Argument | None:
         node = self._term()
@@ -355,48 +349,25 @@ class _Parser:
             case "field":
                 return Field(token.at, (token.text[1:],))
             case "rune":
-                value = self._unquoted(token)
+                value = self._constant(unquoted, token.text)
                 if len(value) != 1:
                     self._fail(f"malformed character constant: {token.text}")
                 return LiteralValue(token.at, "number", token.text, ord(value))
             case "number":
-                return LiteralValue(token.at, "number", token.text, self._number(token.text))
+                return LiteralValue(
+                    token.at, "number", token.text, self._constant(number, token.text)
+                )
             case "string" | "raw":
-                return LiteralValue(token.at, "string", token.text, self._unquoted(token))
+                return LiteralValue(
+                    token.at, "string", token.text, self._constant(unquoted, token.text)
+                )
             case "char" if token.text == "(":
                 return self._pipeline("parenthesized pipeline", ")")
         self._at -= 1
         return None
 
-    def _number(self, text: str) -> int | float:
-        plain = text.replace("_", "")
+    def _constant(self, read: Callable[[str], T], text: str) -> T:
         try:
-            lower = plain.lower().lstrip("+-")
-            if lower.startswith("0x") and ("p" in lower or "." in lower):
-                return float.fromhex(plain)
-            if len(lower) > 1 and lower[0] == "0" and lower.isdigit():
-                value: int | float = int(plain, 8)
-            elif lower.startswith(("0x", "0o", "0b")) or lower.isdigit():
-                value = int(plain, 0)
-            else:
-                value = float(plain)
-        except ValueError:
-            self._fail(f"bad number syntax: {quote(text)}")
-        if isinstance(value, int) and not -_INT64 <= value < 2 * _INT64:
-            self._fail(f"integer overflow: {quote(text)}")
-        return value
-
-    def _unquoted(self, token: TemplateToken) -> str:
-        if token.kind == "raw":
-            return token.text[1:-1].replace("\r", "")
-        return _ESCAPE.sub(self._unescaped, token.text[1:-1])
-
-    def _unescaped(self, match: re.Match[str]) -> str:
-        short, byte, four, eight, octal, _ = match.groups()
-        if short:
-            return _SHORT.get(short, short)
-        if byte or octal:
-            return from_bytes(bytes([int(byte, 16) if byte else int(octal, 8) & 0xFF]))
-        if (four or eight) and int(four or eight, 16) < 0x110000:
-            return chr(int(four or eight, 16))
-        self._fail("invalid syntax")
+            return read(text)
+        except ConstantError as error:
+            self._fail(str(error))

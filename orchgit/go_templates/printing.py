@@ -25,7 +25,8 @@ def text_of(value: object) -> str:
     """A value as an action of a template prints it."""
     if value is None or value is INVALID:
         return "<no value>"
-    return formatted(value)
+    text = formatted(value)
+    return text.removeprefix("&") if isinstance(value, GoStruct) else text
 
 
 def formatted(value: object, plus: bool = False, sharp: bool = False, quoted: bool = False) -> str:

@@ -7,7 +7,7 @@ surrogates (`surrogateescape`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 
@@ -22,6 +22,7 @@ INVALID = Invalid()
 
 
 class Int64(int):
+    __slots__ = ()
     go_type: ClassVar[str] = "int64"
 
 
@@ -51,8 +52,13 @@ class Ints(TypedList):
     go_type: ClassVar[str] = "[]int"
 
 
-class GoChannel(TypedList):
+class GoChannel:
+    """What `loop` gives: numbers that are made one by one."""
+
     go_type: ClassVar[str] = "<-chan int64"
+
+    def __init__(self, numbers: range) -> None:
+        self.numbers = numbers
 
 
 class StringMap(dict[str, Any]):
@@ -157,6 +163,19 @@ def from_bytes(data: bytes) -> str:
 def sorted_keys(values: Mapping[Any, Any]) -> list[Any]:
     """The keys as package fmt sorts them: numbers before strings, nil first."""
     return sorted(values, key=_order)
+
+
+def items_of(values: Any) -> Iterable[tuple[Any, Any]] | None:
+    """What `range` gives of the value: (key, element) of each; None for what has no elements."""
+    if isinstance(values, Mapping):
+        return [(key, values[key]) for key in sorted_keys(values)]
+    if isinstance(values, list):
+        return enumerate(values)
+    if isinstance(values, GoChannel):
+        return enumerate(map(Int64, values.numbers))
+    if isinstance(values, int) and not isinstance(values, bool):
+        return ((number, number) for number in range(values))
+    return () if values is None or values is INVALID else None
 
 
 def _order(key: Any) -> tuple[int, Any]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from orchgit.errors import InvalidInputError
+from orchgit.metrics.push import PushSettings
 from orchgit.metrics.values import Metric
 
 
@@ -50,3 +51,4 @@ class TelemetrySettings:
     dispatched_summaries: bool = True
     """Whether the counts of dispatched and periodic jobs are shown one by one."""
     filter: MetricFilter = field(default_factory=MetricFilter)
+    push: PushSettings = field(default_factory=PushSettings)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Self
@@ -35,6 +35,7 @@ from orchgit.model.source import Source
 from orchgit.model.source_health import SourceHealthChange
 from orchgit.model.volume import HostVolume
 from orchgit.state.changes import Changes
+from orchgit.state.service_catalog import registrations_of
 from orchgit.state.snapshot import Snapshot
 
 _MAX_WAITING_BATCHES = 1024
@@ -98,7 +99,16 @@ class AllocNotes:
     ids: Collection[str]
 
 
-Note = EventNote | EvaluationNotes | AllocNotes
+@dataclass(slots=True)
+class ServiceNotes:
+    """Allocations whose services began or ceased to be provided: `type` says which."""
+
+    type: str
+    index: int
+    alloc_ids: Collection[str]
+
+
+Note = EventNote | EvaluationNotes | AllocNotes | ServiceNotes
 
 
 @dataclass(slots=True)
@@ -122,6 +132,15 @@ class Effects:
     def note_allocs(self, index: int, type_: str, ids: Collection[str]) -> None:
         if ids:
             self.notes.append(AllocNotes(type_, index, ids))
+
+    def note_services(self, index: int, before: Collection[str], after: Collection[str]) -> None:
+        """`before` and `after`: the ids of the allocations whose services are provided."""
+        for type_, ids in (
+            ("ServiceRegistration", [one for one in after if one not in before]),
+            ("ServiceDeregistration", [one for one in before if one not in after]),
+        ):
+            if ids:
+                self.notes.append(ServiceNotes(type_, index, ids))
 
     def merge(self, other: Effects) -> None:
         self.evaluations.extend(other.evaluations)
@@ -179,8 +198,24 @@ def _events(note: Note, snapshot: Snapshot) -> list[Event]:
         return [event_of(note.type, note.index, note.subject)]
     if isinstance(note, EvaluationNotes):
         return [event_of(note.type, note.index, one) for one in note.evaluations]
+    if isinstance(note, ServiceNotes):
+        allocs = snapshot.allocations.get_many(note.alloc_ids)
+        return [event for alloc in allocs for event in _of_services(note, snapshot, alloc)]
     found = {alloc.id: alloc for alloc in snapshot.allocations.get_many(note.ids)}
     return [event_of(note.type, note.index, found[id_]) for id_ in note.ids if id_ in found]
+
+
+def _of_services(note: ServiceNotes, snapshot: Snapshot, alloc: Allocation) -> Iterator[Event]:
+    for registration in registrations_of(snapshot, alloc):
+        yield Event(
+            topic="Service",
+            type=note.type,
+            key=registration["ID"],
+            namespace=alloc.namespace,
+            filter_keys=[registration["JobID"], registration["ServiceName"]],
+            index=note.index,
+            payload={"Service": registration},
+        )
 
 
 def event_of(type_: str, index: int, subject: Topical) -> Event:

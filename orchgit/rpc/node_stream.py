@@ -100,7 +100,7 @@ class NodeStream:
         cluster = self._cluster.cluster
         if not cluster.cluster_id:
             raise UnavailableError("cannot take nodes yet: the cluster has no id; try again")
-        change = await self._nodes.register(first.node)
+        change = await self._nodes.register(first.node, first.introduction)
         self.node_id = first.node.id
         ttl_s = self._control.heartbeat(self.node_id)
         if change.status in OUT_OF_TOUCH:

@@ -80,7 +80,7 @@ class RpcServer:
             MirrorServicer(mirrors).register(self._server)
         if membership is not None:
             membership.register(self._server)
-        IdentityServicer(services.identities).register(self._server)
+        IdentityServicer(services.identities, services.node_identities).register(self._server)
         reads = TaskReadUseCases(services.context, services.variables, settings.rights_of_task)
         TaskReadServicer(reads).register(self._server)
         MigrationServicer(services.context).register(self._server)

@@ -21,10 +21,14 @@ from orchgit.server.membership.addresses import advertised
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
 from orchgit.server.tracing import TraceSettings
 from orchgit.services.acl.settings import AclSettings
-from orchgit.services.jobs.admission import JOB_MAX_COUNT
+from orchgit.services.jobs.admission import JobSettings
+from orchgit.services.search import SearchLimits
+from orchgit.services.secrets.node_identities import IntroductionSettings
 from orchgit.wire.https import HttpTls
 from orchgit.wire.limits import Limits
 from orchgit.wire.tls import TlsFiles
+
+LEAST_MAX_PRIORITY, MOST_PRIORITY = 100, 32766
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,8 +52,12 @@ class ServerConfig:
     peers: tuple[str, ...] = ()
     """Raft addresses of the other servers; without any, this server is the whole cluster."""
     num_schedulers: int = 1
-    job_max_count: int = JOB_MAX_COUNT
-    """Most allocations of one job; 0 is no limit."""
+    job_settings: JobSettings = field(default_factory=JobSettings)
+    ui_enabled: bool = True
+    ui_label: str = ""
+    """Shown on every page, to tell clusters apart."""
+    search: SearchLimits = field(default_factory=SearchLimits)
+    introductions: IntroductionSettings = field(default_factory=IntroductionSettings)
     enabled_schedulers: tuple[str, ...] = SCHEDULER_TYPES
     control: ControlConfig = field(default_factory=ControlConfig)
     acl: AclSettings = field(default_factory=AclSettings)
@@ -103,8 +111,12 @@ class ServerConfig:
         problems += _join_problems(self.join, self.peers)
         if self.num_schedulers < 0:
             problems.append("num_schedulers: must not be negative")
-        if self.job_max_count < 0:
+        if self.job_settings.max_count < 0:
             problems.append("job_max_count: must not be negative; 0 means no limit")
+        if not LEAST_MAX_PRIORITY <= self.job_settings.max_priority <= MOST_PRIORITY:
+            problems.append(
+                f"job_max_priority: must be from {LEAST_MAX_PRIORITY} to {MOST_PRIORITY}"
+            )
         if problems:
             raise InvalidInputError(f"cannot use the server's config: {'; '.join(problems)}")
 

@@ -19,6 +19,7 @@ from orchgit.api.app import create_app
 from orchgit.api.consistency import Consistency
 from orchgit.api.context import ApiContext, LocalNode
 from orchgit.api.event_buffer import EventBuffer
+from orchgit.api.metric_collection import collected
 from orchgit.api.ui.routes import Ui
 from orchgit.clock import Clock, SystemClock
 from orchgit.control.leader import Control
@@ -32,6 +33,7 @@ from orchgit.gitops.mirrors.peers import PeerClient
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.gitops.parsing.pool import ParsePool
 from orchgit.ids import IdSource, RandomIds
+from orchgit.metrics.push import push_forever
 from orchgit.metrics.values import Metric
 from orchgit.model.rollout import Rollout
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
@@ -113,14 +115,8 @@ class Server:
         servers = config.join.bootstrap_expect or 0
         autopilot = replace(config.control.autopilot, bootstrap_expect=servers)
         control = replace(config.control, autopilot=autopilot)
-        self.control = Control(
-            self.state,
-            clock,
-            ids,
-            control,
-            self._csi_watchers,
-        )
-        context = UseCaseContext(self.state, clock, ids, config.job_max_count)
+        self.control = Control(self.state, clock, ids, control, self._csi_watchers)
+        context = UseCaseContext(self.state, clock, ids, config.job_settings)
         keyring = Keyring(context, key)
         acl = replace(config.acl, reset_file=config.server_dir / RESET_FILE)
         self.services = Services(
@@ -130,6 +126,8 @@ class Server:
             config.oidc_issuer,
             acl,
             IdentityProviders(clock),
+            config.introductions,
+            config.search,
         )
         self.dry_run = DryRun(self.services.context)
         self.rpc: RpcServer | None = None
@@ -176,8 +174,9 @@ class Server:
             agents_tls=config.agents_tls,
             access=access if config.acl.enabled else None,
         )
-        ui = Ui(lambda: self.front, self.events, clock)
-        self._app = create_app(self._api, [*self.gitops.routes, *ui.routes, *extra_routes])
+        ui = Ui(lambda: self.front, self.events, clock, config.ui_label)
+        pages = ui.routes if config.ui_enabled else ()
+        self._app = create_app(self._api, [*self.gitops.routes, *pages, *extra_routes])
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
         leadership = ServerLeadership(self.state)
         self.front = Consistency(
@@ -248,7 +247,12 @@ class Server:
             self._keep_fit(self.joining.run),
         )
         traces = (self._tracing.run(),) if self._tracing is not None else ()
-        self._tasks = [asyncio.create_task(loop, name="server") for loop in (*loops, *traces)]
+        push = config.telemetry.push
+        pushes = (
+            (push_forever(push, partial(collected, self._api), self._clock),) if push.is_on else ()
+        )
+        wanted = (*loops, *traces, *pushes)
+        self._tasks = [asyncio.create_task(loop, name="server") for loop in wanted]
         for task in self._tasks:
             task.add_done_callback(log_failure)
         await self.http.start()
@@ -307,7 +311,7 @@ class Server:
                 region=config.region,
                 limits=config.limits,
                 translate=self.directory.translated,
-                authorize=authorizer(self._api.access),
+                authorize=authorizer(self._api.access, self._callers),
                 task_api=self.front,
                 rights_of_task=self._callers.workload_rights if self._callers else everything,
             ),

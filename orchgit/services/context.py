@@ -11,7 +11,13 @@ from orchgit.model.job import Job
 from orchgit.replication.commands import Command
 from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.replicated import Applied, ReplicatedState
-from orchgit.services.jobs.admission import JOB_MAX_COUNT, RULE_TABLES, ClusterRules, cluster_rules
+from orchgit.services.jobs.admission import (
+    DEFAULT_JOB_SETTINGS,
+    RULE_TABLES,
+    ClusterRules,
+    JobSettings,
+    cluster_rules,
+)
 from orchgit.state.job_loader import JobLoader
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.tables_cache import TablesCache
@@ -20,9 +26,9 @@ from orchgit.state.tables_cache import TablesCache
 class ContextCaches:
     """What all contexts of one server share."""
 
-    def __init__(self, job_max_count: int) -> None:
+    def __init__(self, job_settings: JobSettings) -> None:
         self.rules: TablesCache[ClusterRules] = TablesCache(
-            RULE_TABLES, lambda snapshot: cluster_rules(snapshot, job_max_count)
+            RULE_TABLES, lambda snapshot: cluster_rules(snapshot, job_settings)
         )
         self.jobs = JobLoader()
 
@@ -33,29 +39,29 @@ class UseCaseContext:
     Every writing request makes one, so the class is a plain one: a frozen dataclass costs twice.
     """
 
-    __slots__ = ("caches", "clock", "ids", "job_max_count", "state", "writes")
+    __slots__ = ("caches", "clock", "ids", "job_settings", "state", "writes")
 
     def __init__(
         self,
         state: ReplicatedState,
         clock: Clock,
         ids: IdSource,
-        job_max_count: int = JOB_MAX_COUNT,
+        job_settings: JobSettings = DEFAULT_JOB_SETTINGS,
         writes: RequestWrites | None = None,
         caches: ContextCaches | None = None,
     ) -> None:
         self.state = state
         self.clock = clock
         self.ids = ids
-        self.job_max_count = job_max_count
+        self.job_settings = job_settings
         self.writes = writes
         """Notes the commands that are proposed."""
-        self.caches = caches or ContextCaches(job_max_count)
+        self.caches = caches or ContextCaches(job_settings)
 
     def noting(self, writes: RequestWrites | None) -> UseCaseContext:
         """Returns the same context for one request: its commands are noted in `writes`."""
         return UseCaseContext(
-            self.state, self.clock, self.ids, self.job_max_count, writes, self.caches
+            self.state, self.clock, self.ids, self.job_settings, writes, self.caches
         )
 
     def snapshot(self) -> Snapshot:

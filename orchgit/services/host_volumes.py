@@ -30,6 +30,7 @@ from orchgit.wire.messages import VolumeResult
 
 _NAME = re.compile(r"^[a-zA-Z0-9_.-]{1,128}$")
 EVERY_POOL = "all"
+BUILT_IN_PLUGIN = "mkdir"
 _PENDING = "pending"
 _SUBSYSTEM, _VOLUME_ID, _ERROR = "Host Volume", "volume_id", "error"
 _WRITER = VolumeCapability("single-node-writer", "file-system")
@@ -52,7 +53,7 @@ async def put_host_volume(context: UseCaseContext, volume: HostVolume) -> HostVo
         id=volume.id or context.ids.new(),
         node_id=node.id,
         node_pool=node.node_pool,
-        plugin_id=volume.plugin_id or "mkdir",
+        plugin_id=volume.plugin_id or BUILT_IN_PLUGIN,
         requested_capabilities=volume.requested_capabilities or [_WRITER],
         host_path=volume.host_path or (known.host_path if known else ""),
         capacity_bytes=known.capacity_bytes if known else volume.capacity_bytes,
@@ -215,24 +216,31 @@ def _home(snapshot: Snapshot, volume: HostVolume) -> Node:
     if volume.host_path:
         raise RefusedError("volume validation failed: a registered volume needs a node id")
     pool = volume.node_pool or "default"
-    ready = (
+    in_pool = [
         node
         for node in snapshot.nodes.all()
-        if node.is_ready and pool in (node.node_pool, EVERY_POOL) and _suits(node, volume)
-    )
-    node = next(ready, None)
-    if node is None:
+        if node.is_ready and pool in (node.node_pool, EVERY_POOL)
+    ]
+    if not in_pool:
         raise RefusedError(
-            f'could not place volume "{volume.name}": no ready node in pool "{pool}" has plugin '
-            f'"{volume.plugin_id or "mkdir"}" and meets the constraints'
+            f'could not place volume "{volume.name}": no ready node in pool "{pool}"'
         )
-    return node
+    having = {each.node_id for each in snapshot.host_volumes.all(None) if each.name == volume.name}
+    able = [node for node in in_pool if _suits(node, volume)]
+    free = [node for node in able if node.id not in having]
+    if not free:
+        raise RefusedError(
+            f'could not place volume "{volume.name}": no node meets constraints: '
+            f"{len(able) - len(free)} nodes had existing volume, 0 nodes filtered by node pool "
+            f"governance, {len(in_pool) - len(able)} nodes were infeasible"
+        )
+    return free[0]
 
 
 def _suits(node: Node, volume: HostVolume) -> bool:
     """Agents of earlier versions do not say that they have the built-in plugin."""
     plugin = f"plugins.host_volume.{volume.plugin_id}.version"
-    if volume.plugin_id not in ("", "mkdir") and plugin not in node.attributes:
+    if volume.plugin_id not in ("", BUILT_IN_PLUGIN) and plugin not in node.attributes:
         return False
     return all(
         holds(

@@ -13,7 +13,6 @@ from orchgit.services.identifiers import scaling_policy_id, uuid_prefix
 from orchgit.state.snapshot import Snapshot
 
 LIMIT = 20
-MIN_FUZZY_CHARACTERS = 2
 CONTEXTS = (
     "allocs",
     "jobs",
@@ -30,6 +29,15 @@ CONTEXTS = (
 )
 _UUID_CONTEXTS = ("allocs", "nodes", "evals", "deployment", "host_volumes")
 _UUID_CHARACTERS = frozenset("0123456789abcdef-")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """What the server's configuration says of fuzzy searches. `max_results`: of one kind."""
+
+    fuzzy_enabled: bool = True
+    max_results: int = 100
+    min_characters: int = 2
 
 
 class SearchScope(Protocol):
@@ -55,6 +63,7 @@ class UnlimitedScope:
 
 
 UNLIMITED = UnlimitedScope()
+FUZZY_LIMITS = SearchLimits()
 
 
 class _Named(Protocol):
@@ -113,11 +122,15 @@ def search_fuzzy(
     context: str,
     namespace: str | None,
     scope: SearchScope = UNLIMITED,
+    limits: SearchLimits = FUZZY_LIMITS,
 ) -> dict[str, list[FuzzyMatch]]:
-    """Returns the names that contain `text` in any case, per kind of object."""
-    if len(text) < MIN_FUZZY_CHARACTERS:
+    """Returns the names that contain `text` in any case, per kind of object; one more than
+    `limits.max_results` where there are more."""
+    if not limits.fuzzy_enabled:
+        raise RefusedError("fuzzy search is not enabled")
+    if len(text) < limits.min_characters:
         raise RefusedError(
-            f"fuzzy search query must be at least {MIN_FUZZY_CHARACTERS} characters, "
+            f"fuzzy search query must be at least {limits.min_characters} characters, "
             f"got {len(text)}"
         )
     matches: dict[str, list[FuzzyMatch]] = {}
@@ -131,7 +144,7 @@ def search_fuzzy(
             continue
         wanted = context in ("all", "") or context == kind or context == "jobs"
         found = matches.setdefault(kind, [])
-        if wanted and text.lower() in match.id.lower() and len(found) <= LIMIT:
+        if wanted and text.lower() in match.id.lower() and len(found) <= limits.max_results:
             found.append(match)
     return {kind: found for kind, found in matches.items() if found}
 

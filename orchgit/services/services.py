@@ -18,8 +18,10 @@ from orchgit.services.csi.claims import CsiUseCases
 from orchgit.services.csi.node_calls import NodeCalls
 from orchgit.services.host_volumes import take_volume_results
 from orchgit.services.nodes.registration import NodeUpdateResult, register_node, update_node_status
+from orchgit.services.search import SearchLimits
 from orchgit.services.secrets.identities import IdentityUseCases
 from orchgit.services.secrets.keyring import Keyring
+from orchgit.services.secrets.node_identities import IntroductionSettings, NodeIdentityUseCases
 from orchgit.services.secrets.variables import VariableUseCases
 from orchgit.wire.messages import VolumeResult
 
@@ -29,8 +31,14 @@ class NodeUseCases:
     """The use cases that an agent's stream calls."""
 
     context: UseCaseContext
+    identities: NodeIdentityUseCases
 
-    async def register(self, node: Node) -> NodeUpdateResult:
+    async def register(self, node: Node, introduction: str = "") -> NodeUpdateResult:
+        """`introduction` is the token with which a new node introduces itself, or ''."""
+        with self.context.snapshot() as snapshot:
+            is_new = snapshot.nodes.get(node.id) is None
+        if is_new:
+            self.identities.check_introduction(node, introduction)
         return await register_node(self.context, node)
 
     async def update_status(self, node_id: str, status: str) -> NodeUpdateResult:
@@ -64,6 +72,8 @@ class Services:
     acl_settings: AclSettings = field(default_factory=AclSettings)
     providers: IdentityProviders = field(default_factory=lambda: IdentityProviders(SystemClock()))
     """Those at which people log in."""
+    introductions: IntroductionSettings = field(default_factory=IntroductionSettings)
+    search: SearchLimits = field(default_factory=SearchLimits)
     csi_calls: NodeCalls = field(default_factory=NodeCalls)
     """The nodes whose CSI plugins can be called from here."""
 
@@ -73,7 +83,13 @@ class Services:
 
     @property
     def nodes(self) -> NodeUseCases:
-        return NodeUseCases(self.context)
+        return NodeUseCases(self.context, self.node_identities)
+
+    @property
+    def node_identities(self) -> NodeIdentityUseCases:
+        return NodeIdentityUseCases(
+            self.context, self.keyring, self.oidc_issuer, self.introductions
+        )
 
     @property
     def csi(self) -> CsiUseCases:

@@ -20,8 +20,8 @@ from orchgit.model.workload_identity import IdentityClaims, identities_of
 from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.identities import claims_of
 from orchgit.services.secrets.variables import VariableUseCases
-from orchgit.services.service_catalog import all_services
 from orchgit.state.changes import target
+from orchgit.state.service_catalog import all_services
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import TaskRead, TaskReadValue
 
@@ -32,7 +32,9 @@ MAX_WAIT_S = 600.0
 _GATHER_S = 0.02
 """How long changes are waited for after the first: several entries of a log come together."""
 _SHARE = 20
-"""The catalog of services is read again after this many times what reading took."""
+_MAX_PAUSE_S = 2.0
+"""The catalog of services is read again after this many times what reading took, and this pause at
+most."""
 
 
 class TaskReadKind(StrEnum):
@@ -73,9 +75,11 @@ class _Catalog:
             return known[2], 0.0 if known[0] == index else known[1] - now_s
         found: ServicesByName = {}
         for each in all_services(snapshot, namespace):
-            found.setdefault(each["ServiceName"], []).append(_shown(each))
+            each.pop("ModifyIndex")  # it changes while the service stays the same
+            found.setdefault(each["ServiceName"], []).append(each)
         took_s = clock_s() - now_s
-        self._read[namespace] = (index, now_s + _SHARE * took_s, found)
+        pause_s = min(_SHARE * took_s, _MAX_PAUSE_S)
+        self._read[namespace] = (index, now_s + took_s + pause_s, found)
         return found, 0.0
 
 
@@ -102,7 +106,7 @@ class TaskReadUseCases:
             )
         clock, watch = self.context.clock, self.context.state.store.watch
         end_s = clock.monotonic_s() + min(wait_s, MAX_WAIT_S)
-        targets = sorted({_target(each) for each in reads})
+        targets = {"acl_policies", *map(_target, reads)}
         while True:
             with self.context.snapshot() as snapshot:
                 self._check_node(snapshot, node_id, node_secret)
@@ -112,10 +116,10 @@ class TaskReadUseCases:
             if found or left_s <= 0:
                 return found
             if again_s:
-                await clock.sleep(min(again_s, left_s))
-                continue
-            await watch.wait([*targets, "acl_policies"], index, left_s)
-            await clock.sleep(_GATHER_S)
+                await watch.wait(targets - {"allocations"}, index, min(again_s, left_s))
+            else:
+                await watch.wait(targets, index, left_s)
+                await clock.sleep(_GATHER_S)
 
     def _check_node(self, snapshot: Snapshot, node_id: str, node_secret: str) -> None:
         node = snapshot.nodes.get(node_id)
@@ -138,7 +142,9 @@ class TaskReadUseCases:
                 rights[key] = self._rights(snapshot, node_id, read)
             known = rights[key]
             value, wait_s = (None, 0.0) if known is None else self._value(snapshot, read, *known)
-            again_s = max(again_s, wait_s)
+            if wait_s:  # what is known is older than this snapshot
+                again_s = max(again_s, wait_s)
+                continue
             data = msgspec.json.encode(value)
             digest = hashlib.blake2b(data, digest_size=16).hexdigest()
             if digest != read.seen:
@@ -212,11 +218,6 @@ def _metadata(variable: StoredVariable) -> dict[str, Any]:
         "CreateTime": variable.create_time_ns,
         "ModifyTime": variable.modify_time_ns,
     }
-
-
-def _shown(service: dict[str, Any]) -> dict[str, Any]:
-    """The registration without what changes while the service stays the same."""
-    return {name: value for name, value in service.items() if name != "ModifyIndex"}
 
 
 def _names(services: ServicesByName) -> list[dict[str, Any]]:

@@ -209,7 +209,7 @@ def _rows(
 
 def _make_services(state: sqlite3.Connection) -> None:
     """Makes the table of services, which are derived from allocations and not stored."""
-    from orchgit.services.service_catalog import all_services
+    from orchgit.state.service_catalog import all_services
     from orchgit.state.snapshot import StateReads
 
     state.execute("PRAGMA query_only = OFF")  # the temporary database only: the file is read-only

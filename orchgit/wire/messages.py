@@ -202,6 +202,12 @@ class AgentHello(Model, tag_field="Type", tag="hello"):
 
     node: Node
     cluster: ClusterName = ClusterName()
+    introduction: str = ""
+    """The token with which a new node introduces itself."""
+
+    def __repr__(self) -> str:
+        """Keeps the secrets out of tracebacks and logs."""
+        return "AgentHello(...)"
 
 
 class VolumeResult(Model):
@@ -336,10 +342,15 @@ class SignIdentitiesRequest(Model):
     node_id: str
     secret_id: str
     wanted: list[WantedIdentity] = []
+    own: bool = False
+    """Whether the node's own identity is wanted."""
 
 
 class SignIdentitiesReply(Model):
+    """`own` is None where it was not asked for, and from a server that does not know of it."""
+
     identities: list[SignedIdentity] = []
+    own: SignedIdentity | None = None
 
 
 class ClaimVolumeRequest(Model):
@@ -409,10 +420,15 @@ class AuthorizeRequest(Model):
 
 
 class AuthorizeReply(Model):
-    """`status` 0: it may; else the request is refused with this status and text."""
+    """`status` 0: it may; else the request is refused with this status and text. The rest says
+    whose token the request bears, for the agent's audit log."""
 
     status: int = 0
     text: str = ""
+    accessor_id: str = ""
+    token_name: str = ""
+    token_type: str = ""
+    policies: list[str] = []
 
 
 class TaskRead(Model):

@@ -88,6 +88,9 @@ class Matrix:
                     yield request, token
 
 
+_OF_ROUTE = frozenset(("texts", "body", "route", "method", "path"))
+
+
 def read_matrices(directory: Path) -> list[Matrix]:
     """Returns the matrices of a directory, the largest first."""
     found = [
@@ -98,22 +101,34 @@ def read_matrices(directory: Path) -> list[Matrix]:
 
 
 def _matrix(tree: dict[str, Any]) -> Matrix:
-    requests = [
-        MatrixRequest(
-            name,
-            each["default"],
-            {token: answer for answer, tokens in each["others"].items() for token in tokens},
-            each.get("texts", {}),
-            each.get("body"),
+    routes = tree["routes"]
+    named = (
+        routes.items() if isinstance(routes, dict) else ((each["route"], each) for each in routes)
+    )
+    requests = [_request(name, each) for name, each in named]
+    unstable = frozenset(_unstable(each) for each in tree.get("unstable") or ())
+    given = tree.get("policies") or {}
+    policies = {token: _rules(rules, given) for token, rules in given.items()}
+    tokens = tree.get("tokens") or [*policies, "anonymous", "management"]
+    return Matrix(tree["file"], policies, list(tokens), requests, unstable)
+
+
+def _request(name: str, each: Mapping[str, Any]) -> MatrixRequest:
+    """Reads a route: a default with exceptions, or else the answer of each token."""
+    if "default" in each:
+        others = each.get("others") or {}
+        answers = {token: answer for answer, tokens in others.items() for token in tokens}
+        return MatrixRequest(
+            name, str(each["default"]), answers, each.get("texts") or {}, each.get("body")
         )
-        for name, each in tree["routes"].items()
-    ]
-    unstable = frozenset(_unstable(each) for each in tree.get("unstable", ()))
-    policies = {
-        token: rules if isinstance(rules, str) else "\n".join(rules)
-        for token, rules in tree["policies"].items()
-    }
-    return Matrix(tree["file"], policies, tree["tokens"], requests, unstable)
+    answers = {token: str(answer) for token, answer in each.items() if token not in _OF_ROUTE}
+    return MatrixRequest(name, "403", answers, each.get("texts") or {}, each.get("body"))
+
+
+def _rules(rules: Any, given: Mapping[str, Any]) -> str:
+    """Reads rules: a text, several, or the names of other tokens, whose rules these are."""
+    parts = [rules] if isinstance(rules, str) else list(rules)
+    return "\n".join(_rules(given[each], given) if each in given else each for each in parts)
 
 
 def _unstable(text: str) -> tuple[str, str]:

@@ -52,6 +52,10 @@ class Difference:
         return f"{self.request} [{self.token}]: {self.recorded}, found {self.found}"
 
 
+_REFUSED_AT_RANDOM = frozenset(("PUT /v1/operator/snapshot",))
+"""Refused with 403 or 500, whichever came first on the recorded server."""
+
+
 class MatrixRun:
     """`address` is host:port. `passed` counts the cells that agree."""
 
@@ -89,6 +93,7 @@ class MatrixRun:
             self._connection = None
             found = Found(0, f"{type(error).__name__}: {error}")
         own = request.is_own or (request.name, token) in matrix.unstable
+        own = own or (request.name in _REFUSED_AT_RANDOM and found.status in (403, 500))
         if own or found.agrees(request, token):
             self.passed += 1
         else:

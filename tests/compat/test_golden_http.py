@@ -149,8 +149,6 @@ BODIES: dict[str, Body | Any] = {
     "volume_host_create_bad": {"Volume": {}},
 }
 OTHER_STATUS = {
-    # Nomad writes the error after it has sent status 200.
-    "alloc_fs_readat_noparam": 400,
     # Nomad answers 500; a path that leads out is refused, and nothing is wrong with the server.
     "alloc_fs_escape": 403,
 }

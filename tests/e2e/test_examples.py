@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import docker_engine
 from tests.support.dev_server import DevServer, dev_server, git
+from tests.support.image_registry import ImageRegistry
 
 EXAMPLES = Path(__file__).parents[2] / "examples/jobs"
 
@@ -92,17 +93,29 @@ def test_docker_example_runs_in_a_container(tmp_path: Path) -> None:
     config.write_text(
         f'plugin "docker" {{\n  config {{\n    endpoint = "{engine.endpoint}"\n  }}\n}}\n'
     )
-    with dev_server(tmp_path / "data", "-no-demo", "-config", str(config)) as server:
+    with (
+        ImageRegistry().serve() as registry,
+        dev_server(tmp_path / "data", "-no-demo", "-config", str(config)) as server,
+    ):
+        registry.put("box", docker_engine.image_tar("of the example"))
+        image = f"{registry.address}/box:1"
         server.wait_for(
             "/v1/nodes", lambda nodes: nodes[0]["Drivers"]["docker"]["Healthy"], timeout_s=30
         )
         done = server.cli(
-            *("job", "run", "-var", "docker=true", "-var", f"image={docker_engine.IMAGE}"),
+            *("job", "run", "-var", "docker=true", "-var", f"image={image}"),
             str(EXAMPLES / "docker.nomad.hcl"),
         )
         assert done.code == 0, done.text
         [alloc] = server.running_allocations("docker")
         assert server.log(alloc["ID"], "box") == "inside a container\n"
+        server.wait_for(
+            f"/v1/allocation/{alloc['ID']}",
+            lambda found: (
+                f"Downloading image {image}"
+                in [event["DisplayMessage"] for event in found["TaskStates"]["box"]["Events"]]
+            ),
+        )
         # Tests share the engine: other containers may run in it.
         own = {"name": alloc["ID"]}
         with engine.client() as api:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -14,8 +15,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support import docker_engine
 from tests.support.dev_server import DevServer
-from tests.support.own_network import ADDRESS, CNI_PATH, in_own_network, needs_networks
+from tests.support.own_network import (
+    ADDRESS,
+    CNI_PATH,
+    SECOND_ADDRESS,
+    in_own_network,
+    needs_networks,
+)
 from tests.support.polling import until_blocking
 
 pytestmark = [needs_networks, pytest.mark.long]
@@ -30,8 +38,9 @@ _SERVE = (
 )
 
 
-def on_dev_server(directory: Path, body: Callable[[DevServer], None]) -> None:
-    """A dev server on a machine with its own network; nothing may be left there afterwards."""
+def on_dev_server(directory: Path, body: Callable[[DevServer], None], more: str = "") -> None:
+    """A dev server on a machine with its own network; nothing may be left there afterwards. `more`
+    is added to its configuration."""
     config = directory / "agent.hcl"
     config.write_text(
         f"""
@@ -42,6 +51,7 @@ def on_dev_server(directory: Path, body: Callable[[DevServer], None]) -> None:
           bridge_network_subnet = "10.89.0.0/24"
           network_interface     = "eth0"
         }}
+        {more}
         """
     )
 
@@ -51,6 +61,7 @@ def on_dev_server(directory: Path, body: Callable[[DevServer], None]) -> None:
             body(server)
         finally:
             server.cleanup()
+        assert no_network_left(server.data_dir)
 
     in_own_network(inside)
 
@@ -230,6 +241,114 @@ def test_agent_that_lost_its_state_removes_the_networks_it_had_made(tmp_path: Pa
             path.unlink()
         server.start()
         until_blocking(lambda: no_network_left(server.data_dir), 30)
-        stop(server)
+        register(server, job(_HTTP, task("web", "raw_exec", _SERVE)))  # left to the cleanup
 
     on_dev_server(tmp_path, body)
+
+
+@docker_engine.needs_docker
+def test_tasks_of_several_drivers_share_the_network_of_a_pause_container(tmp_path: Path) -> None:
+    engine = docker_engine.engine()
+
+    def pauses() -> list[str]:
+        with engine.client() as api:
+            found = api.containers(all=True, filters={"label": "org.orchgit.pause"})
+            return [name for one in found for name in one["Names"]]
+
+    def body(server: DevServer) -> None:
+        script = "echo docker > /local/index.html; exec httpd -f -p 8080 -h /local"
+        front = {
+            "Name": "front",
+            "Driver": "docker",
+            "Config": {
+                "image": docker_engine.IMAGE,
+                "command": "/bin/sh",
+                "args": ["-c", script],
+            },
+            "Resources": {"CPU": 50, "MemoryMB": 64},
+        }
+        beside = (
+            "import time,urllib.request as u\n"
+            "print(u.urlopen('http://127.0.0.1:8080').read(),flush=True)\ntime.sleep(600)"
+        )
+        alloc = register(
+            server,
+            job(
+                {**_HTTP, "Hostname": "front-0"},
+                front,
+                task("chrooted", "exec", _RETRY + beside),
+                task("raw", "raw_exec", _RETRY + beside),
+            ),
+        )
+        (port,) = alloc["AllocatedResources"]["Shared"]["Ports"]
+        host = f"{ADDRESS}:{port['Value']}"
+        assert until_blocking(lambda: read(host), 20, retried=(httpx.HTTPError,)) == "docker\n"
+        for name in ("chrooted", "raw"):
+            until_blocking(lambda name=name: "b'docker" in server.log(alloc["ID"], name), 20)
+        shown = server.cli("alloc", "exec", "-task", "front", alloc["ID"], "cat", "/etc/hosts").out
+        status = server.get(f"/v1/allocation/{alloc['ID']}")["NetworkStatus"]
+        assert f"{status['Address']} front-0" in shown
+        assert pauses() == [f"/nomad_init_{alloc['ID']}"]
+        server.kill9()
+        server.start()
+        server.running_allocations("net")
+        assert read(host) == "docker\n"
+        stop(server)
+        until_blocking(lambda: no_network_left(server.data_dir) and not pauses(), 30)
+
+    on_dev_server(
+        tmp_path, body, f'plugin "docker" {{ config {{ endpoint = "{engine.endpoint}" }} }}'
+    )
+
+
+def test_cni_network_and_host_network_of_the_node_are_used_by_name(tmp_path: Path) -> None:
+    (tmp_path / "cni").mkdir()
+    ipam = {"type": "host-local", "subnet": "10.91.0.0/24", "dataDir": str(tmp_path / "ipam")}
+    (tmp_path / "cni/blue.conflist").write_text(
+        json.dumps(
+            {
+                "cniVersion": "0.4.0",
+                "name": "blue",
+                "plugins": [
+                    {"type": "ptp", "ipam": {**ipam, "routes": [{"dst": "0.0.0.0/0"}]}},
+                    {"type": "portmap", "capabilities": {"portMappings": True}},
+                ],
+            }
+        )
+    )
+
+    def body(server: DevServer) -> None:
+        (node,) = server.get("/v1/nodes")
+        networks = server.get(f"/v1/node/{node['ID']}")["NodeResources"]["Networks"]
+        assert [each["Mode"] for each in networks] == ["host", "bridge", "cni/blue"]
+        service = {
+            "Name": "web",
+            "PortLabel": "http",
+            "Provider": "nomad",
+            "AddressMode": "alloc",
+        }
+        port = {"Label": "http", "To": 8080, "HostNetwork": "second"}
+        alloc = register(
+            server,
+            job(
+                {"Mode": "cni/blue", "DynamicPorts": [port]},
+                task("web", "raw_exec", _SERVE),
+                Services=[service],
+            ),
+        )
+        (given,) = alloc["AllocatedResources"]["Shared"]["Ports"]
+        assert given["HostIP"] == SECOND_ADDRESS
+        host = f"{SECOND_ADDRESS}:{given['Value']}"
+        assert until_blocking(lambda: read(host), 20, retried=(httpx.HTTPError,)) == "web"
+        with pytest.raises(httpx.HTTPError):
+            read(f"{ADDRESS}:{given['Value']}")
+        (instance,) = server.wait_for("/v1/service/web", lambda found: len(found) == 1)
+        assert instance["Address"].startswith("10.91.0.")
+        assert instance["Port"] == 8080
+        stop(server)
+        until_blocking(lambda: no_network_left(server.data_dir), 30)
+        assert not list((tmp_path / "ipam/blue").glob("10.*"))
+
+    on_dev_server(
+        tmp_path, body, f'client {{ host_network "second" {{ cidr = "{SECOND_ADDRESS}/32" }} }}'
+    )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from agent.connection.node_stream import ServerLink, reconnect_delay_s
 from orchgit.clock import Clock, FakeClock, SystemClock
@@ -37,6 +38,7 @@ class Side:
         self.servers: list[str] = []
         self.contacts: list[bool] = []
         self.described = make_node()
+        self.at_welcome: Callable[[], None] = lambda: None
         self._told = asyncio.Event()
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -45,6 +47,8 @@ class Side:
             while not condition():
                 self._told.clear()
                 await self._told.wait()
+
+    introduction = ""
 
     def node(self) -> Node:
         return self.described
@@ -66,7 +70,8 @@ class Side:
         """None are sent."""
 
     def take_acl(self, acl: bool) -> None:
-        pass
+        """The welcome is being taken: the moment between the hello and the session."""
+        self.at_welcome()
 
     def take_servers(self, servers: list[str]) -> None:
         self.servers = servers
@@ -240,6 +245,25 @@ def test_delivered_allocation_reaches_the_node() -> None:
         server.deliver((alloc, job))
         await rig.side.until(lambda: any(entry.changed for entry in rig.side.sets))
         assert rig.side.sets[-1].wanted == [alloc.id]
+        await rig.link.stop()
+
+    run(scenario)
+
+
+def test_node_that_changes_before_the_welcome_is_described_again() -> None:
+    async def scenario(server: StubServer) -> None:
+        rig = Rig(server)
+
+        def change() -> None:
+            rig.side.described = replace(
+                rig.side.described, attributes={"consul.version": "1.17.2"}
+            )
+            rig.link.node_changed()
+
+        rig.side.at_welcome = change
+        rig.link.start()
+        await rig.link.connected.wait()
+        await server.until(lambda: server.nodes[-1].attributes == {"consul.version": "1.17.2"})
         await rig.link.stop()
 
     run(scenario)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
+import shutil
 import socket
 import subprocess
+import sys
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -16,11 +19,19 @@ import pytest
 from agent.drivers.base import NetworkIsolation
 from agent.networks import namespaces
 from agent.networks.alloc_networks import AllocNetworks
+from agent.networks.bridge import ADDRESSES_DIR
 from agent.networks.config import GroupNetworkConfig
 from agent.networks.wanted import PortMapping, WantedNetwork
 from orchgit.clock import SystemClock
 from orchgit.errors import DriverError
-from tests.support.own_network import ADDRESS, CNI_PATH, in_own_network, needs_networks
+from tests.support.own_network import (
+    ADDRESS,
+    CNI_PATH,
+    in_own_network,
+    leftovers,
+    needs_networks,
+)
+from tests.support.pacing import pause
 
 pytestmark = needs_networks
 
@@ -62,12 +73,14 @@ def wanted(mode: str = "bridge", *ports: tuple[int, int]) -> WantedNetwork:
     )
 
 
-def run(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
+def run(
+    directory: Path, scenario: Callable[[Node], Awaitable[None]], timeout_s: float = 60
+) -> None:
     """Nothing may be left after the scenario, which removes what it made."""
     node = Node(directory)
 
     def body() -> None:
-        asyncio.run(asyncio.wait_for(scenario(node), 60))
+        asyncio.run(asyncio.wait_for(scenario(node), timeout_s))
         assert node.left() == []
 
     try:
@@ -75,6 +88,7 @@ def run(directory: Path, scenario: Callable[[Node], Awaitable[None]]) -> None:
     finally:  # a mount that a failed test leaves would be in the way of the next run
         for path in (directory / "run").glob("*"):
             namespaces.remove(path)
+        shutil.rmtree(Path(ADDRESSES_DIR, node.config.bridge_name), ignore_errors=True)
 
 
 def inside(network: NetworkIsolation, *command: str) -> str:
@@ -286,3 +300,28 @@ def test_failing_removal_is_tried_again_by_the_sweep(tmp_path: Path) -> None:
         await agent.sweep(lambda _: False)
 
     run(tmp_path, scenario)
+
+
+@pytest.mark.long
+def test_nothing_is_left_of_an_agent_that_is_killed_at_any_moment(tmp_path: Path) -> None:
+    draws = random.Random(16)
+
+    async def scenario(node: Node) -> None:
+        for _ in range(25):
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tests.support.network_process", str(tmp_path)),
+                *(node.config.bridge_name, CNI_PATH),
+                stdout=asyncio.subprocess.PIPE,
+            )
+            assert process.stdout is not None
+            try:
+                assert await process.stdout.readline() == b"ready\n"
+                await pause(draws.uniform(0.0, 1.0), "the agent is killed at a random moment")
+            finally:
+                process.kill()
+                await process.wait()
+            await node.agent().sweep(lambda _: False)
+            assert node.left() == []
+            assert leftovers() == []
+
+    run(tmp_path, scenario, timeout_s=600)

@@ -26,7 +26,7 @@ def test_number_and_types_of_workers_change_live(tmp_path: Path) -> None:
         more = {"num_schedulers": 2, "enabled_schedulers": ["batch", "_core"]}
         answer = rig.http.put(CONFIG, json=more)
         assert answer.status_code == 200
-        assert answer.json() == {**more, "server_id": before["server_id"], "paused": False}
+        assert answer.json() == {**more, "server_id": before["server_id"]}
         assert rig.http.get(CONFIG).json() == answer.json()
         assert [each["enabled_schedulers"] for each in _workers(rig)] == [["batch"]] * 2
         assert rig.http.put(CONFIG, json={"num_schedulers": 0}).json()["num_schedulers"] == 0
@@ -45,7 +45,7 @@ def test_workers_pause_and_resume_live(tmp_path: Path) -> None:
         more = rig.http.put(CONFIG, json={"num_schedulers": 2}).json()
         assert more["paused"] is True, "a new worker rests with the others"
         assert rig.http.get(path).json()["Status"] == "pending"
-        assert rig.http.put(CONFIG, json={"paused": False}).json()["paused"] is False
+        assert "paused" not in rig.http.put(CONFIG, json={"paused": False}).json()
         rig.wait_for(path, lambda evaluation: evaluation["Status"] == "complete")
         workloads = {each["workload_status"] for each in _workers(rig)}
         assert workloads <= {"WaitingToDequeue", "Scheduling", "SubmittingPlan", "WaitingForRaft"}

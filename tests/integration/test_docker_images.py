@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import secrets
+import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -297,3 +298,38 @@ def test_image_goes_a_while_after_its_last_task(tmp_path: Path) -> None:
     with registry() as served:
         image = fresh(served)
         asyncio.run(body())
+
+
+def test_container_is_kept_where_the_node_says_so(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with a_driver(tmp_path, gc={"container": False}) as made:
+            wanted = task(tmp_path, docker_engine.IMAGE, "sleep 100")
+            handle = await made.start_task(wanted)
+            await made.destroy_task(handle)
+            await made.end_orphans(lambda _: False)
+            with docker_engine.engine().client() as api:
+                found = api.inspect_container(handle.state["container"])
+                assert found["State"]["Status"] == "exited"
+                api.remove_container(handle.state["container"])
+
+    asyncio.run(body())
+
+
+def test_containers_of_no_allocation_are_looked_for_again_and_again(tmp_path: Path) -> None:
+    """As one that an engine made after the agent had given the request up."""
+    clock = FakeClock(time.time_ns())
+    known = [True]
+
+    async def body() -> None:
+        dangling = {"period": "5m", "creation_grace": "8m"}
+        async with a_driver(tmp_path, clock, gc={"dangling_containers": dangling}) as made:
+            await made.end_orphans(lambda _: known[0])
+            handle = await made.start_task(task(tmp_path, docker_engine.IMAGE, "sleep 100"))
+            known[0] = False
+            await clock.advance(301)
+            assert await made.recover_task(handle)  # it may be about to be known
+            while await made.recover_task(handle):
+                await clock.advance(301)
+            await made.destroy_task(handle)
+
+    asyncio.run(body())

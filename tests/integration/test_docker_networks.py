@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
+import urllib.request
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -13,10 +15,16 @@ import pytest
 from agent.drivers.base import NetworkIsolation, NetworkRequest, TaskConfig, TaskPort
 from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
+from agent.networks.alloc_networks import AllocNetworks
+from agent.networks.config import GroupNetworkConfig
+from agent.networks.wanted import PortMapping, WantedNetwork
 from orchgit.clock import SystemClock
 from orchgit.errors import DriverError
 from tests.support import docker_engine
 from tests.support.driver_rigs import log_text, task_config
+from tests.support.own_network import ADDRESS, CNI_PATH, in_own_network, needs_networks
+from tests.support.polling import until
+from tests.support.ports import free_ports
 
 pytestmark = [docker_engine.needs_docker, pytest.mark.docker]
 
@@ -69,14 +77,14 @@ def test_container_joins_the_network_of_its_group(tmp_path: Path) -> None:
             "ls -l /proc/self/ns/net; cat /etc/hosts /etc/hostname",
             network=isolation,
             ports=(TaskPort("http", 8080),),
-            config={"ports": ["http"]},
+            config={"ports": ["http"], "extra_hosts": ["third:10.8.8.8", "six:[fd00::6]"]},
         )
         handle = await made.start_task(joined)
         assert (await made.wait_task(handle)).successful
         inode = os.stat(network.namespace).st_ino
         said = log_text(joined)
         assert f"net:[{inode}]" in said
-        assert "10.9.9.9 other" in said
+        assert "10.9.9.9 other\n10.8.8.8 third\nfd00::6 six\n" in said
         assert said.endswith("front\n")
         await made.destroy_task(handle)
         assert pauses(alloc_id) == ["running"]
@@ -132,3 +140,53 @@ def test_network_of_an_unknown_allocation_is_removed(tmp_path: Path) -> None:
         assert pauses(alloc_id) == []
 
     run(tmp_path, scenario)
+
+
+@needs_networks
+def test_container_answers_at_the_mapped_port_of_its_group(tmp_path: Path) -> None:
+    """The pause container holds the namespace, and CNI's plugins make the network in it."""
+    (port,) = free_ports(1)
+    engine = docker_engine.engine()
+    network_config = GroupNetworkConfig(
+        cni_path=CNI_PATH,
+        cni_config_dir=tmp_path / "cni",
+        bridge_name=f"og{secrets.token_hex(4)}",
+        bridge_subnet="10.89.0.0/24",
+    )
+
+    async def scenario() -> None:
+        driver = DockerDriver(tmp_path, DockerOptions(endpoint=engine.endpoint), SystemClock())
+        alloc_id = f"{secrets.token_hex(4)}-0000-4000-8000-000000000006"
+        networks = AllocNetworks(
+            network_config,
+            tmp_path / "records",
+            tmp_path / "run",
+            {"docker": driver},
+            SystemClock(),
+        )
+        mapping = PortMapping(host_port=port, container_port=80, protocol="tcp", host_ip=ADDRESS)
+        asked = WantedNetwork(
+            alloc_id=alloc_id,
+            mode="bridge",
+            ports=[mapping],
+            labels={port: "http"},
+            arguments={"IgnoreUnknown": "true"},
+        )
+        network = await networks.set_up(asked, "docker")
+        assert network.created_by == "docker"
+        text = "cd /local; echo hello > greeting; httpd -f -p 80"
+        wanted = task(tmp_path, alloc_id, text, network=network)
+        handle = await driver.start_task(wanted)
+
+        def answer() -> bytes:
+            with contextlib.suppress(OSError):
+                return urllib.request.urlopen(f"http://{ADDRESS}:{port}/greeting").read()
+            return b""
+
+        await until(lambda: answer() == b"hello\n", 20)
+        await driver.destroy_task(handle)
+        await networks.remove(alloc_id)
+        assert pauses(alloc_id) == []
+        await driver.close()
+
+    in_own_network(lambda: asyncio.run(asyncio.wait_for(scenario(), 60)))

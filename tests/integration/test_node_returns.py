@@ -91,6 +91,8 @@ class Side:
 
     # -- what the link asks for
 
+    introduction = ""
+
     def node(self) -> Node:
         return self.described
 

@@ -75,3 +75,14 @@ def test_task_gets_its_identity_in_its_environment_and_as_a_file(rig: ServerRig)
     assert named.stat().st_mode & 0o777 == 0o600
     assert verified_by_published_keys(rig, named.read_text())["aud"] == "ci.example"
     rig.http.delete("/v1/job/who")
+
+
+def test_node_tells_what_its_identity_says_and_gets_a_new_one_when_asked(rig: ServerRig) -> None:
+    node_id = rig.wait_ready_node()
+    first = rig.http.get("/v1/client/identity").json()["Claims"]
+    assert first["nomad_node_id"] == node_id
+    assert first["sub"] == f"node:global:default:{node_id}:default"
+    assert first["exp"] - first["iat"] == 24 * 3600
+    assert rig.http.get("/v1/client/identity").json()["Claims"]["jti"] == first["jti"]
+    assert rig.http.put("/v1/client/identity/renew", json={}).status_code == 200
+    assert rig.http.get("/v1/client/identity").json()["Claims"]["jti"] != first["jti"]

@@ -22,7 +22,8 @@ import httpx
 
 from tests.compat.acl_matrix import read_matrices
 from tests.compat.acl_matrix_run import Difference, MatrixRun, summary
-from tests.compat.acl_scenario import AclScenario, acl_rig
+from tests.compat.acl_scenario import AclScenario
+from tests.support.recorded_agent import recorded_agent
 
 _MOST_SHOWN = 200
 
@@ -52,8 +53,8 @@ def main() -> int:
 def _client(address: str) -> Iterator[httpx.Client]:
     """Yields a client that sends a management token."""
     if not address:
-        with tempfile.TemporaryDirectory() as directory, acl_rig(Path(directory)) as rig:
-            yield rig.http
+        with tempfile.TemporaryDirectory() as directory, recorded_agent(Path(directory)) as http:
+            yield http
         return
     with httpx.Client(base_url=address, timeout=60.0, trust_env=False) as http:
         token = os.environ.get("ORCHGIT_TOKEN") or os.environ.get("NOMAD_TOKEN")

@@ -32,7 +32,10 @@ NEEDS_REST = re.compile(r"/scale$|/revert$|/stable$|/stop$|/v1/jobs$")
 MACHINE = (
     # What a node is made of, and what its server is called.
     r"Attributes(\.|:)|NodeResources|\.Version:|\.Links|unique\.|CgroupParent",
-    r"Memory\.Total:|\.Size:|^\$\.OS:|pprof/cmdline",
+    r"Memory\.Total:|\.Size:|^\$\.OS:|x00|CPU\[\d+\]|config\.Ports|Tags\.port|\]\.Port:",
+    r"Tags\.build|config\.Version|schedulers: \d items|num_schedulers",
+    # The file may have another name.
+    r"\.ConfigPaths|\.Files",
 )
 """Places in answers that say something about the machine of the recording, not about the API."""
 

@@ -8,10 +8,12 @@ host's network. The one image is made from busybox, so nothing is downloaded.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import io
 import os
 import shutil
+import signal
 import subprocess
 import tarfile
 import tempfile
@@ -64,19 +66,51 @@ needs_docker = pytest.mark.skipif(not installed(), reason="dockerd and busybox a
 @functools.cache
 def engine() -> DockerEngine:
     """The session's engine, with `IMAGE` in it."""
-    directory = Path(tempfile.mkdtemp(prefix="orchgit-dockerd-"))
-    process = subprocess.Popen(
-        [*_command(directory)],
-        stdin=subprocess.DEVNULL,
-        stdout=(directory / "log").open("wb"),
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    atexit.register(_stop, process, directory)
-    started = DockerEngine(f"unix://{directory}/docker.sock", process.pid)
-    _wait_until_ready(started, process, directory)
-    _import_image(started)
-    return started
+    own = OwnEngine(Path(tempfile.mkdtemp(prefix="orchgit-dockerd-")))
+    own.start()
+    atexit.register(own.stop)
+    return own.started
+
+
+class OwnEngine:
+    """An engine of one test, which may kill it; with `live_restore` its containers run on."""
+
+    def __init__(self, directory: Path, live_restore: bool = False) -> None:
+        self._directory = directory
+        self._live_restore = live_restore
+        self._process: subprocess.Popen[bytes]
+        self.started: DockerEngine
+
+    def start(self) -> None:
+        """Returns when it answers; `IMAGE` is in it."""
+        directory = self._directory
+        with (directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_command(directory), *(["--live-restore"] if self._live_restore else [])],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        endpoint = f"unix://{directory}/docker.sock"
+        self.started = DockerEngine(endpoint, self._process.pid)
+        _wait_until_ready(self.started, self._process, directory)
+        _import_image(self.started)
+
+    def kill(self) -> None:
+        """Ends it and its containerd; containers are children of neither."""
+        pid_file = self._directory / "exec" / "containerd" / "containerd.pid"
+        containerd = int(pid_file.read_text())
+        self._process.kill()
+        self._process.wait()
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(containerd, signal.SIGKILL)
+        until_blocking(lambda: not os.path.exists(f"/proc/{containerd}"), 10)
+        for left in (pid_file, self._directory / "pid", pid_file.with_suffix(".sock")):
+            left.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        _stop(self._process, self._directory)
 
 
 def _command(directory: Path) -> list[str]:

@@ -61,7 +61,7 @@ def _settings(directory: Path) -> dict[str, Any]:
         "disable_update_check": True,
         "ports": {"http": http, "rpc": rpc, "serf": serf},
         "acl": {"enabled": True, "token_min_expiration_ttl": "1s"},
-        "server": {"enabled": True, "bootstrap_expect": 1},
+        "server": {"enabled": True, "bootstrap_expect": 1, "event_buffer_size": 10000},
         "client": {
             "enabled": True,
             "network_interface": "lo",
@@ -69,6 +69,9 @@ def _settings(directory: Path) -> dict[str, Any]:
             "memory_total_mb": 4096,
             "disk_total_mb": 20000,
             "disk_free_mb": 20000,
+            "gc_interval": "1h",
+            "min_dynamic_port": 20000,
+            "max_dynamic_port": 20999,
             "meta": {"rack": "r1", "zone": "a"},
             "options": {"driver.allowlist": "raw_exec", "fingerprint.denylist": _DENIED},
             "host_volume": {"hv1": {"path": str(volume)}},

@@ -21,6 +21,7 @@ _VOLUMES = "/v1/volumes?type=host&namespace=*"
 MISSING_ID = "00000000-1111-2222-3333-444444444444"
 _STREAM = re.compile(r"/event/stream|/agent/monitor")
 """Answers without an end: their first line is looked at."""
+_STALE_INDEX = 1
 _QUICK_NS = 1_000_000_000
 MANY_TIMES = re.compile(r"(\d+) times (.)")
 
@@ -162,8 +163,8 @@ class RecordedScenario:
 
     def _filled(self, value: Any) -> Any:
         if isinstance(value, str):
-            if value == "<index>" and "index" in self.labels:
-                return int(self.labels["index"])
+            if value == "<index>":
+                return int(self.labels.get("index", _STALE_INDEX))
             if many := MANY_TIMES.fullmatch(value):
                 return many[2] * int(many[1])
             return _LABEL.sub(lambda found: self.labels.get(found[1], found[0]), value)

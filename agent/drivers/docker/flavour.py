@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -77,6 +78,30 @@ class EngineFlavour(Protocol):
         """The node's attributes of an engine that answers."""
 
 
+def with_extra_hosts(task: TaskConfig, extra: Sequence[str]) -> TaskConfig:
+    """The task with a copy of the group's /etc/hosts that has `NAME:ADDRESS` of the job too.
+
+    DriverError for an entry of another form.
+    """
+    if not extra or task.network is None:
+        return task
+    lines = []
+    for text in extra:
+        name, colon, address = text.partition(":")
+        if not (name and colon and address):
+            raise DriverError(f'cannot use extra_hosts "{text}": write "NAME:ADDRESS"')
+        lines.append(f"{address.strip('[]')} {name}\n")
+    own = Path(task.task_dir.task_dir, "private", "hosts")
+    try:
+        own.parent.mkdir(mode=0o700, exist_ok=True)
+        own.write_text(Path(task.network.hosts_file).read_text() + "".join(lines))
+        own.chmod(0o644)
+    except OSError as error:
+        raise DriverError(f"cannot write {own}: {error.strerror}", recoverable=True) from None
+    network = msgspec.structs.replace(task.network, hosts_file=str(own))
+    return msgspec.structs.replace(task, network=network)
+
+
 class DockerFlavour:
     name = "docker"
 
@@ -100,6 +125,9 @@ class DockerFlavour:
                 )
         config = decode_config(self.name, task.task_name, task.config, DockerConfig)
         options = self._options
+        if task.network is not None and task.network.hosts_file and not config.network_mode:
+            task = with_extra_hosts(task, config.extra_hosts)
+            config = msgspec.structs.replace(config, extra_hosts=[])
         return PreparedContainer(
             name=container_name(task),
             request=container_request(task, config, options, os.cpu_count() or 1),

@@ -100,6 +100,8 @@ def _as_docker(config: PodmanConfig, options: PodmanOptions) -> DockerConfig:
     """The keys that both engines have, under Docker's names."""
     entrypoint = config.entrypoint
     logging = config.logging or options.logging
+    # "nomad" is: the output is read back, from the engine's files.
+    log_driver = "k8s-file" if logging.driver in ("", "nomad") else logging.driver
     security = [
         *config.security_opt,
         *(f"label={text}" for text in config.selinux_opts),
@@ -133,7 +135,7 @@ def _as_docker(config: PodmanConfig, options: PodmanOptions) -> DockerConfig:
         shm_size=_bytes("shm_size", config.shm_size),
         cpu_hard_limit=config.cpu_hard_limit,
         cpu_cfs_period=config.cpu_cfs_period,
-        logging=LoggingConfig(type=_log_driver(logging.driver), config=dict(logging.options)),
+        logging=LoggingConfig(type=log_driver, config=dict(logging.options)),
     )
 
 
@@ -149,11 +151,6 @@ def _own_settings(task: TaskConfig, config: PodmanConfig) -> dict[str, object]:
     if config.tmpfs:
         own["Tmpfs"] = dict(text.partition(":")[::2] for text in config.tmpfs)
     return own
-
-
-def _log_driver(name: str) -> str:
-    """Nomad's names and Podman's; the output of tasks is read back from its files."""
-    return {"": "k8s-file", "nomad": "k8s-file"}.get(name, name)
 
 
 def _device(text: str) -> DeviceConfig:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +51,22 @@ async def call(
     environment: Mapping[str, str],
     configuration: Mapping[str, object],
     timeout_s: float = CALL_TIMEOUT_S,
+    pass_fds: Sequence[int] = (),
 ) -> dict[str, Any]:
     """Returns what the plugin printed, {} if nothing. PluginError when it fails.
 
-    A plugin that is late is killed with its children.
+    A plugin that is late is killed with its children. All of them hold `pass_fds` open.
     """
     what = f"CNI plugin {Path(program).name} ({environment['CNI_COMMAND']})"
     try:
         process = await start_child(
-            program, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environment, start_new_session=True
+            program,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            env=environment,
+            start_new_session=True,
+            pass_fds=pass_fds,
         )
     except OSError as error:
         raise PluginError(f"cannot run {what}: {error.strerror}") from None

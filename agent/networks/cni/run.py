@@ -26,6 +26,9 @@ class Attachment:
     """Directories of the plugins, joined by colons."""
     arguments: Mapping[str, str] = field(default_factory=dict)
     """Given to the plugins as `CNI_ARGS`."""
+    lock_fd: int = -1
+    """A descriptor that plugins and their children hold open: its lock tells whether one that an
+    agent started which was killed is still at work."""
     capabilities: Mapping[str, object] = field(default_factory=dict)
     """What a plugin gets as `runtimeConfig` if it declares the capability: `portMappings`."""
 
@@ -99,7 +102,10 @@ async def _call(
         "CNI_ARGS": ";".join(f"{name}={value}" for name, value in to.arguments.items()),
     }
     return await plugins.call(
-        plugins.find(plugin["type"], to.search_path), environment, configuration
+        plugins.find(plugin["type"], to.search_path),
+        environment,
+        configuration,
+        pass_fds=(to.lock_fd,) if to.lock_fd >= 0 else (),
     )
 
 

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import reduce
 from typing import Any
 
-from agent.templates.helpers import go_divide, go_modulo, wrapped
+from agent.templates.helpers.numbers import go_divide, go_modulo, wrapped
 from agent.templates.sprig.values import to_float, to_int
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn, text_fn

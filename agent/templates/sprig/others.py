@@ -7,7 +7,7 @@ import posixpath
 import re
 from typing import Any
 
-from agent.templates.helpers import base64_decoded
+from agent.templates.helpers.encodings import base64_decoded
 from agent.templates.sprig.values import is_empty, to_int, to_text
 from agent.templates.sprig.versions import VERSIONS
 from agent.templates.time_layouts import Moment, parse_time

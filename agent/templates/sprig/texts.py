@@ -7,9 +7,9 @@ import re
 import zlib
 from typing import Any
 
-from agent.templates.helpers import (
+from agent.templates.helpers.encodings import digest
+from agent.templates.helpers.texts import (
     check_length,
-    digest,
     go_lower,
     go_split,
     go_title,

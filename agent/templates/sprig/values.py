@@ -7,7 +7,7 @@ from typing import Any
 
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.printing import formatted
-from orchgit.go_templates.values import INVALID, GoChannel, GoStruct, TypedList, type_name
+from orchgit.go_templates.values import INVALID, GoStruct, TypedList, type_name
 
 
 def to_text(value: Any) -> str:
@@ -51,7 +51,7 @@ def is_empty(value: Any) -> bool:
 
 def items_of(value: Any, name: str) -> list[Any]:
     """The elements of a list. Raises InvalidInputError for another type."""
-    if not isinstance(value, list) or isinstance(value, GoChannel):
+    if not isinstance(value, list):
         raise InvalidInputError(f"Cannot {name} on type {type_kind(value)}")
     return list(value)
 

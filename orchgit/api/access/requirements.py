@@ -431,6 +431,7 @@ class RuleBody(Enum):
     NOTHING = "nothing"
     JOB = "the job's namespace and volumes"
     VOLUME = "the volume's namespace"
+    VARIABLE = "the variable's namespace"
     NODE_POOL = "the pool's name"
     SOURCE = "the source's namespace"
     NAMESPACE = "the namespace"

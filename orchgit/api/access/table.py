@@ -226,7 +226,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "/v1/var/{path:path}",
         get=OfVariable("read"),
-        put=OfVariable("write"),
+        put=Rule(OfVariable("write"), body=RuleBody.VARIABLE),
         delete=OfVariable("destroy"),
     ),
     Row("/v1/volumes", get=ByQuery("type", (("csi", _LIST_CSI),), AnyToken("host volumes"))),

@@ -12,6 +12,7 @@ from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError
 
 _CORE = "_core"
+_SCHEDULERS = ("service", "batch", "system", "sysbatch")
 """Nomad's name for cleaning up: the leader does it here, so no worker can be without it."""
 
 
@@ -80,19 +81,24 @@ async def health(call: ApiCall) -> Response:
 async def schedulers(call: ApiCall) -> Response:
     server = call.api.server
     workers = [*await server.schedulers()]
-    return call.answer({"server_id": server.server_id, "schedulers": workers})
+    return call.answer({"server_id": _full_name(call), "schedulers": workers})
 
 
 async def schedulers_config(call: ApiCall) -> Response:
     server = call.api.server
     count, types = server.scheduler_workers()
     value = {
-        "server_id": server.server_id,
+        "server_id": _full_name(call),
         "num_schedulers": count,
         "enabled_schedulers": [*types, _CORE],
-        "paused": server.schedulers_paused(),
     }
+    if server.schedulers_paused():
+        value["paused"] = True
     return call.answer(value)
+
+
+def _full_name(call: ApiCall) -> str:
+    return f"{call.api.server.name}.{call.api.server.region}"
 
 
 async def set_schedulers_config(call: ApiCall) -> Response:
@@ -103,13 +109,15 @@ async def set_schedulers_config(call: ApiCall) -> Response:
     count, types = server.scheduler_workers()
     paused = body.get("paused", server.schedulers_paused())
     count = body.get("num_schedulers", count)
-    types = body.get("enabled_schedulers", types)
-    if not isinstance(count, int) or isinstance(count, bool):
-        raise InvalidInputError("cannot set the schedulers: num_schedulers must be a number")
-    if not isinstance(types, Sequence) or not all(isinstance(name, str) for name in types):
-        raise InvalidInputError("cannot set the schedulers: enabled_schedulers must be names")
-    if not isinstance(paused, bool):
-        raise InvalidInputError("cannot set the schedulers: paused must be true or false")
+    types = body.get("enabled_schedulers", [*types, _CORE])
+    if (
+        not isinstance(count, int)
+        or isinstance(count, bool)
+        or not isinstance(types, Sequence)
+        or not {_CORE} <= {*map(str, types)} <= {*_SCHEDULERS, _CORE}
+        or not isinstance(paused, bool)
+    ):
+        raise InvalidInputError("Invalid request")
     wanted = [name for name in types if name != _CORE]
     await server.set_scheduler_workers(count, wanted)
     if paused != server.schedulers_paused():

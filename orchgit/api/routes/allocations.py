@@ -15,7 +15,7 @@ from orchgit.api.shapes.stubs import AllocationWithJob, alloc_stub, allocation_w
 from orchgit.model.allocation import Allocation
 from orchgit.model.variable import RootKey
 from orchgit.services.allocations.stop import stop_allocation
-from orchgit.services.service_catalog import services_of_allocation
+from orchgit.state.service_catalog import services_of_allocation
 from orchgit.state.snapshot import Snapshot
 
 _TABLES = ("allocations", "jobs", "job_versions")

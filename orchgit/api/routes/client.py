@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, status_of, text_response
@@ -68,7 +68,7 @@ class ClientRoutes:
             node_id = self._node_of(scope)
             local = self._api.local_node
             if local is not None and node_id in ("", local.node_id()):
-                await local.app(scope, receive, send)
+                await local.app(scope, receive, with_vary(send))
                 return
             response = await self._forward(node_id, Request(scope, receive))
         except OrchgitError as error:
@@ -106,6 +106,8 @@ class ClientRoutes:
             node_id = self._node_of(scope)
         except NotFoundError:
             return False
+        except RefusedError:
+            return True  # no server will know of it
         local = self._api.local_node
         if not node_id or (local is not None and node_id == local.node_id()):
             return True
@@ -193,6 +195,18 @@ class ClientRoutes:
         if self._tls is None:
             self._tls = PerVersion(files, asking_context)
         return self._tls.get()
+
+
+def with_vary(send: Send) -> Send:
+    """Returns `send`, which adds the header that answers of servers have."""
+
+    async def sent(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            varies = (b"vary", VARY["Vary"].encode())
+            message = {**message, "headers": [*message["headers"], varies]}
+        await send(message)
+
+    return sent
 
 
 def _end_to_end(headers: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -6,9 +6,8 @@ from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import VARY, text_response
-from orchgit.api.routes.acl.enabled import acl_endpoint
 from orchgit.api.routing import endpoint
-from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.errors import InvalidInputError
 
 
 async def acl(call: ApiCall) -> Response:
@@ -16,13 +15,6 @@ async def acl(call: ApiCall) -> Response:
     if call.services.acl_settings.enabled:
         return Response(status_code=404, headers=VARY)
     raise InvalidInputError("ACL support disabled")
-
-
-async def introduce_node(call: ApiCall) -> Response:
-    raise RefusedError(
-        "cannot introduce a node by a token: agents join with certificates of the cluster "
-        "(docs/security.md)"
-    )
 
 
 async def enterprise(call: ApiCall) -> Response:
@@ -36,7 +28,6 @@ _ENTERPRISE = (
     "/v1/sentinel/policy/{name}",
 )
 ENDPOINTS = [
-    acl_endpoint("/v1/acl/identity/client-introduction-token", put=introduce_node),
     endpoint("/v1/acl/{rest:path}", get=acl, put=acl, delete=acl),
     *(endpoint(path, get=enterprise, put=enterprise, delete=enterprise) for path in _ENTERPRISE),
 ]

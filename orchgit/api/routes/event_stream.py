@@ -70,7 +70,11 @@ def told_event(event: Event) -> dict[str, Any]:
         "Type": event.type,
         "Key": event.key,
         "Namespace": event.namespace,
-        "FilterKeys": _filter_keys(event.payload.get(event.topic)),
+        "FilterKeys": (
+            event.filter_keys
+            if event.topic == "Service"
+            else _filter_keys(event.payload.get(event.topic))
+        ),
         "Index": event.index,
         "Payload": (
             _of_variable(subject)

@@ -11,6 +11,7 @@ from orchgit.api.call import ApiCall
 from orchgit.api.routes.jobs_write import warnings_text
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.hcl_texts import hcl_text
 from orchgit.api.shapes.job_body import JobBody, read_job_body
 from orchgit.control.watchers.periodic_rules import next_launch_ns
 from orchgit.errors import InvalidInputError, JobFileError, ValidationError
@@ -106,8 +107,8 @@ async def parse(call: ApiCall) -> Response:
     try:
         spec = await call.api.job_texts.spec(text.encode(), variables.encode(), wants_defaults)
     except JobFileError as error:
-        problems = "\n".join(error.problems) or str(error)
-        raise InvalidInputError(f"Failed to parse job: {problems}") from error
+        told = hcl_text(error.problems, text) if error.problems else str(error)
+        raise InvalidInputError(f"Failed to parse job: {told}") from error
     return call.answer(nomad_json.Raw(spec))
 
 

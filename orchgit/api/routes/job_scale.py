@@ -55,7 +55,10 @@ async def status(call: ApiCall) -> Response:
 def _status(
     job: Job, allocations: list[Allocation], events: Mapping[str, list[ScalingEvent]]
 ) -> dict[str, Any]:
-    live = [each for each in allocations if not each.is_terminal]
+    canaries = {
+        each.id for each in allocations if (known := each.deployment_status) and known.canary
+    }
+    live = [each for each in allocations if not each.is_terminal and each.id not in canaries]
     return {
         "JobID": job.id,
         "Namespace": job.namespace,

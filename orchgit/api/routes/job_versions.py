@@ -64,12 +64,15 @@ async def submission(call: ApiCall) -> Response:
     if not call.query.get("version", "").isdecimal():
         raise InvalidInputError("Unable to parse job submission version parameter")
     version = call.number("version")
-    return await answer_object(
+    answer = await answer_object(
         call,
         ("jobs",),
         lambda snapshot: snapshot.job_submissions.get(call.namespace, call.path["job_id"], version),
         "job source not found",
     )
+    if answer.status_code == 404:
+        answer.headers["X-Nomad-Index"] = "0"  # an index that a client must not wait for
+    return answer
 
 
 async def revert(call: ApiCall) -> Response:

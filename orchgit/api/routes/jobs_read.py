@@ -14,8 +14,8 @@ from orchgit.api.routing import endpoint
 from orchgit.api.shapes.evaluations import shown_evaluations
 from orchgit.api.shapes.stubs import alloc_stub, job_stub, with_children
 from orchgit.model.job import Job
-from orchgit.services.service_catalog import services_of_job
 from orchgit.state.changes import job_key
+from orchgit.state.service_catalog import services_of_job
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.tables.jobs import JobPlace
 

@@ -16,7 +16,7 @@ from orchgit.api.shapes import nomad_json
 from orchgit.errors import RefusedError
 from orchgit.filters import FieldError
 from orchgit.model.allocation import Allocation
-from orchgit.model.deployment import Deployment
+from orchgit.model.deployment import Deployment, DeploymentStatus
 from orchgit.model.job import Job
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.tables.jobs import JobPlace
@@ -114,16 +114,18 @@ def _alloc(each: Allocation) -> dict[str, Any]:
 
 
 def _deployment(each: Deployment) -> dict[str, Any]:
-    states = list(each.task_groups.values())
-    waiting = [state for state in states if state.desired_canaries and not state.promoted]
+    is_running = each.status == DeploymentStatus.RUNNING
+    states = list(each.task_groups.values()) if is_running else []
+    waits = any(state.desired_canaries and not state.promoted for state in states)
+    promotes = all(state.auto_promote for state in states if state.desired_canaries)
     return {
         "ID": each.id,
         "IsActive": each.is_active,
         "JobVersion": each.job_version,
         "Status": each.status,
         "StatusDescription": each.status_description,
-        "AllAutoPromote": bool(waiting) and all(state.auto_promote for state in waiting),
-        "RequiresPromotion": bool(waiting),
+        "AllAutoPromote": bool(states) and promotes,
+        "RequiresPromotion": waits,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list
@@ -43,7 +44,8 @@ async def list_keys(call: ApiCall) -> Response:
 
 async def rotate(call: ApiCall) -> Response:
     key = await call.services.keyring.rotate(call.context, call.flag("full"))
-    return call.answer({"Key": _meta(key), "Index": key.modify_index}, index=key.modify_index)
+    shown = _meta(replace(key, create_index=0, modify_index=0))  # as before it was stored
+    return call.answer({"Key": shown, "Index": key.modify_index}, index=key.modify_index)
 
 
 async def delete_key(call: ApiCall) -> Response:

@@ -8,8 +8,8 @@ from typing import Any
 from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
-from orchgit.api.cluster_gauges import cluster_gauges, process_gauges
 from orchgit.api.errors import VARY, text_response
+from orchgit.api.metric_collection import collected
 from orchgit.api.request_metrics import BUCKETS_S, RequestMetrics, RequestTiming
 from orchgit.api.routing import Endpoint, endpoint
 from orchgit.metrics.exposition import (
@@ -29,17 +29,7 @@ def endpoints(requests: RequestMetrics) -> list[Endpoint]:
         prometheus = call.query.get("format") == "prometheus"
         if prometheus and not settings.prometheus:
             return text_response(NOT_ENABLED, 415)
-        with call.context.snapshot() as snapshot:
-            found: list[Metric] = [*process_gauges(), *call.api.scrape()]
-            # In threads: there may be many jobs, and a source may have many.
-            found += await asyncio.to_thread(
-                lambda: list(cluster_gauges(snapshot, settings.dispatched_summaries))
-            )
-            if call.api.gitops is not None:
-                found += await asyncio.to_thread(call.api.gitops.metrics, snapshot)
-        if call.api.local_node is not None:
-            found += await call.api.local_node.metrics()
-        shown = settings.filter.of(found)
+        shown = await collected(call.api)
         shows_requests = settings.filter.shows(_REQUESTS)
         if prometheus:
             shown += _request_histograms(requests) if shows_requests else []

@@ -40,7 +40,7 @@ async def list_namespaces(call: ApiCall) -> Response:
 def shown(namespace: Namespace) -> Any:
     value = nomad_json.tree(namespace)
     value.update(
-        Hash=nomad_json.content_hash(namespace.name, namespace.description, namespace.meta),
+        Hash=_hash(namespace),
         NodePoolConfiguration=None,
         VaultConfiguration=None,
         ConsulConfiguration=None,
@@ -51,6 +51,20 @@ def shown(namespace: Namespace) -> Any:
     if value["Capabilities"] is not None:
         value["Capabilities"] = {**_NO_CAPABILITIES, **value["Capabilities"]}
     return value
+
+
+def _hash(namespace: Namespace) -> str:
+    """Returns Nomad's hash of what users set."""
+    given = namespace.capabilities or {}
+    drivers = [
+        str(driver)
+        for name in ("EnabledTaskDrivers", "DisabledTaskDrivers")
+        for driver in nomad_json.get(given, name) or ()
+    ]
+    return nomad_json.text_hash(
+        *(namespace.name, namespace.description, namespace.quota, *drivers),
+        *nomad_json.in_order(namespace.meta),
+    )
 
 
 async def read_namespace(call: ApiCall) -> Response:

@@ -15,6 +15,7 @@ from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.stubs import job_stub
 from orchgit.clock import SECOND_NS
+from orchgit.durations import to_text
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.node import NodePool
 from orchgit.services.nodes.pools import BUILT_IN_POOLS, delete_node_pool, put_node_pool
@@ -48,7 +49,10 @@ def shown(pool: NodePool) -> Any:
     if pool.name in BUILT_IN_POOLS:
         value["Hash"], value["Meta"] = None, None
     else:
-        value["Hash"] = nomad_json.content_hash(pool.name, pool.description, pool.meta)
+        value["Hash"] = nomad_json.text_hash(
+            *(pool.name, pool.description, to_text(value["NodeIdentityTTL"])),
+            *nomad_json.in_order(pool.meta),
+        )
         value["Meta"] = pool.meta or {}
     return value
 

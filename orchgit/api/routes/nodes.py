@@ -46,14 +46,12 @@ async def list_nodes_of(call: ApiCall, pool: str | None) -> Response:
 async def read_node(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> Node | None:
         found = snapshot.nodes.get(call.path["node_id"])
-        return _shown(snapshot, found) if found else None
+        if found is None:
+            return None
+        key_id = signing_key_id(snapshot.root_keys.all(), found.create_index)
+        return replace(shown_node(found), identity_signing_key_id=key_id)
 
     return await answer_object(call, ("nodes",), read, "node not found", key=call.path["node_id"])
-
-
-def _shown(snapshot: Snapshot, node: Node) -> Node:
-    key_id = signing_key_id(snapshot.root_keys.all(), node.create_index)
-    return replace(shown_node(node), identity_signing_key_id=key_id)
 
 
 async def allocations(call: ApiCall) -> Response:

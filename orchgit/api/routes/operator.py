@@ -95,7 +95,7 @@ def _lacks_vault_identity(job: Job) -> bool:
 
 async def utilization(call: ApiCall) -> Response:
     """Refuses as Nomad's community edition does."""
-    raise MethodNotAllowedError("")
+    raise MethodNotAllowedError
 
 
 ENDPOINTS = [

@@ -35,8 +35,8 @@ async def set_configuration(call: ApiCall) -> Response:
             body[name] = parse_setting_ns(name, body[name])
     config = nomad_json.convert(body, AutopilotConfig)
     expected = call.number("cas") if "cas" in call.query else None
-    index, updated = await set_autopilot_config(call.context, config, expected)
-    return call.answer(updated, index=index)
+    _, updated = await set_autopilot_config(call.context, config, expected)
+    return call.answer(updated)
 
 
 async def health(call: ApiCall) -> Response:

@@ -15,10 +15,11 @@ from starlette.responses import Response, StreamingResponse
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import VARY
 from orchgit.api.routing import endpoint
-from orchgit.errors import NotLeaderError, TooLargeError, UnavailableError
+from orchgit.errors import NotLeaderError, RefusedError, TooLargeError, UnavailableError
 from orchgit.services.cluster.snapshots import Repositories, restore_snapshot, save_snapshot
 
 MAX_ARCHIVE_BYTES = 64 << 30
+_GZIP_MAGIC, _GZIP_HEAD_BYTES = b"\x1f\x8b", 10
 _READ_BYTES = 256 << 10
 
 
@@ -59,11 +60,25 @@ async def restore(call: ApiCall) -> Response:
             raise UnavailableError(
                 f"cannot take the snapshot: {error.strerror} ({state.store.path.parent})"
             ) from error
+        _check_begin(file)
         file.seek(0)
         keyring = call.services.keyring
         force = call.flag("force")
         restored = await restore_snapshot(call.context, keyring, file, force, _repositories(call))
     return call.empty(index=restored.index)
+
+
+def _check_begin(file: IO[bytes]) -> None:
+    """Raises RefusedError, in the words that clients know, for what was never compressed."""
+    file.seek(0)
+    begin = file.read(_GZIP_HEAD_BYTES)
+    problem = "" if begin.startswith(_GZIP_MAGIC) else "gzip: invalid header"
+    if len(begin) < _GZIP_HEAD_BYTES:
+        problem = "unexpected EOF"
+    if problem:
+        raise RefusedError(
+            f"failed to restore from snapshot: failed to decompress snapshot: {problem}"
+        )
 
 
 async def _receive(call: ApiCall, file: IO[bytes]) -> None:

@@ -43,6 +43,8 @@ async def prefix(call: ApiCall) -> Response:
 async def fuzzy(call: ApiCall) -> Response:
     body = await call.json()
     namespace = _namespace(call, body)
+    limits = call.services.search
+    most = limits.max_results
     with call.context.snapshot() as snapshot:
         found = search_fuzzy(
             snapshot,
@@ -50,15 +52,16 @@ async def fuzzy(call: ApiCall) -> Response:
             nomad_json.get(body, "Context", "all"),
             namespace,
             _scope(call, namespace),
+            limits,
         )
         index = snapshot.index
     matches: dict[str, Any] = {name: [] for name in CONTEXTS if name not in ("nodes", "plugins")}
     for name, hits in found.items():
         matches[name] = [
             {"ID": hit.id, "Scope": list(hit.scope)} if hit.scope else {"ID": hit.id}
-            for hit in hits[:LIMIT]
+            for hit in hits[:most]
         ]
-    truncated = {name: len(found.get(name, ())) > LIMIT for name in {*CONTEXTS, *found}}
+    truncated = {name: len(found.get(name, ())) > most for name in {*CONTEXTS, *found}}
     return _answer(call, matches, truncated, index)
 
 

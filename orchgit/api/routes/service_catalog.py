@@ -12,7 +12,7 @@ from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
 from orchgit.errors import InvalidInputError, RefusedError
-from orchgit.services.service_catalog import all_services
+from orchgit.state.service_catalog import all_services
 from orchgit.state.snapshot import Snapshot
 from orchgit.whole_number import whole_number
 

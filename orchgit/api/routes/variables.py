@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -17,7 +17,7 @@ from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
 from orchgit.durations import DurationError, parse_ns, to_text
-from orchgit.errors import ConflictError, InvalidInputError, RefusedError
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.base import Model
 from orchgit.model.variable import (
     StoredVariable,
@@ -38,6 +38,7 @@ from orchgit.whole_number import whole_number
 MAX_BODY_BYTES = 1 << 20
 """Above what the largest variable needs, however its characters are escaped."""
 _TABLES = ("variables",)
+_NO_INDEX = {"X-Nomad-Index": "0"}
 _LOCK_OPERATIONS = ("lock-acquire", "lock-renew", "lock-release")
 
 
@@ -48,15 +49,17 @@ class LockBody(Model):
 
 
 class VariableBody(Model):
-    """The body that clients send. Path and namespace are those of the request, whatever it says."""
+    """The body that clients send. The path is that of the request, whatever the body says, and so
+    is the namespace where the query names one."""
 
+    namespace: str = ""
     items: dict[str, str] | None = None
     lock: LockBody | None = None
 
 
 class VariableStub(Model):
-    """A variable without its items. `lock.id` is "" in lists and refusals: knowing it is holding
-    the lock."""
+    """A variable without its items. `lock.id` is "" for callers who may not write it: knowing it
+    is holding the lock."""
 
     namespace: str
     path: str
@@ -94,7 +97,9 @@ async def list_variables(call: ApiCall) -> Response:
             key=_token,
         )
         chosen, headers = page.apply(found, _token, lambda each: _Listed(_stub(each)))
-        return [_stub(each) for each in chosen], headers
+        return [
+            _stub(each, with_lock_id=allows(each.namespace, each.path, "write")) for each in chosen
+        ], headers
 
     return await answer_list(call, _TABLES, read)
 
@@ -115,16 +120,18 @@ async def read_variable(call: ApiCall) -> Response:
     if variable is None:
         headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
         return text_response("variable not found", 404, headers)
-    return call.answer(_shown(call, variable, with_lock_id=True), index=index, read=True)
+    is_writer = call.rights.allows_variable(namespace, path, "write")
+    return call.answer(_shown(call, variable, with_lock_id=is_writer), index=index, read=True)
 
 
 async def write_variable(call: ApiCall) -> Response:
     operation = _lock_operation(call)
     body = nomad_json.decode(await call.body(MAX_BODY_BYTES), VariableBody)
-    namespace, path = call.namespace, call.path["path"]
+    path = call.path["path"]
+    namespace = call.query.get("namespace") or body.namespace or call.namespace
     if not path:
         raise InvalidInputError("missing variable path")
-    if (refusal := _refused_path(call, path)) is not None:
+    if (refusal := _refused_path(path)) is not None:
         return refusal
     note_claimed_author(call)
     if operation is None:
@@ -133,17 +140,17 @@ async def write_variable(call: ApiCall) -> Response:
     lock, variables = body.lock or LockBody(), call.services.variables
     if operation == "lock-acquire":
         wanted = WantedLock(lock.id, _duration_ns(lock.ttl), _duration_ns(lock.lock_delay))
-        return await _written(call, namespace, lambda: variables.acquire_lock(new, wanted))
-    if operation == "lock-renew":
         try:
-            return await _written(
-                call, namespace, lambda: variables.renew_lock(namespace, path, lock.id), bare=True
-            )
-        except RefusedError as error:  # it holds none
-            raise ConflictError(str(error)) from error
-    return await _written(
-        call, namespace, lambda: variables.release_lock(namespace, path, lock.id), bare=True
-    )
+            variable = await variables.acquire_lock(new, wanted)
+        except VariableConflictError as conflict:
+            return _conflict(call, conflict, namespace, {})
+        except InvalidInputError as error:
+            return _refusal(error)
+        shown = _shown(call, variable, with_lock_id=True)
+        return call.answer(shown, index=variable.modify_index)
+    if operation == "lock-renew":
+        return await _renewed(call, lambda: variables.renew_lock(namespace, path, lock.id))
+    return await _released(call, lambda: variables.release_lock(namespace, path, lock.id))
 
 
 async def _put(call: ApiCall, namespace: str, path: str, body: VariableBody) -> Response:
@@ -158,7 +165,7 @@ async def _put(call: ApiCall, namespace: str, path: str, body: VariableBody) -> 
     except VariableConflictError as conflict:
         return _conflict(call, conflict, namespace)
     except InvalidInputError as error:
-        return _refusal(call, error)
+        return _refusal(error)
     shown = _with_items(_stub(variable, with_lock_id=True), body.items)
     return call.answer(shown, index=variable.modify_index)
 
@@ -195,17 +202,17 @@ def _lock_operation(call: ApiCall) -> str | None:
     return asked[0] if asked else None
 
 
-def _refused_path(call: ApiCall, path: str) -> Response | None:
+def _refused_path(path: str) -> Response | None:
     """Returns the refusal of an unusable path, in the words that Nomad's clients know."""
     try:
         check_path(path)
     except InvalidInputError as error:
-        return _refusal(call, error)
+        return _refusal(error)
     return None
 
 
-def _refusal(call: ApiCall, error: InvalidInputError) -> Response:
-    return text_response(f"RPC Error:: 400,{error}", 400, _table_index(call))
+def _refusal(error: InvalidInputError) -> Response:
+    return text_response(f"RPC Error:: 400,{error}", 400, _NO_INDEX)
 
 
 def _duration_ns(text: str) -> int:
@@ -220,44 +227,51 @@ def _duration_ns(text: str) -> int:
 # -- answers -----------------------------------------------------------------------------------
 
 
-async def _written(
-    call: ApiCall,
-    namespace: str,
-    write: Callable[[], Awaitable[StoredVariable]],
-    bare: bool = False,
-) -> Response:
-    """Returns what is stored now; `bare`: without the items, which the caller did not send."""
+async def _renewed(call: ApiCall, renew: Callable[[], Awaitable[StoredVariable]]) -> Response:
     try:
-        variable = await write()
-    except VariableConflictError as conflict:
-        if bare:
-            return text_response("attempting to modify locked variable", 409)
-        return _conflict(call, conflict, namespace)
+        variable = await renew()
+    except (VariableConflictError, RefusedError):  # another holds the lock, or nobody does
+        return text_response("attempting to modify locked variable", 409)
     except InvalidInputError as error:
-        return _refusal(call, error)
-    if bare:
-        return call.answer(_stub(variable, with_lock_id=True), index=variable.modify_index)
-    shown = _shown(call, variable, with_lock_id=True)
-    return call.answer(shown, index=variable.modify_index)
+        return _refusal(error)
+    return call.answer(_stub(variable, with_lock_id=True))
 
 
-def _conflict(call: ApiCall, conflict: VariableConflictError, namespace: str) -> Response:
-    """Answers 409 with the current variable; an unknown or a locked one has no index."""
+async def _released(call: ApiCall, release: Callable[[], Awaitable[StoredVariable]]) -> Response:
+    try:
+        variable = await release()
+    except VariableConflictError:
+        return text_response("attempting to modify locked variable", 409)
+    except InvalidInputError as error:
+        return _refusal(error)
+    except RefusedError as error:
+        return text_response(str(error), 500, _NO_INDEX)
+    return call.answer(_stub(variable, with_lock_id=True), index=variable.modify_index)
+
+
+def _conflict(
+    call: ApiCall,
+    conflict: VariableConflictError,
+    namespace: str,
+    locked_headers: Mapping[str, str] = _NO_INDEX,
+) -> Response:
+    """Answers 409 with the current variable; an unknown or a locked one has no index.
+    `locked_headers` are those of the refusal of a locked one."""
     current, path = conflict.current, call.path["path"]
+    headers = _table_index(call)
     shown: VariableStub
     if current is None:
         shown = ShownVariable(namespace, path, 0, 0, 0, 0, items={})
     elif current.lock is not None:
         # Only its holder learns more of a locked variable.
-        shown = VariableStub(namespace, path, 0, 0, 0, 0, _lock(current.lock, with_id=False))
+        shown, headers = VariableStub(namespace, path, 0, 0, 0, 0), dict(locked_headers)
     else:
         shown = _shown(call, current, with_lock_id=False)
         if not call.rights.allows_variable(namespace, path, "read"):
             shown.items = {}
     # Nomad's clients read JSON here, though Nomad calls it text.
-    headers = {**VARY, **_table_index(call)}
     data = nomad_json.encode(shown)
-    return Response(data, status_code=409, headers=headers, media_type="text/plain")
+    return Response(data, status_code=409, headers={**VARY, **headers}, media_type="text/plain")
 
 
 def _table_index(call: ApiCall) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
 from starlette.responses import Response
 
 from orchgit.api.blocking import answer_list, answer_object
@@ -105,7 +106,9 @@ async def put(call: ApiCall) -> Response:
     volume.namespace = call.namespace if call.query.get("namespace") else volume.namespace
     stored = await put_host_volume(call.context, volume)
     stored = await wait_for_volume(call.context, stored, MAKE_TIMEOUT_S)
-    value = {"Volume": stored, "Warnings": "", "Index": stored.modify_index}
+    # As clients know it: the volume as it was asked for, with the path that the node gave it.
+    asked = replace(stored, state="pending", create_index=0, modify_index=0)
+    value = {"Volume": asked, "Warnings": "", "Index": stored.modify_index}
     return call.answer(value, index=stored.modify_index)
 
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 import types
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -240,8 +241,19 @@ def _bare(kind: Any) -> Any:
 
 def content_hash(*parts: Any) -> str:
     """Returns a hash of the content: base64, as Go writes bytes."""
-    digest = hashlib.blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=32)
+    return text_hash(msgspec.json.encode(parts, order="sorted").decode())
+
+
+def text_hash(*parts: str) -> str:
+    """Returns a hash of the texts, one after the other: base64, as Go writes bytes."""
+    digest = hashlib.blake2b("".join(parts).encode(), digest_size=32)
     return base64.b64encode(digest.digest()).decode()
+
+
+def in_order(meta: Mapping[str, str] | None) -> Iterator[str]:
+    """Yields keys and values in the order in which Nomad hashes them."""
+    for key in sorted(meta or {}):
+        yield from (key, (meta or {})[key])
 
 
 _LONG_NUMBER = re.compile(rb"\d{19}")

@@ -22,6 +22,7 @@ from orchgit.model.evaluation import AllocMetric, Evaluation, ScoreMetaData
 from orchgit.model.group import ScalingPolicy, TaskGroup, UpdateStrategy
 from orchgit.model.job import Job
 from orchgit.model.node import NodeNetwork
+from orchgit.model.operator import SchedulerConfig
 from orchgit.model.resources import (
     AllocatedPort,
     AllocatedResources,
@@ -75,6 +76,7 @@ LEFT_OUT_WHEN_UNSET: dict[Struct, frozenset[str]] = {
     HostVolume: frozenset(("constraints", "parameters")),
     Job: frozenset(("origin",)),
     Deployment: frozenset(("commit_id", "rollout_id")),
+    SchedulerConfig: frozenset(("numa_enabled",)),
     TaskGroupVolumeClaim: frozenset(("commit_id", "rollout_id")),
 }
 """Fields whose key is missing while they hold nothing, among them those without a key in Nomad."""

@@ -20,7 +20,7 @@ from orchgit.model.allocation import (
 )
 from orchgit.model.base import Model
 from orchgit.model.group import TaskGroup
-from orchgit.model.job import ChildrenSummary, Job, JobStatus, JobSummary
+from orchgit.model.job import ChildrenSummary, Job, JobStatus, JobSummary, JobType
 from orchgit.model.node import (
     ClientHostVolume,
     DriverInfo,
@@ -202,8 +202,9 @@ def signing_key_id(root_keys: Sequence[RootKey], index: int) -> str:
 def _placed_job(allocation: Allocation, job: Job) -> Job:
     """Returns the job's version before the allocation changed its status and its stability."""
     is_first = not (job.version or allocation.previous_allocation)
-    status = JobStatus.PENDING if is_first else JobStatus.RUNNING
-    return replace(job, status=status, stable=job.stable and bool(allocation.previous_allocation))
+    always_runs = job.type == JobType.SYSTEM
+    status = JobStatus.PENDING if is_first and not always_runs else JobStatus.RUNNING
+    return replace(job, status=status, stable=job.stable and not is_first)
 
 
 def _lost_job(allocation: Allocation) -> Job:
@@ -243,6 +244,10 @@ class NodeStub(Model):
     modify_index: int
 
 
+_REGISTERED = "Node registered"
+"""The event of a node's first entry, which has no index in Nomad."""
+
+
 def shown_node(node: Node) -> Node:
     """Returns the node without its secret, which only its agent and the servers know; maps are
     never null."""
@@ -250,9 +255,19 @@ def shown_node(node: Node) -> Node:
         name: driver if driver.attributes is not None else replace(driver, attributes={})
         for name, driver in node.drivers.items()
     }
+    drain = node.last_drain
+    accessor = str((drain or {}).get("AccessorID") or "")
+    if drain is not None and accessor and ":" not in accessor:
+        drain = {**drain, "AccessorID": f"token:{accessor}"}
+    events = [
+        replace(each, create_index=0) if each.message == _REGISTERED else each
+        for each in node.events
+    ]
     return replace(
         node,
         secret_id="",
+        events=events,
+        last_drain=drain,
         drivers=drivers,
         csi_node_plugins=node.csi_node_plugins or {},
         csi_controller_plugins=node.csi_controller_plugins or {},

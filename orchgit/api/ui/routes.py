@@ -54,9 +54,13 @@ HEADERS = {
 
 
 class Ui:
-    """`api` returns the whole API, with its checks; `events` tells when pages may have changed."""
+    """`api` returns the whole API, with its checks; `events` tells when pages may have changed.
+    `label` is shown on every page."""
 
-    def __init__(self, api: Callable[[], ASGIApp], events: EventBuffer, clock: Clock) -> None:
+    def __init__(
+        self, api: Callable[[], ASGIApp], events: EventBuffer, clock: Clock, label: str = ""
+    ) -> None:
+        self._label = label
         self._api = api
         self._events = events
         self._clock = clock
@@ -65,7 +69,7 @@ class Ui:
     @property
     def routes(self) -> list[BaseRoute]:
         return [
-            Route("/", _to_sources),
+            Route("/", _to_pages),
             Route("/ui", _to_sources),
             Route("/ui/", _to_sources),
             Route("/ui/login", self._login, methods=["GET", "POST"]),
@@ -97,6 +101,7 @@ class Ui:
             raise AnswerError(500, str(error)) from error
         shown = {
             **values,
+            "label": self._label,
             "section": page.section,
             "has_token": bool(token),
             "layout": "layout.html" if whole else "part.html",
@@ -108,6 +113,7 @@ class Ui:
         status = error.status if 400 <= error.status < 600 else 500
         titles = {404: "Not found", 403: "Not allowed", 401: "Not allowed"}
         shown = {
+            "label": self._label,
             "title": titles.get(status, "Cannot show this page"),
             "text": str(error),
             "status": status,
@@ -229,6 +235,12 @@ def _address(request: Request) -> str:
     query: bytes = request.scope["query_string"]
     path = raw.partition(b"?")[0].decode("latin-1")
     return f"{path}?{query.decode('latin-1')}" if query else path
+
+
+async def _to_pages(request: Request) -> Response:
+    body = '<a href="/ui/">Temporary Redirect</a>.\n\n'
+    headers = {"Location": "/ui/", "Vary": "Accept-Encoding"}
+    return Response(body, 307, headers, media_type="text/html")
 
 
 async def _to_sources(request: Request) -> Response:

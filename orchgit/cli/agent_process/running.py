@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
+from starlette.types import Scope
 
 from agent.agent import Agent
 from agent.config import AgentConfig
@@ -22,7 +23,9 @@ from orchgit.clock import SystemClock
 from orchgit.collector import settle_collector
 from orchgit.errors import InvalidInputError
 from orchgit.ids import RandomIds
+from orchgit.metrics.push import PushSettings
 from orchgit.server.audit.audit_log import audit_log
+from orchgit.server.audit.records import AuditAuth
 from orchgit.server.audit.settings import AuditSettings
 from orchgit.server.config import ServerConfig
 from orchgit.server.http.access import access_of
@@ -128,11 +131,17 @@ def _agent_alone(
     The listener takes its port first: the node tells its address to the servers when it starts.
     """
     agent = Agent(config)
+    guard = AccessGuard(client_app(agent), agent.access)
+
+    def identify(scope: Scope) -> AuditAuth:
+        said = guard.asked_by(scope)
+        return AuditAuth(said.accessor_id, said.token_name, said.token_type, said.policies)
+
     http = HttpServer(
-        AccessGuard(client_app(agent), agent.access),
+        guard,
         bind,
         access_of(config, (config.node_name, bind, advertise)),
-        audit=audit_log(audit, config.data_dir, SystemClock(), RandomIds()),
+        audit=audit_log(audit, config.data_dir, SystemClock(), RandomIds(), identify),
     )
     http.bind()
     address = advertised("http", http.address, advertise)
@@ -148,6 +157,8 @@ def _agent_beside(config: AgentConfig, server: Server) -> Agent:
         servers=(server.rpc_address,),
         http_addr=server.http_address,
         http_tls=server.config.http_tls,
+        # The server sends the metrics of both.
+        telemetry=replace(config.telemetry, push=PushSettings()),
     )
     agent = Agent(config)
     server.attach_client(lambda: agent.node_id, client_app(agent), partial(node_metrics, agent))

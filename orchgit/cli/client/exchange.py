@@ -18,6 +18,7 @@ from typing import Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from orchgit.errors import InvalidInputError
+from orchgit.printable import printable
 
 _PIECE_BYTES = 64 * 1024
 _PORTS = {"http": 80, "https": 443}
@@ -223,6 +224,11 @@ class _translated:
             raise BrokenError(f"the server broke off: {error}") from error
         if isinstance(error, OSError):
             raise BrokenError(str(error)) from error
+        if isinstance(error, http.client.IncompleteRead):
+            had, whole = len(error.partial), len(error.partial) + (error.expected or 0)
+            raise BrokenError(
+                f"the server broke off: {had} of {whole} bytes of its answer came"
+            ) from error
         if isinstance(error, http.client.HTTPException | ValueError):
-            said = str(error) or type(error).__name__
+            said = printable(" ".join(str(error).split())) or type(error).__name__
             raise BrokenError(f"the answer is not HTTP ({said})") from error

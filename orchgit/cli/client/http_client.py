@@ -73,6 +73,7 @@ class ApiClient:
             key: value for key, value in (("namespace", namespace), ("region", region)) if value
         }
         self._headers = {"User-Agent": f"orchgit/{__version__}"}
+        self.has_token = bool(token)
         if token:
             self._headers["X-Nomad-Token"] = token
         if user := user_name():
@@ -303,10 +304,14 @@ class ApiClient:
     def _written(self, response: _Response) -> Any:
         return self._json(response) if response.body else None
 
-    @staticmethod
-    def _refusal(response: _Response) -> ApiError:
+    def _refusal(self, response: _Response) -> ApiError:
         text = response.text.strip()
-        if len(text) > _LONGEST_REFUSAL or "<html" in text.lower():
+        if "<html" in text.lower():
+            text = (
+                f"cannot use what {self.address} answered to {self._asked}: it is a page for "
+                "browsers, of a proxy perhaps"
+            )
+        elif len(text) > _LONGEST_REFUSAL:
             text = f"{' '.join(text.split())[:_LONGEST_REFUSAL]}..."
         return ApiError(f"{text or response.reason} (status {response.status})", response.status)
 

@@ -15,6 +15,7 @@ from orchgit.cli.options import connected, formatted, option, option_field, opti
 from orchgit.cli.printing.acl_text import print_token
 from orchgit.cli.printing.output import plain, table
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.errors import InvalidInputError
 
 
 @cli_group("token")
@@ -110,6 +111,10 @@ def info(client: ApiClient, accessor_id: str, output: OutputFormat) -> None:
 @connected
 def own(client: ApiClient, output: OutputFormat) -> None:
     """The token in use."""
+    if not client.has_token:
+        raise InvalidInputError(
+            "cannot show the token in use: there is none; give -token, or set ORCHGIT_TOKEN"
+        )
     found = client.get("/v1/acl/token/self")
     if not output.printed(found):
         print_token(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import click
 
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.agent_flags import FLAGS, configuration_flags
-from orchgit.cli.options import no_effect_option, option_field, options_of
+from orchgit.cli.options import option_field, options_of
 
 if TYPE_CHECKING:
     from agent.config import AgentConfig
@@ -69,12 +71,17 @@ class AgentOptions:
     region: str | None = option_field("region", help="Region.")
     log_level: str | None = option_field("log-level", help="TRACE, DEBUG, INFO, WARN or ERROR.")
     log_json: bool = option_field("log-json", is_flag=True, help="Log lines as JSON objects.")
+    intro_token: str = option_field(
+        "client-intro-token",
+        default="",
+        help="With which a new node introduces itself; else NOMAD_CLIENT_INTRO_TOKEN, or the file "
+        "intro_token.jwt in the data directory.",
+    )
 
 
 @cli_command("agent")
 @options_of(AgentOptions)
 @configuration_flags
-@no_effect_option("client-intro-token", "agents are known by their certificates")
 def agent(options: AgentOptions, flags: Mapping[str, Any]) -> None:
     """Run a server, a client, or both. Options override the configuration file.
 
@@ -186,8 +193,17 @@ def _agent_config(
         data_dir=directory,
         servers=named or known_servers(given.file.client) or (listen.rpc,),
         node_name=options.node_name or given.file.name,
+        intro_token=_introduction(options.intro_token, directory),
         **(with_dev_defaults(settings, listen.host) if options.dev else settings),
     )
+
+
+def _introduction(given: str, directory: Path) -> str:
+    """Returns the token with which a new node introduces itself, or ""."""
+    token = given or os.environ.get("NOMAD_CLIENT_INTRO_TOKEN", "")
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        token = token or (directory / "intro_token.jwt").read_text(encoding="utf-8")
+    return token.strip()
 
 
 def with_dev_defaults(settings: dict[str, Any], host: str) -> dict[str, Any]:

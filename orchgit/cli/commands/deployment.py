@@ -213,8 +213,14 @@ def show_groups(data: dict[str, Any]) -> None:
                 group["PlacedAllocs"],
                 group["HealthyAllocs"],
                 group["UnhealthyAllocs"],
-                plain(group.get("RequireProgressBy") or "N/A"),
+                _without_fraction(plain(group.get("RequireProgressBy") or "N/A")),
             )
             for name, group in sorted(groups.items())
         ),
     )
+
+
+def _without_fraction(time: str) -> str:
+    """Returns the time in whole seconds: 2026-11-23T03:06:55Z."""
+    head, point, _ = time.partition(".")
+    return f"{head}Z" if point else time

@@ -154,7 +154,10 @@ async def _seed(url: str, node_id: str, tls: TlsClient) -> None:
 
 
 async def end_tasks(directory: Path) -> None:
-    """Stops every task under the supervisor of a data directory, and the supervisor itself."""
+    """Stops every task under the supervisor of a data directory and the supervisor itself, and
+    takes away what is mounted for them."""
+    from agent.hooks.secrets_mount import unmount_below
+    from agent.networks.alloc_networks import remove_networks
     from agent.supervisor.client import SupervisorClient
     from orchgit.directory_lock import lock_directory
 
@@ -172,5 +175,7 @@ async def end_tasks(directory: Path) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(supervisor.pid, signal.SIGTERM)
     await supervisor.close()
+    unmount_below(directory)
+    await remove_networks(directory)
     os.close(lock_fd)
     click.echo(f"==> {len(reports)} tasks stopped.")

@@ -25,7 +25,7 @@ def keyring() -> None:
     """Keys of a gossip protocol."""
 
 
-@keyring.command("generate", ignores_extra=True)
+@keyring.command("generate", ignores_extra=True, context_settings={"ignore_unknown_options": True})
 def generate() -> None:
     """Make a key."""
     click.echo(base64.b64encode(os.urandom(_KEY_BYTES)).decode())

@@ -13,8 +13,9 @@ from typing import IO, Any
 
 import click
 
+from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.command import cli_command
-from orchgit.cli.options import option
+from orchgit.cli.options import connected, option
 from orchgit.errors import InvalidInputError
 
 _SECRET_TABLES = (
@@ -48,7 +49,8 @@ def redact_into(archive: IO[bytes], out: IO[bytes]) -> int:
 
 @cli_command("redact")
 @click.argument("file")
-def redact(file: str) -> None:
+@connected
+def redact(client: ApiClient, file: str) -> None:
     """Take variables, tokens and keys out of the snapshot FILE, to hand it to somebody else.
 
     The git repositories are left out too. Such a snapshot can be looked into, not restored.

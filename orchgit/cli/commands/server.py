@@ -107,12 +107,12 @@ def force_leave(client: ApiClient, name: str, prune: bool) -> None:
     For one that is dead for good. The others go on without it. One that is alive is refused: stop
     it first, or use `operator raft remove-peer`.
     """
-    try:
-        client.put("/v1/agent/force-leave", None, node=name)
-    except ApiError as error:
-        if "no server has that name" not in str(error):
-            raise
+    known = client.get("/v1/agent/members")["Members"]
+    if not any(name in (each["Name"], each["Name"].rpartition(".")[0]) for each in known):
         # Scripts end with it; a server that is not there has left.
-        click.echo(f"Warning: {error}", err=True)
+        click.echo(
+            f"Warning: no server is named {name!r}; `orchgit server members` shows them", err=True
+        )
         return
+    client.put("/v1/agent/force-leave", None, node=name)
     click.echo(f"Server {name} was removed from the cluster.")

@@ -10,7 +10,11 @@ import msgspec
 
 from agent.drivers.config import TaskConfigError, decode_config
 from agent.drivers.docker.config import DockerConfig
+from agent.drivers.java import JavaConfig
 from agent.drivers.mock import MockConfig
+from agent.drivers.oci import Isolation
+from agent.drivers.podman.config import PodmanConfig
+from agent.drivers.qemu import QemuConfig
 from agent.drivers.raw_exec import RawExecConfig
 
 Place = tuple[str | int, ...]
@@ -19,11 +23,15 @@ Effect = tuple[str, Place, str]
 
 DRIVERS: dict[str, type[msgspec.Struct]] = {
     "docker": DockerConfig,
-    "exec": RawExecConfig,
+    "exec": Isolation,
+    "java": JavaConfig,
     "mock_driver": MockConfig,
+    "podman": PodmanConfig,
+    "qemu": QemuConfig,
     "raw_exec": RawExecConfig,
 }
-_NO_CONSUL = "orchgit has no Consul, so no node can take it"
+_NO_PARTITIONS = "orchgit knows no namespaces and partitions of Consul; leave the consul block out"
+_NO_MESH = "orchgit has no service mesh, so no node can take it; leave the connect block out"
 
 
 def effects(spec: dict[str, Any]) -> Iterator[Effect]:
@@ -32,7 +40,7 @@ def effects(spec: dict[str, Any]) -> Iterator[Effect]:
         place: Place = ("TaskGroups", at)
         yield from _services(group, place)
         if group.get("Consul"):
-            yield "unplaceable", (*place, "Consul"), f"group {group['Name']!r}: {_NO_CONSUL}"
+            yield "unplaceable", (*place, "Consul"), f"group {group['Name']!r}: {_NO_PARTITIONS}"
         for number, task in enumerate(group["Tasks"] or ()):
             inner = (*place, "Tasks", number)
             yield from _services(task, inner)
@@ -41,18 +49,20 @@ def effects(spec: dict[str, Any]) -> Iterator[Effect]:
 
 def _services(owner: Mapping[str, Any], place: Place) -> Iterator[Effect]:
     for at, service in enumerate(owner["Services"] or ()):
-        if service["Provider"] in ("", "consul"):
-            way_out = 'write provider = "nomad"'
-            if service["Connect"] is not None:
-                way_out = "leave the connect block out"
-            message = f"service {service['Name']!r}: {_NO_CONSUL}; {way_out}"
+        if service["Connect"] is not None:
+            message = f"service {service['Name']!r}: {_NO_MESH}"
             yield "unplaceable", (*place, "Services", at), message
 
 
 def _task(task: Mapping[str, Any], place: Place) -> Iterator[Effect]:
     if task.get("Vault"):
-        message = f"task {task['Name']!r}: orchgit has no Vault, so no node can take it"
-        yield "unplaceable", (*place, "Vault"), message
+        identity = f"vault_{task['Vault'].get('Cluster') or 'default'}"
+        if identity not in [each.get("Name") for each in task.get("Identities") or ()]:
+            message = (
+                f"task {task['Name']!r}: it cannot log in at Vault without an identity: add "
+                f'identity {{ name = "{identity}" aud = ["vault.io"] }}'
+            )
+            yield "unplaceable", (*place, "Vault"), message
     name, config = str(task["Driver"]), dict(task["Config"] or {})
     shape = DRIVERS.get(name)
     if shape is None:

@@ -192,7 +192,7 @@ class CommitApplier:
                     last_applied=cache.last_applied_for(source),
                     applied_jobs=read.applied_jobs,
                     request=request,
-                    job_max_count=self._context.job_max_count,
+                    job_settings=self._context.job_settings,
                 )
                 if not self._checks_rights:
                     return planned
@@ -207,7 +207,7 @@ class CommitApplier:
 
         def plan() -> CommitPlan:
             with self._context.snapshot() as snapshot:
-                return plan_between(source, old, new, snapshot, self._context.job_max_count)
+                return plan_between(source, old, new, snapshot, self._context.job_settings)
 
         return await asyncio.to_thread(plan)
 

@@ -45,7 +45,13 @@ from orchgit.model.job import Job, JobOrigin
 from orchgit.model.repository_policy import POLICY_PATH, WaitCondition
 from orchgit.model.rollout import ChangeCause, JobAction, JobWait
 from orchgit.model.source import PrunePolicy, Source
-from orchgit.services.jobs.admission import JOB_MAX_COUNT, admit, cluster_rules, completed
+from orchgit.services.jobs.admission import (
+    DEFAULT_JOB_SETTINGS,
+    JobSettings,
+    admit,
+    cluster_rules,
+    completed,
+)
 from orchgit.state.snapshot import Snapshot
 
 MAX_STAGES = 100
@@ -160,7 +166,7 @@ def plan_commit(
     last_applied: Mapping[JobKey, LastApplied] | None = None,
     applied_jobs: Mapping[JobKey, DesiredJob] = MappingProxyType({}),
     request: PlanRequest = NO_REQUEST,
-    job_max_count: int = JOB_MAX_COUNT,
+    job_settings: JobSettings = DEFAULT_JOB_SETTINGS,
 ) -> CommitPlan:
     """Returns the plan of a commit against one snapshot.
 
@@ -206,7 +212,7 @@ def plan_commit(
     changed = {key: job for key, job in unsure.items() if key not in unchanged}
     kept_back = {key: job for key, job in changed.items() if key in held}
     admitted, problems, warnings = _admit_all(
-        {key: job for key, job in changed.items() if key not in held}, snapshot, job_max_count
+        {key: job for key, job in changed.items() if key not in held}, snapshot, job_settings
     )
     actions = plan_actions(
         source.name,
@@ -391,14 +397,14 @@ def plan_between(
     old: Discovery,
     new: Discovery,
     snapshot: Snapshot,
-    job_max_count: int = JOB_MAX_COUNT,
+    job_settings: JobSettings = DEFAULT_JOB_SETTINGS,
 ) -> CommitPlan:
     """Returns the plan from one tree to another, as if exactly the jobs of `old` were registered.
 
     Deletions are shown and never refused. Problems of the old tree are left out.
     """
-    before, _, _ = _admit_all(old.jobs, snapshot, job_max_count)
-    after, problems, warnings = _admit_all(new.jobs, snapshot, job_max_count)
+    before, _, _ = _admit_all(old.jobs, snapshot, job_settings)
+    after, problems, warnings = _admit_all(new.jobs, snapshot, job_settings)
     origin = JobOrigin(source=source.name)
     registered = {
         key: RegisteredJob(replace(desired.job, origin=origin)) for key, desired in before.items()
@@ -410,14 +416,14 @@ def plan_between(
 
 
 def _admit_all(
-    desired: Mapping[JobKey, DesiredJob], snapshot: Snapshot, job_max_count: int
+    desired: Mapping[JobKey, DesiredJob], snapshot: Snapshot, job_settings: JobSettings
 ) -> tuple[dict[JobKey, DesiredJob], list[str], list[str]]:
     """Returns the jobs that pass the admission steps of `job run`, completed by them; the problems
     of the others; and the warnings, each with its file and line."""
     admitted: dict[JobKey, DesiredJob] = {}
     problems: list[str] = []
     warnings: list[str] = []
-    rules = cluster_rules(snapshot, job_max_count)
+    rules = cluster_rules(snapshot, job_settings)
     for key, wanted in desired.items():
         place = f"{wanted.path}:{wanted.line}:1"
         try:

@@ -19,7 +19,7 @@ from orchgit.gitops.rollouts.task_failures import TaskFailure, last_lines, task_
 from orchgit.model.base import Model
 from orchgit.model.rollout import JobAction, Rollout, RolloutJob
 from orchgit.services.context import UseCaseContext
-from orchgit.services.service_catalog import services_of_job
+from orchgit.state.service_catalog import services_of_job
 
 FAILED_STATUSES = frozenset((JobProgress.FAILED, JobProgress.REVERTED))
 MAX_EXPLAINED = 10

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from orchgit.errors import NotFoundError
 from orchgit.model.allocation import (
     AllocDeploymentStatus,
+    ClientStatus,
     DesiredTransition,
     status_after_report,
 )
@@ -33,6 +36,7 @@ def update_allocs_from_client(
         )
     records = txn.allocations.rows(update.alloc_id for update in command.updates)
     changed: dict[str, AllocationRow] = {}
+    providing = providing_services(records)
     for update in command.updates:
         record = records.get(update.alloc_id)
         if record is None or record.node_id != command.node_id:
@@ -40,9 +44,20 @@ def update_allocs_from_client(
         if _merge(txn, record, update):
             changed[record.id] = record
     _save(txn, list(changed.values()), "AllocationUpdated", effects)
+    effects.note_services(txn.index, providing, providing_services(records))
     if any(record.client_status in CLIENT_TERMINAL for record in changed.values()):
         effects.freed_nodes.add(command.node_id)
     store_evaluations(txn, command.evaluations, effects, "AllocationUpdated")
+
+
+def providing_services(records: Mapping[str, AllocationRow]) -> list[str]:
+    """Returns the ids of the allocations whose services are registered: they run, and are to run
+    on."""
+    return [
+        id_
+        for id_, record in records.items()
+        if record.client_status == ClientStatus.RUNNING and record.desired_status == "run"
+    ]
 
 
 def _save(txn: WriteTxn, records: list[AllocationRow], type_: str, effects: Effects) -> None:

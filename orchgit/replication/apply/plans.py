@@ -18,7 +18,7 @@ from orchgit.model.plan import (
     VolumeClaimRequest,
 )
 from orchgit.model.volume import TaskGroupVolumeClaim
-from orchgit.replication.apply.allocations import merged
+from orchgit.replication.apply.allocations import merged, providing_services
 from orchgit.replication.apply.deployment_counts import DeploymentCounts
 from orchgit.replication.apply.deployments import set_status
 from orchgit.replication.apply.evaluations import store_evaluations
@@ -122,6 +122,7 @@ def _change(txn: WriteTxn, command: ApplyPlan, counts: DeploymentCounts, effects
     ids |= dict.fromkeys(update.alloc_id for update in plan.updates)
     ids |= dict.fromkeys(preemption.alloc_id for preemption in plan.preemptions)
     records = txn.allocations.rows(ids | dict.fromkeys(replaced))
+    providing = providing_services(records)
     versions = _StoredVersions(txn.job_versions)
     for stop in plan.stops:
         _stop(txn, records, stop)
@@ -137,6 +138,7 @@ def _change(txn: WriteTxn, command: ApplyPlan, counts: DeploymentCounts, effects
     counts.add_changes(records.values())
     txn.allocations.save(records.values())
     effects.note_allocs(txn.index, "PlanResult", list(records))
+    effects.note_services(txn.index, providing, providing_services(records))
 
 
 def _replaced(placements: list[Placements]) -> dict[str, str]:

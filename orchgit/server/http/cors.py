@@ -16,6 +16,9 @@ ALLOW_ORIGIN = "access-control-allow-origin"
 _OPEN_PATHS = ("/v1/var", "/v1/client/")
 _NOT_OPEN = "/v1/client/gc"
 _ANY = b"*"
+_OF_BROWSERS = frozenset(
+    (b"origin", b"access-control-request-method", b"access-control-request-headers")
+)
 
 
 def is_open_path(path: str) -> bool:
@@ -41,7 +44,7 @@ class Cors:
             await self._app(scope, receive, send)
             return
         is_open = is_open_path(scope["path"])
-        asked = _of_browser(scope)
+        asked = {name: value for name, value in scope["headers"] if name in _OF_BROWSERS}
         is_preflight = scope["method"] == "OPTIONS" and b"access-control-request-method" in asked
         if not is_open and not is_preflight:
             await self._app(scope, receive, send)
@@ -62,11 +65,6 @@ class Cors:
             await send(message)
 
         await self._app(scope, receive, with_headers)
-
-
-def _of_browser(scope: Scope) -> dict[bytes, bytes]:
-    names = (b"origin", b"access-control-request-method", b"access-control-request-headers")
-    return {name: value for name, value in scope["headers"] if name in names}
 
 
 def _without_vary(message: Message) -> list[tuple[bytes, bytes]]:

@@ -164,7 +164,7 @@ class Joining:
         ]:
             return 0, f"{', '.join(strange)}: of another cluster; a server belongs to one only"
         silent = [one for one in wanted if one not in answered]
-        return len(answered), f"no answer from {', '.join(silent)}" if silent else ""
+        return len(answered), _failures(silent)
 
     async def force_leave(self, address: str) -> None:
         """Has the leader remove the member with that raft address, unless it is alive."""
@@ -315,3 +315,14 @@ class Joining:
         if what != self._told:
             self._told = what
             _log.info(what)
+
+
+def _failures(silent: Sequence[str]) -> str:
+    """Returns why servers could not be joined, as Nomad's clients know it; "" where all could."""
+    if not silent:
+        return ""
+    head = "1 error occurred:" if len(silent) == 1 else f"{len(silent)} errors occurred:"
+    lines = [
+        f"\t* failed to join {one}: dial tcp {one}: connect: connection refused\n" for one in silent
+    ]
+    return f"{head}\n{''.join(lines)}\n"

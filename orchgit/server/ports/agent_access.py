@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from orchgit.api.access.control import AccessControl
+from msgspec.structs import replace
+
+from orchgit.api.access.caller import Caller
+from orchgit.api.access.control import AccessControl, Tokens
 from orchgit.api.access.remote import RemoteAccess
 from orchgit.api.access.table import TABLE
 from orchgit.rpc.authorization import Authorize
@@ -11,14 +14,26 @@ from orchgit.wire.messages import AuthorizeReply, AuthorizeRequest
 _PREFIX = "/v1/client/"
 
 
-def authorizer(control: AccessControl | None) -> Authorize | None:
-    """Returns what decides; None while access control is off."""
-    if control is None:
+def authorizer(control: AccessControl | None, tokens: Tokens | None) -> Authorize | None:
+    """Returns what decides; None while access control is off. `tokens`: whose a token is."""
+    if control is None or tokens is None:
         return None
     remote = RemoteAccess(control, [path for path in TABLE.paths if path.startswith(_PREFIX)])
 
     def authorize(request: AuthorizeRequest) -> AuthorizeReply:
         refusal = remote.refusal(request.method, request.path, request.query, request.token)
-        return AuthorizeReply() if refusal is None else AuthorizeReply(refusal.status, refusal.text)
+        found = tokens.caller(request.token)
+        identity = found.identity if isinstance(found, Caller) else None
+        reply = AuthorizeReply()
+        if identity is not None:
+            reply = AuthorizeReply(
+                accessor_id=identity.accessor_id,
+                token_name=identity.name,
+                token_type=identity.type,
+                policies=list(identity.policies),
+            )
+        if refusal is not None:
+            reply = replace(reply, status=refusal.status, text=refusal.text)
+        return reply
 
     return authorize

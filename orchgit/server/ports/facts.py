@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -146,11 +147,13 @@ class Facts:
         broker = {name: str(value) for name, value in self._control.broker_stats().items()}
         leads = "true" if self._state.cluster.is_leader else "false"
         contact_s = self._state.cluster.last_contact_s
+        machine = os.uname().machine
         return {
             "nomad": {
                 "server": "true",
                 "leader": leads,
                 "leader_addr": self.leader_address(),
+                "bootstrap": "true" if self._config.join.bootstrap_expect == 1 else "false",
                 "known_regions": "1",
             },
             "raft": {
@@ -163,7 +166,14 @@ class Facts:
                 "state": "Leader" if self._state.cluster.is_leader else "Follower",
             },
             "broker": broker,
-            "runtime": {"kernel.name": os.uname().sysname.lower(), "version": __version__},
+            "runtime": {
+                "arch": {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine),
+                "cpu_count": str(os.cpu_count() or 1),
+                "goroutines": str(threading.active_count()),
+                "kernel.name": os.uname().sysname.lower(),
+                "max_procs": str(len(os.sched_getaffinity(0))),
+                "version": __version__,
+            },
         }
 
     async def schedulers(self) -> Sequence[Mapping[str, Any]]:

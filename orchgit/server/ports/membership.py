@@ -29,10 +29,7 @@ class MembershipOperations:
             if name in (one.name, f"{one.name}.{one.region}")
         ]
         if not named:
-            raise RefusedError(
-                f"cannot remove server {name!r}: no server has that name; `orchgit server "
-                "members` shows them"
-            )
+            return  # as it shall be; Nomad's clients may ask again
         if len(named) > 1:
             raise RefusedError(
                 f"cannot remove server {name!r}: {len(named)} servers have that name "

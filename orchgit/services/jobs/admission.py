@@ -20,12 +20,24 @@ from orchgit.services.jobs.implied_constraints import with_implied_constraints
 from orchgit.state.snapshot import Snapshot
 
 MAX_PAYLOAD_BYTES = 16 * 1024
-JOB_MAX_COUNT = 50_000
-"""Most allocations of one job, where the server's configuration says nothing else."""
 
 
 RULE_TABLES = ("namespaces", "node_pools", "scheduler_config")
 """The tables that `cluster_rules` reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """What each server's own configuration says about jobs."""
+
+    max_count: int = 50_000
+    """Most allocations of all groups of one job; 0 is no limit."""
+    max_priority: int = 100
+    vault_clusters: frozenset[str] = frozenset()
+    """The Vaults that nodes may have; jobs that use another one are refused."""
+
+
+DEFAULT_JOB_SETTINGS = JobSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +50,7 @@ class ClusterRules:
     rejects_registrations: bool
 
 
-def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> ClusterRules:
-    """Reads the rules. `job_max_count` is each server's own setting; 0 is no limit."""
+def cluster_rules(snapshot: Snapshot, settings: JobSettings = DEFAULT_JOB_SETTINGS) -> ClusterRules:
     namespaces = {each.name: each for each in snapshot.namespaces.all()}
     config = snapshot.scheduler_config.get()
     facts = ClusterFacts(
@@ -47,7 +58,9 @@ def cluster_rules(snapshot: Snapshot, job_max_count: int = JOB_MAX_COUNT) -> Clu
         node_pools=frozenset(each.name for each in snapshot.node_pools.all()),
         memory_oversubscription=config.memory_oversubscription_enabled,
         numa=config.numa_enabled,
-        job_max_count=job_max_count,
+        max_priority=settings.max_priority,
+        job_max_count=settings.max_count,
+        vault_clusters=settings.vault_clusters,
     )
     return ClusterRules(facts, namespaces, config.reject_job_registration)
 

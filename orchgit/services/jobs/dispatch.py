@@ -46,7 +46,7 @@ async def dispatch_job(
         children = snapshot.jobs.of_parent(namespace, job_id) if request.idempotency_token else []
         index = snapshot.index
     parent = _dispatchable(parent, job_id)
-    check_total_count(parent, context.job_max_count)
+    check_total_count(parent, context.job_settings.max_count)
     check_payload(parent.parameterized_job or ParameterizedJobConfig(), request.payload)
     check_meta(parent.parameterized_job or ParameterizedJobConfig(), request.meta)
     token = request.idempotency_token

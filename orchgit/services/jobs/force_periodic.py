@@ -23,7 +23,7 @@ async def periodic_force(context: UseCaseContext, namespace: str, job_id: str) -
         raise RefusedError("can't force launch a stopped job; register it again first")
     if not parent.periodic.enabled:
         raise RefusedError("can't force launch a disabled periodic job; set enabled = true first")
-    check_total_count(parent, context.job_max_count)
+    check_total_count(parent, context.job_settings.max_count)
     now_ns = context.now_ns()
     child = child_of(parent, launched_id(parent, now_ns), now_ns)
     evaluation = evaluation_for_job(context, child, EvalTrigger.PERIODIC_JOB)

@@ -53,7 +53,7 @@ async def scale_job(
     _check_bounds(group, request)
     if deployment is not None and deployment.is_active and deployment.job_version == job.version:
         raise InvalidInputError("job scaling blocked due to active deployment")
-    _check_total(job, group, request.count, context.job_max_count)
+    _check_total(job, group, request.count, context.job_settings.max_count)
     done = await _register(context, job, group, request.count, request.changed_by)
     await _record(context, job, group, request, done.eval_id)
     return done

@@ -46,7 +46,7 @@ async def drain_node(
             mark_eligible=mark_eligible,
             meta=meta,
             evaluations=evaluations,
-            event=_event(context, "drain started" if drain else "drain ended", "Drain"),
+            event=_event(context, "drain strategy set" if drain else "drain disabled", "Drain"),
         )
     )
     return NodeUpdateResult(applied.index, node.status, tuple(each.id for each in evaluations))

@@ -84,6 +84,8 @@ async def update_node_status(
             raise NotFoundError(f"cannot update node {node_id}: it is unknown; register it first")
         status = gated_status(node, wanted)
         index = snapshot.index
+        is_first = (node.status, status) == (NodeStatus.INITIALIZING, NodeStatus.READY)
+        text = f"status changed from {node.status} to {status}"
         if status == node.status:
             return NodeUpdateResult(index, status)
         evaluations = (
@@ -97,7 +99,7 @@ async def update_node_status(
             node_id=node_id,
             status=status,
             evaluations=evaluations,
-            event=_event(context, f"status changed from {node.status} to {status}"),
+            event=None if is_first else _event(context, text),
         )
     )
     log = _log.warning if status in OUT_OF_TOUCH else _log.info

@@ -11,6 +11,7 @@ import binascii
 import hmac
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import msgspec
 
@@ -32,6 +33,7 @@ from orchgit.services.secrets.keyring import Keyring
 from orchgit.services.secrets.sealing import PublicKey, is_signed
 from orchgit.state.snapshot import Snapshot
 
+T = TypeVar("T")
 MAX_PER_REQUEST = 100
 MAX_TOKEN_CHARACTERS = 8192
 _ALGORITHM = "RS256"
@@ -105,14 +107,16 @@ class IdentityUseCases:
         )
 
     def _signed(self, key: RootKey, claims: Sequence[IdentityClaims]) -> list[str]:
-        return [self._token(key, each) for each in claims]
-
-    def _token(self, key: RootKey, claims: IdentityClaims) -> str:
         if self.issuer:
-            claims = msgspec.structs.replace(claims, iss=self.issuer)
-        head = _part(msgspec.json.encode(_Header(_ALGORITHM, key.key_id)))
-        text = f"{head}.{_part(msgspec.json.encode(claims))}"
-        return f"{text}.{_part(self.keyring.sign(key, text.encode()))}"
+            claims = [msgspec.structs.replace(each, iss=self.issuer) for each in claims]
+        return [token_of(self.keyring, key, each) for each in claims]
+
+
+def token_of(keyring: Keyring, key: RootKey, claims: msgspec.Struct) -> str:
+    """Returns the claims as a JSON web token that the root key signs."""
+    head = _part(msgspec.json.encode(_Header(_ALGORITHM, key.key_id)))
+    text = f"{head}.{_part(msgspec.json.encode(claims))}"
+    return f"{text}.{_part(keyring.sign(key, text.encode()))}"
 
 
 def claims_of(
@@ -162,7 +166,12 @@ def verified_claims(snapshot: Snapshot, token: str, now_ns: int) -> IdentityClai
 
 
 def signed_claims(snapshot: Snapshot, token: str) -> IdentityClaims | None:
-    """Returns the claims of a token that a root key of this cluster signed, or None."""
+    """Returns the claims of a task's token that a root key of this cluster signed, or None."""
+    return signed_payload(snapshot, token, IdentityClaims)
+
+
+def signed_payload(snapshot: Snapshot, token: str, kind: type[T]) -> T | None:
+    """Returns the payload of a token that a root key of this cluster signed, or None."""
     if not looks_like_token(token):
         return None
     signed, _, signature = token.rpartition(".")
@@ -174,7 +183,7 @@ def signed_claims(snapshot: Snapshot, token: str) -> IdentityClaims | None:
             PublicKey(key.public_n, key.public_e), signed.encode(), _bytes(signature)
         ):
             return None
-        return msgspec.json.decode(_bytes(payload), type=IdentityClaims)
+        return msgspec.json.decode(_bytes(payload), type=kind)
     except (msgspec.DecodeError, binascii.Error, ValueError):
         return None
 

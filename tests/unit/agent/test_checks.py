@@ -276,6 +276,29 @@ def test_check_restart_restarts_the_task_by_its_policy(tmp_path: Path) -> None:
     with_rig(tmp_path, scenario)
 
 
+def test_grace_of_a_group_service_counts_from_each_start_of_the_task(tmp_path: Path) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        check = ServiceCheck(
+            name="alive", type="script", command="exit", args=["2"], interval_ns=S, timeout_ns=S,
+            task_name="web", check_restart=CheckRestart(limit=1, grace_ns=60 * S),
+        )  # fmt: skip
+        runner = rig.deliver(mock_job(mock_task(), services=[Service(name="all", checks=[check])]))
+        await rig.until_status(runner, "running")
+
+        async def advance(seconds: int) -> int:
+            for _ in range(seconds * 2):
+                await rig.clock.advance(0.5)
+            return rig.events(runner).count("Restarting")
+
+        assert await advance(50) == 0
+        runner.restart("web")
+        await rig.until(lambda: rig.events(runner).count("Started") == 2)
+        assert await advance(50) == 1
+        assert await advance(20) == 2
+
+    with_rig(tmp_path, scenario)
+
+
 def test_update_that_changes_no_service_leaves_the_checks_alone(tmp_path: Path) -> None:
     async def scenario(rig: AgentRig) -> None:
         check = ServiceCheck(name="alive", type="script", command="echo", interval_ns=S)

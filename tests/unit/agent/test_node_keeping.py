@@ -15,7 +15,7 @@ from agent.config import AgentConfig, GarbageConfig, HostVolumeConfig
 from agent.fingerprint.node import Fingerprint
 from agent.local_state.store import LocalState
 from agent.node.host_volumes import DynamicHostVolumes
-from agent.node.registration import NodeIdentity, build_node
+from agent.node.registration import DEFAULT_META, NodeIdentity, build_node
 from agent.node.volume_plugins import VolumePlugins
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.group import DisconnectStrategy
@@ -240,7 +240,7 @@ def test_node_combines_config_fingerprint_drivers_and_volumes(tmp_path: Path) ->
         [HostVolume(id="1", name="made", host_path="/m"), HostVolume(id="2", name="data")],
         {"plugins.host_volume.mkdir.version": "0.0.1"},
     )
-    assert (node.id, node.name, node.meta) == ("id", "n", {"a": "b"})
+    assert (node.id, node.name, node.meta) == ("id", "n", {**DEFAULT_META, "a": "b"})
     assert node.attributes == {
         "cpu.arch": "x",
         "driver.docker": "1",

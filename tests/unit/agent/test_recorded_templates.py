@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.recorded_templates import Running, differences
 from tests.support.template_hook_rig import TemplateHookRig
 
@@ -37,11 +35,3 @@ def test_templates_become_what_they_became_on_nomad(tmp_path: Path) -> None:
 def _problems(name: str, case: dict[str, Any], found: dict[str, Any]) -> list[str]:
     running = Running(name, case, name, 0.0, found)
     return [f"{name}: {problem}" for problem in differences(running)]
-
-
-@pytest.mark.long
-def test_templates_on_a_whole_agent_become_what_they_became_on_nomad() -> None:
-    from tests.scenarios import run_templates
-
-    assert run_templates.failures(GOLDEN) == 0
-    assert run_templates.failures(GOLDEN.parent / "change_mode") == 0

@@ -75,7 +75,7 @@ def test_text_files_and_variables_come_back_from_the_process() -> None:
             id="output",
         ),
         pytest.param(
-            "".join(f"{{{{ $a{i} := loop 1000000 }}}}" for i in range(20)),
+            "".join(f"{{{{ $a{i} := sprig_until 1000000 }}}}" for i in range(20)),
             RenderLimits(memory_bytes=100 << 20),
             "more than 100 MiB of memory",
             id="memory",

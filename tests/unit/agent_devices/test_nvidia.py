@@ -16,6 +16,8 @@ from agent.drivers.base import TaskDevices
 from agent.drivers.docker.config import DockerConfig
 from agent.drivers.docker.container import container_request
 from agent.drivers.docker.options import DockerOptions
+from agent.serve import host_stats
+from orchgit.clock import FakeClock
 from orchgit.errors import DriverError
 from orchgit.model.resources import AllocatedDevice
 from tests.support.driver_rigs import task_config
@@ -119,3 +121,18 @@ def test_container_asks_its_engine_for_its_own_cards(tmp_path: Path) -> None:
 def test_files_of_other_devices_reach_a_container(tmp_path: Path) -> None:
     host = request(tmp_path, TaskDevices(nodes=("/dev/fpga0",)), DockerOptions())
     assert [one["PathInContainer"] for one in host["Devices"]] == ["/dev/fpga0"]
+
+
+def test_use_of_the_nodes_devices_is_among_its_statistics(tmp_path: Path) -> None:
+    plugin(tmp_path)
+    devices = load_devices({"nvidia": {"library": library(), "device_dir": str(tmp_path)}})
+    devices.fingerprint()
+    told = host_stats.read(tmp_path, FakeClock(), devices)["DeviceStats"]
+    assert isinstance(told, list)
+    assert [(each["Vendor"], each["Type"], each["Name"]) for each in told] == [
+        ("nvidia", "gpu", "Tesla T4"),
+        ("nvidia", "gpu", "H100"),
+    ]
+    assert list(told[0]["InstanceStats"]) == ["GPU-0", "GPU-1"]
+    attributes = told[1]["InstanceStats"]["GPU-2"]["Stats"]["Attributes"]
+    assert attributes["temperature_c"] == {"FloatNumeratorVal": 61}

@@ -199,7 +199,7 @@ JOB = {"ID": "j", "Type": "service", "TaskGroups": []}
         ("/v1/jobs", "namespace=team", {"Job": {**JOB, "Namespace": "other"}}, True),
         ("/v1/jobs", "namespace=other", {"Job": {**JOB, "Namespace": "team"}}, False),
         ("/v1/var/{path:path}", "namespace=team", {"Items": {}}, True),
-        ("/v1/var/{path:path}", "", {"Namespace": "team", "Items": {}}, False),
+        ("/v1/var/{path:path}", "", {"Namespace": "team", "Items": {}}, True),
         ("/v1/var/{path:path}", "namespace=other", {"Namespace": "team"}, False),
         ("/v1/volume/host/create", "", {"Volume": {"Namespace": "team"}}, True),
         ("/v1/volume/host/create", "", {"Volume": {"Name": "v"}}, False),

@@ -16,7 +16,7 @@ from orchgit.api.errors import STATUSES, MethodNotAllowedError, status_of
         (errors.JobFileError("x"), 400),
         (errors.NotAllowedError("x"), 403),
         (errors.NotFoundError("x"), 404),
-        (MethodNotAllowedError("GET"), 405),
+        (MethodNotAllowedError(), 405),
         (errors.ConflictError("x"), 409),
         (errors.TooLargeError("x"), 413),
         (errors.RefusedError("x"), 500),

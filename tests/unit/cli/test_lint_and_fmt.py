@@ -204,6 +204,7 @@ job "s" {{
     }}
     task "t" {{
       driver = "{driver}"
+      {vault}
       config {{
         {config}
       }}
@@ -219,13 +220,24 @@ job "s" {{
         ({"driver": "dokcer"}, "driver", "did you mean 'docker'?"),
         ({"config": 'comand = "true"'}, "driver-config", 'did you mean "command"'),
         ({"config": 'command = "true"\n args = 7'}, "driver-config", "$.args"),
-        ({"service": 'provider = "consul"'}, "unplaceable", "has no Consul"),
+        (
+            {"service": 'provider = "consul"\n connect {\n sidecar_service {}\n }'},
+            "unplaceable",
+            "has no service mesh",
+        ),
+        ({"vault": "vault {}"}, "unplaceable", 'name = "vault_default"'),
     ],
 )
 def test_what_nodes_cannot_do_is_found(
     changes: dict[str, str], rule: str, words: str, folder: Path
 ) -> None:
-    text = {"driver": "raw_exec", "config": 'command = "true"', "service": "", **changes}
+    text = {
+        "driver": "raw_exec",
+        "config": 'command = "true"',
+        "service": "",
+        "vault": "",
+        **changes,
+    }
     (folder / "s.hcl").write_text(SERVICE.format(**text))
     (found,) = json.loads(run("lint", "-json", "s.hcl").stdout)["Findings"]
     assert found["Rule"] == rule
@@ -234,7 +246,7 @@ def test_what_nodes_cannot_do_is_found(
 
 def test_references_in_a_driver_config_are_left_to_the_node(folder: Path) -> None:
     config = 'command = "${NOMAD_META_x}"\n args = ["${NOMAD_PORT_p}"]'
-    text = SERVICE.format(driver="raw_exec", service="", config=config)
+    text = SERVICE.format(driver="raw_exec", service="", vault="", config=config)
     (folder / "s.hcl").write_text(text)
     assert run("lint", "s.hcl").output == "1 files, 0 problems\n"
 

@@ -13,6 +13,7 @@ from orchgit.model.operator import SchedulerConfig
 from orchgit.replication.commands import UpsertNamespaces
 from orchgit.services.cluster.scheduler_config import set_scheduler_config
 from orchgit.services.context import UseCaseContext
+from orchgit.services.jobs.admission import JobSettings
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 from orchgit.services.jobs.evaluate import evaluate_job
 from orchgit.services.jobs.force_periodic import periodic_force
@@ -232,7 +233,7 @@ def test_scaling_sets_one_count_within_its_bounds() -> None:
 
 def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
-        limited = UseCaseContext(context.state, context.clock, context.ids, 10)
+        limited = UseCaseContext(context.state, context.clock, context.ids, JobSettings(10))
         groups = [make_group(name="a", count=6), make_group(name="b", count=5)]
         with pytest.raises(ValidationError, match="configured job_max_count: 11 > 10"):
             await register_job(limited, make_job(id="web", task_groups=groups))
@@ -243,8 +244,23 @@ def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
         await scale_job(limited, "default", "web", ScaleRequest("a", 5))
         with pytest.raises(ValidationError, match="job_max_count: 50001 > 50000"):
             await register_job(context, make_job(task_groups=[make_group(count=50_001)]))
-        unlimited = UseCaseContext(context.state, context.clock, context.ids, 0)
+        unlimited = UseCaseContext(context.state, context.clock, context.ids, JobSettings(0))
         await register_job(unlimited, make_job(task_groups=[make_group(count=60_000)]))
+
+    with_context(work)
+
+
+@pytest.mark.parametrize(("priority", "accepted"), [(100, True), (150, True), (151, False)])
+def test_job_may_have_a_priority_up_to_the_configured_one(priority: int, accepted: bool) -> None:
+    async def work(context: UseCaseContext) -> None:
+        limits = JobSettings(max_priority=150)
+        limited = UseCaseContext(context.state, context.clock, context.ids, limits)
+        job = make_job(id="web", priority=priority)
+        if accepted:
+            await register_job(limited, job)
+        else:
+            with pytest.raises(ValidationError, match=r"must be between \[1, 150\]"):
+                await register_job(limited, job)
 
     with_context(work)
 
@@ -252,7 +268,7 @@ def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
 def test_job_that_keeps_its_counts_is_held_to_job_max_count_too() -> None:
     async def work(context: UseCaseContext) -> None:
         await register_job(context, make_job(id="web", task_groups=[make_group(name="a", count=6)]))
-        limited = UseCaseContext(context.state, context.clock, context.ids, 5)
+        limited = UseCaseContext(context.state, context.clock, context.ids, JobSettings(5))
         fewer = make_job(id="web", task_groups=[make_group(name="a", count=1)])
         with pytest.raises(ValidationError, match="job_max_count: 6 > 5"):
             await register_job(limited, fewer, RegisterOptions(preserve_counts=True))
@@ -271,7 +287,7 @@ def test_launch_of_a_job_that_is_older_than_job_max_count_is_refused() -> None:
                 task_groups=[make_group(count=6)],
             ),
         )
-        limited = UseCaseContext(context.state, context.clock, context.ids, 5)
+        limited = UseCaseContext(context.state, context.clock, context.ids, JobSettings(5))
         with pytest.raises(InvalidInputError, match="job_max_count: 6 > 5"):
             await periodic_force(limited, "default", "cron")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from orchgit.api.routes.acl import (
     auth_methods,
     binding_rules,
+    introductions,
     logins,
     one_time_tokens,
     policies,
@@ -20,5 +21,6 @@ ENDPOINTS = [
     *roles.ENDPOINTS,
     *auth_methods.ENDPOINTS,
     *binding_rules.ENDPOINTS,
+    *introductions.ENDPOINTS,
     *logins.ENDPOINTS,
 ]

@@ -21,9 +21,15 @@ from orchgit.state.snapshot import StateReads
 
 
 def services_of_allocation(snapshot: StateReads, allocation: Allocation) -> list[dict[str, Any]]:
-    """Returns the allocation's services in the form of Nomad's service registrations."""
+    """Returns what the allocation registers now; nothing unless it runs, and is to run on."""
     if allocation.client_status != ClientStatus.RUNNING or allocation.is_server_terminal:
         return []
+    return registrations_of(snapshot, allocation)
+
+
+def registrations_of(snapshot: StateReads, allocation: Allocation) -> list[dict[str, Any]]:
+    """Returns what the allocation registers while it runs, in the form of Nomad's service
+    registrations."""
     job = snapshot.job_versions.of_allocation(allocation)
     group = job.group(allocation.task_group) if job else None
     if job is None or group is None:

@@ -1,0 +1,71 @@
+"""What the hooks and the services of a task are given: the node's, the allocation's and its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from agent.context import AllocContext, NodeContext
+from agent.hooks.base import TaskSetup
+from agent.identities.task_identities import TaskIdentities
+from agent.templates.cluster_reads import Reader
+from agent.templates.task_templates import TaskTemplates
+from orchgit.model.allocation import TaskEvent
+from orchgit.model.task import Task
+
+
+@dataclass(frozen=True, slots=True)
+class TaskParts:
+    """The parts of one task that live as long as its runner."""
+
+    identities: TaskIdentities
+    templates: TaskTemplates
+    emit: Callable[[TaskEvent], None]
+    done: set[str] = field(default_factory=set)
+    """Hooks that need not run again."""
+
+
+def task_parts(
+    node: NodeContext, context: AllocContext, task: Task, emit: Callable[[TaskEvent], None]
+) -> TaskParts:
+    alloc = context.alloc
+    job_id = context.job.parent_id or context.job.id
+    place = f"{alloc.namespace}/{job_id}/{alloc.task_group}/{task.name}"
+    reader = Reader(alloc.id, task.name, alloc.namespace, place)
+    return TaskParts(
+        TaskIdentities(alloc.id, task.name, node.sign_identities, node.clock),
+        TaskTemplates(node.templates.reads, reader),
+        emit,
+    )
+
+
+def task_setup(
+    node: NodeContext, context: AllocContext, task: Task, parts: TaskParts, is_again: bool
+) -> TaskSetup:
+    """Returns the setup as things are now. `is_again`: the task ran before."""
+    return TaskSetup(
+        node=node.node(),
+        region=node.region,
+        job=context.job,
+        group=context.group,
+        task=task,
+        alloc=context.alloc,
+        paths=context.paths.task(task.name),
+        volume_sources=context.volume_sources,
+        host_env=node.host_env,
+        isolation=node.driver(task.driver).isolation,
+        clock=node.clock,
+        emit=parts.emit,
+        templates=node.templates,
+        task_templates=parts.templates,
+        fetch_limits=node.fetch_limits,
+        identities=parts.identities,
+        devices=node.devices,
+        task_api=node.task_api,
+        secrets=node.secrets,
+        network=context.network,
+        set_up_network=context.set_up_network,
+        vault=node.vault,
+        done=parts.done,
+        is_again=is_again,
+    )

@@ -1,0 +1,101 @@
+"""Tasks with tokens of Vault, from a real server and agent at a stub of Vault's HTTP API."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from agent.http_json import HttpService
+from agent.vault.tokens import VaultConfig
+from orchgit.services.jobs.admission import JobSettings
+from tests.support.polling import until_blocking
+from tests.support.server_rig import ServerRig
+from tests.support.vault_stub import VaultStub
+
+_SCRIPT = 'echo "$VAULT_TOKEN $(cat secrets/vault_token)" >> local/seen; exec sleep 600'
+
+
+def vault_job(**fields: Any) -> dict[str, Any]:
+    return {
+        "ID": "web",
+        "Type": "service",
+        "TaskGroups": [
+            {
+                "Name": "g",
+                "RestartPolicy": {"Attempts": 0, "Mode": "fail"},
+                "ReschedulePolicy": {"Attempts": 0, "Unlimited": False},
+                "Tasks": [
+                    {
+                        "Name": "t",
+                        "Driver": "raw_exec",
+                        "Config": {"command": "/bin/sh", "args": ["-c", _SCRIPT]},
+                        "Resources": {"CPU": 50, "MemoryMB": 64},
+                        "Vault": {"Role": "web", "Namespace": "team"},
+                        "Identities": [{"Name": "vault_default", "Audience": ["vault.io"]}],
+                        **fields,
+                    }
+                ],
+            }
+        ],
+    }
+
+
+@contextlib.contextmanager
+def node_with(vault: VaultStub, directory: Path) -> Iterator[ServerRig]:
+    config = VaultConfig(service=HttpService(url=vault.url, timeout_s=5))
+    settings = JobSettings(vault_clusters=frozenset(["default"]))
+    rig = ServerRig(directory, agent_config={"vault": config}, job_settings=settings)
+    rig.start()
+    try:
+        node_id = rig.wait_ready_node()
+        rig.wait_for(
+            f"/v1/node/{node_id}",
+            lambda node: node["Attributes"].get("vault.version") == "1.15.4",
+        )
+        yield rig
+    finally:
+        rig.stop()
+
+
+def allocation(rig: ServerRig, status: str) -> dict[str, Any]:
+    (found,) = rig.wait_for(
+        "/v1/job/web/allocations",
+        lambda found: [each["ClientStatus"] for each in found] == [status],
+    )
+    return dict(found)
+
+
+def test_task_gets_a_token_for_its_identity_and_keeps_one_that_is_good(tmp_path: Path) -> None:
+    with VaultStub(lease_s=2) as vault, node_with(vault, tmp_path) as rig:
+        rig.register(vault_job())
+        alloc = allocation(rig, "running")
+        seen = tmp_path / "agent/alloc" / alloc["ID"] / "t/local/seen"
+        assert until_blocking(seen.exists, 20)
+        assert until_blocking(seen.read_text, 20) == "hvs.1 hvs.1\n"
+        (login,) = vault.logins
+        assert (login["role"], login["namespace"], login["aud"]) == ("web", "team", "vault.io")
+        assert login["nomad_job_id"] == "web"
+        until_blocking(lambda: "hvs.1" in vault.renewed, 20)
+        vault.revoked.add("hvs.1")
+        until_blocking(lambda: seen.read_text() == "hvs.1 hvs.1\nhvs.2 hvs.2\n", 30)
+        shown = rig.http.get(f"/v1/allocation/{alloc['ID']}").text
+        assert "Vault token was renewed" in shown
+        assert "hvs." not in shown
+
+
+def test_refused_login_and_missing_identity_fail_the_task_and_say_why(tmp_path: Path) -> None:
+    with VaultStub() as vault, node_with(vault, tmp_path) as rig:
+        vault.refuses = True
+        rig.register(vault_job())
+        events = allocation(rig, "failed")["TaskStates"]["t"]["Events"]
+        assert any("role could not be found" in each["DisplayMessage"] for each in events)
+        rig.http.delete("/v1/job/web", params={"purge": "true"})
+        rig.register({**vault_job(Identities=None), "ID": "other"})
+        (found,) = rig.wait_for(
+            "/v1/job/other/allocations",
+            lambda found: [each["ClientStatus"] for each in found] == ["failed"],
+        )
+        events = found["TaskStates"]["t"]["Events"]
+        assert any('no identity "vault_default"' in each["DisplayMessage"] for each in events)
