@@ -100,6 +100,11 @@ KEYS_WITHOUT_EFFECT: tuple[KeyWithoutEffect, ...] = (
         warned_of=True,
     ),
     KeyWithoutEffect(
+        "group.task.vault.allow_token_expiration",
+        "TaskGroups.Tasks.Vault.AllowTokenExpiration",
+        "a token is renewed as long as the task runs",
+    ),
+    KeyWithoutEffect(
         "group.task.volume_mount.selinux_label",
         "TaskGroups.Tasks.VolumeMounts.SELinuxLabel",
         "mounts are not labelled",
@@ -159,6 +164,8 @@ def _set_places(
     if isinstance(value, Service) and key.provider not in ("", value.provider):
         return
     name, *rest = names
+    if isinstance(value, dict) and name in value:
+        yield from _set_places(value[name], rest, (*place, name), key)
     if isinstance(value, msgspec.Struct):
         field = _fields(type(value)).get(name)
         if field is not None:

@@ -86,5 +86,4 @@ class PodmanOptions(msgspec.Struct, frozen=True, kw_only=True):
     dns_servers: list[str] = []
     extra_labels: list[str] = []
     logging: PodmanLogging = PodmanLogging()
-    recover_stopped: bool = False
     disable_log_collection: bool = False

@@ -26,6 +26,8 @@ def has_field(struct: object, names: list[str]) -> bool:
             if field.encode_name == names[0]:
                 return has_field(field.type, names[1:])
         return False
+    if typing.get_origin(struct) is dict:  # a block that is kept as it was written
+        return True
     return any(has_field(inner, names) for inner in typing.get_args(struct))
 
 
@@ -61,6 +63,9 @@ job "j" {
         provider            = "nomad"
         enable_tag_override = true
       }
+      vault {
+        allow_token_expiration = true
+      }
     }
     volume "v" {
       type   = "host"
@@ -86,6 +91,7 @@ def test_keys_that_are_set_are_found_with_their_places() -> None:
         "multiregion": ("Multiregion",),
         "group.task.service.enable_tag_override": (*task, "Services", 0, "EnableTagOverride"),
         "group.task.volume_mount.read_only": (*task, "VolumeMounts", 0, "ReadOnly"),
+        "group.task.vault.allow_token_expiration": (*task, "Vault", "AllowTokenExpiration"),
     }
 
 
