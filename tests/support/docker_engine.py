@@ -23,6 +23,7 @@ import docker
 import msgspec
 import pytest
 
+from agent.hooks.secrets_mount import unmount_below
 from tests.support.polling import until_blocking
 
 IMAGE = "busybox:test"
@@ -165,4 +166,5 @@ def _stop(process: subprocess.Popen[bytes], directory: Path) -> None:
         process.wait(20)
     except subprocess.TimeoutExpired:
         process.kill()
+    unmount_below(directory)  # the engine leaves the network namespaces of its containers
     shutil.rmtree(directory, ignore_errors=True)
