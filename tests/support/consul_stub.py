@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
-from urllib.parse import unquote, urlsplit
+from typing import Any
+
+from tests.support.json_http_stub import JsonHttpStub, StubRequest
 
 _SELF = {
     "Config": {
@@ -20,7 +18,7 @@ _SELF = {
 }
 
 
-class ConsulStub:
+class ConsulStub(JsonHttpStub):
     """`services` and `checks` are what was registered; requests without `token` are refused."""
 
     def __init__(self, token: str = "") -> None:
@@ -28,48 +26,17 @@ class ConsulStub:
         self.services: dict[str, dict[str, Any]] = {}
         self.checks: dict[str, dict[str, Any]] = {}
         self.registered = 0
-        stub = self
+        super().__init__()
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if not self._allowed():
-                    return
-                path = urlsplit(self.path).path
-                found = {"/v1/agent/self": _SELF, "/v1/agent/services": stub.services}.get(path)
-                self._reply(404 if found is None else 200, found)
+    def answer(self, request: StubRequest) -> tuple[int, object]:
+        if self.token not in ("", request.headers.get("X-Consul-Token")):
+            return 403, "Permission denied"
+        if request.method == "PUT":
+            return self._put(request.path, request.body)
+        found = {"/v1/agent/self": _SELF, "/v1/agent/services": self.services}.get(request.path)
+        return (404, None) if found is None else (200, found)
 
-            def do_PUT(self) -> None:
-                if not self._allowed():
-                    return
-                data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                body = json.loads(data) if data else None
-                path = unquote(urlsplit(self.path).path)
-                self._reply(*stub.put(path, body))
-
-            def _allowed(self) -> bool:
-                if stub.token in ("", self.headers.get("X-Consul-Token")):
-                    return True
-                self._reply(403, "Permission denied")
-                return False
-
-            def _reply(self, status: int, body: object) -> None:
-                data = b"" if body is None else json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, format: str, *args: object) -> None:
-                """A test's output stays free of requests."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def put(self, path: str, body: Any) -> tuple[int, object]:
+    def _put(self, path: str, body: Any) -> tuple[int, object]:
         if path == "/v1/agent/service/register":
             self.registered += 1
             self.services[body["ID"]] = {"Service": body["Name"], **body}
@@ -86,12 +53,3 @@ class ConsulStub:
             check.update(body)
             return 200, None
         return 404, "no such path"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
