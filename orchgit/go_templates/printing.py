@@ -233,7 +233,7 @@ class _Printf:
                 return f"%!({bad})", None
             return "", int(value)
         start = self._at
-        while self._peek().isdigit():
+        while is_digits(self._peek()):
             self._take()
         text = self._pattern[start : self._at]
         return "", int(text[:9]) if text else None
@@ -246,10 +246,15 @@ class _Printf:
         self._reordered = True
         number = self._pattern[self._at + 1 : end] if end > 0 else ""
         self._at = end + 1 if end > 0 else self._at + 1
-        if number.isdigit() and 1 <= int(number[:9]) <= len(self._arguments):
+        if is_digits(number) and 1 <= int(number[:9]) <= len(self._arguments):
             self._next = int(number[:9]) - 1
         else:
             self._good_index = False
+
+
+def is_digits(text: str) -> bool:
+    """Whether the text has digits of ASCII alone: others are no numbers in Go."""
+    return text.isascii() and text.isdigit()
 
 
 class _Directive:

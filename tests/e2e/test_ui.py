@@ -106,7 +106,8 @@ def test_sources_show_health_reasons_commits_and_drift_with_who_and_what(
     text = shown(pages, "/ui/sources").text
     for each in ("shop", "degraded", "broken", "group.main.count", "1 → 2", "(scale)"):
         assert each in text, each
-    assert pages.get("/").headers["location"] == "/ui/sources"
+    assert pages.get("/").headers["location"] == "/ui/"
+    assert pages.get("/ui/").headers["location"] == "/ui/sources"
 
 
 def test_one_source_shows_its_settings_checks_and_rollouts(pages: httpx.Client) -> None:

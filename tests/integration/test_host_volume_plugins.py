@@ -30,13 +30,14 @@ def test_volume_of_a_plugin_is_created_mounted_and_deleted(tmp_path: Path) -> No
         assert rig.http.get("/v1/volumes?type=host").json() == []
         events = rig.http.get(f"/v1/node/{node_id}").json()["Events"]
         assert any("no such disk" in each["Message"] for each in events)
-        assert "no ready node" in create(PluginID="nosuch").text
+        assert "no node meets constraints" in create(PluginID="nosuch").text
         elsewhere = {"LTarget": "${node.datacenter}", "RTarget": "mars", "Operand": "="}
-        assert "no ready node" in create(Constraints=[elsewhere]).text
+        assert "no node meets constraints" in create(Constraints=[elsewhere]).text
         answer = create(RequestedCapacityMinBytes=5, RequestedCapacityMaxBytes=9)
         assert answer.status_code == 200, answer.text
         made = answer.json()["Volume"]
-        assert made["State"] == "ready"
+        assert made["State"] == "pending"  # as clients know it, though the node has made it
+        assert rig.http.get(f"/v1/volume/host/{made['ID']}").json()["State"] == "ready"
         stored = rig.wait_for(
             f"/v1/volume/host/{made['ID']}", lambda volume: volume["CapacityBytes"] == 9
         )

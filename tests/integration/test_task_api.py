@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,9 +49,22 @@ def started(rig: ServerRig, job_id: str) -> dict[str, str]:
 def ask(task: dict[str, str], method: str, path: str, **options: Any) -> httpx.Response:
     address = task["NOMAD_UNIX_ADDR"]
     assert address == f"unix:{task['NOMAD_SECRETS_DIR']}/api.sock"
-    transport = httpx.HTTPTransport(uds=address.removeprefix("unix:"))
-    with httpx.Client(transport=transport, base_url="http://localhost", timeout=20) as client:
+    with client_of(task) as client:
         return client.request(method, path, **options)
+
+
+@contextlib.contextmanager
+def client_of(task: dict[str, str], timeout_s: float = 20) -> Iterator[httpx.Client]:
+    """The address of a socket has 107 bytes at most; paths of tests may be longer."""
+    secrets = os.open(task["NOMAD_SECRETS_DIR"], os.O_PATH | os.O_DIRECTORY)
+    transport = httpx.HTTPTransport(uds=f"/proc/self/fd/{secrets}/api.sock")
+    try:
+        with httpx.Client(
+            transport=transport, base_url="http://localhost", timeout=timeout_s
+        ) as client:
+            yield client
+    finally:
+        os.close(secrets)
 
 
 def test_task_reads_and_writes_the_api_with_its_token(task: dict[str, str]) -> None:
@@ -77,11 +92,7 @@ def test_request_without_a_token_of_a_workload_is_refused(task: dict[str, str]) 
 def test_client_that_leaves_ends_its_blocking_query(task: dict[str, str]) -> None:
     token = {"X-Nomad-Token": task["NOMAD_TOKEN"]}
     index = ask(task, "GET", "/v1/jobs", headers=token).headers["x-nomad-index"]
-    transport = httpx.HTTPTransport(uds=task["NOMAD_UNIX_ADDR"].removeprefix("unix:"))
-    with (
-        httpx.Client(transport=transport, base_url="http://localhost", timeout=0.3) as client,
-        pytest.raises(httpx.ReadTimeout),
-    ):
+    with client_of(task, timeout_s=0.3) as client, pytest.raises(httpx.ReadTimeout):
         client.get("/v1/jobs", params={"index": index, "wait": "60s"}, headers=token)
     assert ask(task, "GET", "/v1/jobs", headers=token).status_code == 200
 

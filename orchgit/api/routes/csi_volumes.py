@@ -18,9 +18,12 @@ from orchgit.model.csi import WRITE, CsiTopology, CsiTopologyRequest, CsiVolume
 from orchgit.services.csi.plugins import CsiPlugin, plugins_of
 from orchgit.services.csi.volumes import CsiVolumeUseCases
 from orchgit.state.snapshot import Snapshot
+from orchgit.whole_number import whole_number
 
 _HIDDEN = "[REDACTED]"
 _TABLES = ("csi_volumes", "nodes", "allocations")
+_MOST_ENTRIES = (1 << 31) - 1
+"""The protocol of CSI counts in 32 bits."""
 
 
 def _use_cases(call: ApiCall) -> CsiVolumeUseCases:
@@ -194,10 +197,10 @@ def _secrets(call: ApiCall) -> dict[str, str]:
 
 
 def _paging(call: ApiCall) -> dict[str, Any]:
-    text = call.query.get("per_page", "0") or "0"
-    if not text.isdigit():
+    entries = whole_number(call.query.get("per_page", "0") or "0")
+    if entries is None or not 0 <= entries <= _MOST_ENTRIES:
         raise InvalidInputError("failed to parse value of per_page")
-    return {"max_entries": int(text), "starting_token": call.query.get("next_token", "")}
+    return {"max_entries": entries, "starting_token": call.query.get("next_token", "")}
 
 
 # -- shapes ------------------------------------------------------------------------------------
