@@ -51,6 +51,9 @@ class NetworkRecords:
         self._directory = directory
         for path in directory.glob(f"*{_UNFINISHED_SUFFIX}"):  # an agent was killed writing it
             path.unlink()
+        for path in directory.glob(f"*{_LOCK_SUFFIX}"):  # or before it wrote the record
+            if not path.with_suffix(_SUFFIX).exists():
+                path.unlink()
 
     def read(self, alloc_id: str) -> NetworkRecord | None:
         """None where the allocation has no network; a file that cannot be read is removed."""

@@ -21,6 +21,7 @@ from agent.networks import namespaces
 from agent.networks.alloc_networks import AllocNetworks
 from agent.networks.bridge import ADDRESSES_DIR
 from agent.networks.config import GroupNetworkConfig
+from agent.networks.records import NetworkRecords
 from agent.networks.wanted import PortMapping, WantedNetwork
 from orchgit.clock import SystemClock
 from orchgit.errors import DriverError
@@ -325,3 +326,10 @@ def test_nothing_is_left_of_an_agent_that_is_killed_at_any_moment(tmp_path: Path
             assert leftovers() == []
 
     run(tmp_path, scenario, timeout_s=600)
+
+
+def test_lock_without_a_record_is_removed_by_the_next_agent(tmp_path: Path) -> None:
+    records = NetworkRecords(tmp_path)
+    os.close(records.open_lock("begun"))  # as an agent that is killed then
+    NetworkRecords(tmp_path)
+    assert list(tmp_path.iterdir()) == []
