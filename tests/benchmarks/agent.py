@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from tests.support.agent_rig import mock_job
 from tests.support.dev_server import DevServer, dev_server
 from tests.support.factories import make_allocation
 from tests.support.polling import until_blocking
+from tests.support.scratch import scratch_directory
 from tests.support.stub_server import StubServer
 
 START_BUDGETS_S = {"raw_exec": 0.05, "exec": 0.3, "docker": 1.0}
@@ -109,8 +109,8 @@ class Client:
 
 @contextmanager
 def serving() -> Iterator[tuple[DevServer, Client]]:
-    with tempfile.TemporaryDirectory() as data_dir:
-        with dev_server(Path(data_dir), "-no-demo") as server:
+    with scratch_directory() as data_dir:
+        with dev_server(data_dir, "-no-demo") as server:
             yield server, Client(server)
 
 
@@ -177,8 +177,8 @@ def memory(options: argparse.Namespace) -> None:
             await end_tasks_of(path)
             await server.stop()
 
-    with tempfile.TemporaryDirectory() as directory:
-        found = asyncio.run(measured(Path(directory)))
+    with scratch_directory() as directory:
+        found = asyncio.run(measured(directory))
     print_figure("agent memory", True, tasks=MEMORY_TASKS, **found)
 
 
@@ -223,8 +223,8 @@ def _holds(file: Path, text: str) -> bool:
 
 def kills(options: argparse.Namespace) -> None:
     began_s = time.monotonic()
-    with tempfile.TemporaryDirectory() as directory:
-        found = asyncio.run(run_kills(Path(directory), options.kills, options.seed))
+    with scratch_directory() as directory:
+        found = asyncio.run(run_kills(directory, options.kills, options.seed))
     spent_s = round(time.monotonic() - began_s)
     print_figure("agent kill -9 under churn", True, seed=options.seed, seconds=spent_s, **found)
 
