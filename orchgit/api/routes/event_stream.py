@@ -70,11 +70,7 @@ def told_event(event: Event) -> dict[str, Any]:
         "Type": event.type,
         "Key": event.key,
         "Namespace": event.namespace,
-        "FilterKeys": (
-            event.filter_keys
-            if event.topic == "Service"
-            else _filter_keys(event.payload.get(event.topic))
-        ),
+        "FilterKeys": _filter_keys(event.payload.get(event.topic)),
         "Index": event.index,
         "Payload": (
             _of_variable(subject)
@@ -99,6 +95,8 @@ def _filter_keys(subject: object) -> list[str] | None:
         return [subject.name]
     if isinstance(subject, AclBindingRule):
         return [subject.auth_method]
+    if isinstance(subject, dict):  # a service's registration
+        return [subject["JobID"], subject["ServiceName"]]
     return [subject.job_id] if isinstance(subject, Deployment) else None
 
 
