@@ -14,7 +14,6 @@ everything that could have followed.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any
 
 from orchgit.errors import InvalidInputError
 from orchgit.filter_values import MISSING, FieldError, Found, GoKind, find, items_of
+from orchgit.go_quote import quote
 from orchgit.regex import PatternError, compile_pattern
 
 Predicate = Callable[[Any], bool]
@@ -346,7 +346,7 @@ class _Parser:
     def _word(self, at: int, word: str) -> int | None:
         if self._text.startswith(word, at):
             return at + len(word)
-        self._miss(at, json.dumps(word))
+        self._miss(at, quote(word))
         return None
 
     def _spaces(self, at: int) -> int | None:
@@ -405,7 +405,7 @@ def _is_equal(value: Any, shape: GoKind, wanted: str, purpose: str) -> bool:
 def _unreadable(function: str, wanted: str) -> FieldError:
     return FieldError(
         "error getting match value in expression: "
-        f"strconv.{function}: parsing {json.dumps(wanted)}: invalid syntax"
+        f"strconv.{function}: parsing {quote(wanted)}: invalid syntax"
     )
 
 
@@ -422,7 +422,7 @@ def _contains(selector: _Selector, wanted: str, negated: bool) -> _Test:
         if not isinstance(elements, list):
             raise FieldError(
                 f"cannot perform in/contains operations on type {shape.kind} "
-                f"for selector: {_quoted(selector)}"
+                f"for selector: {quote(str(selector))}"
             )
         same = (_is_equal(each, kind, wanted, "an element") for each, kind in elements)
         return any(same) != negated
@@ -441,7 +441,7 @@ def _matches(selector: _Selector, wanted: str, negated: bool) -> _Test:
             pattern = compile_pattern(wanted)
         except PatternError as error:
             raise FieldError(
-                f"failed to compile regular expression {json.dumps(wanted)}: {error}"
+                f"failed to compile regular expression {quote(wanted)}: {error}"
             ) from error
         return pattern.search(str(value or ""), _MAX_SEARCH_STEPS) != negated
 
@@ -456,7 +456,7 @@ def _is_empty(selector: _Selector, wanted: str, negated: bool) -> _Test:
         if shape.kind not in ("string", "list", "map"):
             raise FieldError(
                 f"cannot perform is-empty operations on type {shape.kind} "
-                f"for selector: {_quoted(selector)}"
+                f"for selector: {quote(str(selector))}"
             )
         return (not value) != negated
 
@@ -471,10 +471,6 @@ def _is_nil(selector: _Selector, wanted: str, negated: bool) -> _Test:
     return test
 
 
-def _quoted(selector: _Selector) -> str:
-    return json.dumps(str(selector))
-
-
 def _bindings(
     selector: _Selector, names: Sequence[str], item: Any, scope: _Scope
 ) -> list[dict[str, Found]]:
@@ -484,7 +480,7 @@ def _bindings(
     if elements is None:
         raise FieldError(
             f"cannot perform any/all operations on type {found[1].kind} "
-            f"for selector: {_quoted(selector)}"
+            f"for selector: {quote(str(selector))}"
         )
     if isinstance(elements, dict):
         keys: list[Found] = [(key, GoKind("string")) for key in elements]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from orchgit.errors import InvalidInputError
+from orchgit.go_quote import quote
 from orchgit.go_templates.errors import LimitError, TemplateError
 from orchgit.go_templates.functions import ANY, GoFunction, fn, text_fn
-from orchgit.go_templates.printing import quote
 from orchgit.go_templates.render import render
 from orchgit.go_templates.values import GoStruct
 from orchgit.regex import compile_pattern

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from orchgit.go_quote import quote
 from orchgit.go_templates.functions import ANY, GoFunction, fn
-from orchgit.go_templates.printing import formatted, quote, sprintf
+from orchgit.go_templates.printing import formatted, sprintf
 from orchgit.go_templates.values import GoStruct, kind_of, sorted_keys, to_bytes, type_name
 
 _VERB = re.compile(r"%(#\+|\+#|#|\+)?v")

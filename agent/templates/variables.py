@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from orchgit.errors import InvalidInputError
-from orchgit.go_templates.printing import quote
+from orchgit.go_quote import quote
 
 _EXPORT = "export "
 _SHORT = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobspec.rules.connect import check_proxy_ports, check_upstreams
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings
+from orchgit.go_quote import quote
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 
@@ -33,7 +34,7 @@ def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
     for name in sorted({str(t.vault.get("Cluster") or "default") for t in tasks if t.vault}):
         findings.check(
             name not in cluster.vault_clusters,
-            f"Vault {quoted(name)} not enabled but used in the job",
+            f"Vault {quote(name)} not enabled but used in the job",
         )
     _consul(findings, job)
     for index, group in enumerate(job.task_groups):
@@ -46,12 +47,12 @@ def check_before(findings: Findings, job: Job, cluster: ClusterFacts) -> None:
         findings.add("Multiregion jobs are unlicensed.", "Multiregion")
     if cluster.namespaces is not None and job.namespace not in cluster.namespaces:
         findings.add(
-            f"job {quoted(job.id)} is in nonexistent namespace {quoted(job.namespace)}",
+            f"job {quote(job.id)} is in nonexistent namespace {quote(job.namespace)}",
             "Namespace",
         )
     if cluster.node_pools is not None and job.node_pool not in cluster.node_pools:
         findings.add(
-            f"job {quoted(job.id)} is in nonexistent node pool {quoted(job.node_pool)}", "NodePool"
+            f"job {quote(job.id)} is in nonexistent node pool {quote(job.node_pool)}", "NodePool"
         )
     if not 1 <= job.priority <= cluster.max_priority:
         findings.add(f"job priority must be between [1, {cluster.max_priority}]", "Priority")
@@ -116,8 +117,8 @@ def _partitions(findings: Findings, group: TaskGroup, index: int) -> None:
         of_task = (task.consul or {}).get("Partition")
         if of_group and of_task and of_group != of_task:
             findings.add(
-                f"task.consul.partition {quoted(str(of_task))} must match group.consul.partition "
-                f"{quoted(str(of_group))} if both are set",
+                f"task.consul.partition {quote(str(of_task))} must match group.consul.partition "
+                f"{quote(str(of_group))} if both are set",
                 "TaskGroups",
                 index,
                 "Tasks",
@@ -130,7 +131,7 @@ def _exposed_checks(findings: Findings, group: TaskGroup, index: int) -> None:
     networks = group.networks or []
     if exposed and not any(network.mode == "bridge" for network in networks):
         findings.add(
-            f"group {quoted(group.name)} must use bridge network for exposing service check(s)",
+            f"group {quote(group.name)} must use bridge network for exposing service check(s)",
             "TaskGroups",
             index,
         )
@@ -147,12 +148,12 @@ def _sidecar_network(findings: Findings, group: TaskGroup, index: int) -> None:
         if len(networks) != 1:
             findings.add(
                 "connect sidecar: must have exactly one network for Consul Connect: group "
-                f"{quoted(group.name)} has {len(networks)} networks",
+                f"{quote(group.name)} has {len(networks)} networks",
                 *place,
             )
         elif networks[0].mode not in ("bridge",) and not networks[0].mode.startswith("cni/"):
             findings.add(
                 f"connect sidecar: requires bridge network, found "
-                f"{quoted(networks[0].mode)} in group {quoted(group.name)}",
+                f"{quote(networks[0].mode)} in group {quote(group.name)}",
                 *place,
             )

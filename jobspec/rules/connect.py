@@ -6,7 +6,8 @@ import ipaddress
 from collections.abc import Mapping
 from typing import Any
 
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings
+from orchgit.go_quote import quote
 from orchgit.model.group import TaskGroup
 from orchgit.model.service import Service
 
@@ -21,8 +22,8 @@ def check_upstreams(findings: Findings, group: TaskGroup, index: int) -> None:
             address = _address(upstream)
             if address in taken:
                 findings.add(
-                    f"Consul Connect services {quoted(service.name)} and {quoted(taken[address])} "
-                    f"in group {quoted(group.name)} using same address for upstreams ({address})",
+                    f"Consul Connect services {quote(service.name)} and {quote(taken[address])} "
+                    f"in group {quote(group.name)} using same address for upstreams ({address})",
                     "TaskGroups",
                     index,
                     "Services",
@@ -43,7 +44,7 @@ def check_proxy_ports(findings: Findings, group: TaskGroup, index: int) -> None:
         for port in transparent.get("ExcludeInboundPorts") or ():
             findings.check(
                 not str(port).isdigit() and port not in labels,
-                f"Consul Connect transparent proxy port {quoted(str(port))} must be numeric or one "
+                f"Consul Connect transparent proxy port {quote(str(port))} must be numeric or one "
                 "of network.port labels",
                 "TaskGroups",
                 index,
@@ -71,7 +72,7 @@ def _transparent_proxy(findings: Findings, transparent: Mapping[str, Any]) -> No
         if problem:
             findings.add(
                 "could not parse transparent proxy excluded outbound CIDR as network prefix: "
-                f"netip.ParsePrefix({quoted(str(block))}): {problem}"
+                f"netip.ParsePrefix({quote(str(block))}): {problem}"
             )
     fields = [("UID", transparent.get("UID"))]
     fields += [("ExcludeUIDs", user) for user in transparent.get("ExcludeUIDs") or ()]
@@ -79,7 +80,7 @@ def _transparent_proxy(findings: Findings, transparent: Mapping[str, Any]) -> No
         if user and not (str(user).isdigit() and int(user) <= _MAX_USER_ID):
             findings.add(
                 f"transparent proxy block has invalid {name} field: invalid user ID "
-                f"{quoted(str(user))}: invalid syntax"
+                f"{quote(str(user))}: invalid syntax"
             )
 
 
@@ -147,7 +148,7 @@ def _listener_problem(listener: dict[str, Any]) -> str | None:
     if protocol not in ("tcp", "http", "http2", "grpc"):
         return (
             "Consul Ingress Listener requires protocol of tcp, http, http2, grpc, got "
-            f"{quoted(str(protocol or ''))}"
+            f"{quote(str(protocol or ''))}"
         )
     services = listener.get("Services") or ()
     if not services:

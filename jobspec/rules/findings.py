@@ -49,9 +49,3 @@ def listed(messages: Sequence[str]) -> str:
     count = "1 error" if len(messages) == 1 else f"{len(messages)} errors"
     points = "\n\t".join(f"* {message}" for message in messages)
     return f"{count} occurred:\n\t{points}\n\n"
-
-
-def quoted(text: str) -> str:
-    """A string as Go prints it with %q, for text without control characters."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

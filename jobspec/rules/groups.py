@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings
 from jobspec.rules.networks import check_networks, check_volume
 from jobspec.rules.policies import (
     check_disconnect,
@@ -15,6 +15,7 @@ from jobspec.rules.reschedule import check_reschedule
 from jobspec.rules.services import check_group_services, check_script_checks
 from jobspec.rules.targets import check_affinities, check_constraints, check_spreads
 from jobspec.rules.tasks import check_task
+from orchgit.go_quote import quote
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 
@@ -92,7 +93,7 @@ def _policies(findings: Findings, group: TaskGroup, job: Job) -> None:
     if group.update is not None:
         inner = findings.at("Update")
         if job.type not in ("service", "system"):
-            inner.add(f"Job type {quoted(job.type)} does not allow update block")
+            inner.add(f"Job type {quote(job.type)} does not allow update block")
         check_update(inner, group.update)
         findings.include(inner)
     if group.migrate is not None:
@@ -100,7 +101,7 @@ def _policies(findings: Findings, group: TaskGroup, job: Job) -> None:
         if job.type == "service":
             check_migrate(inner, group.migrate)
         else:
-            inner.add(f"Job type {quoted(job.type)} does not allow migrate block")
+            inner.add(f"Job type {quote(job.type)} does not allow migrate block")
         findings.include(inner)
 
 
@@ -109,7 +110,7 @@ def _run_duration(findings: Findings, group: TaskGroup, job: Job) -> None:
         return
     if job.type not in ("batch", "sysbatch"):
         findings.add(
-            f"Job type {quoted(job.type)} does not allow max_run_duration", "MaxRunDuration"
+            f"Job type {quote(job.type)} does not allow max_run_duration", "MaxRunDuration"
         )
     findings.check(
         group.max_run_duration_ns <= 0,

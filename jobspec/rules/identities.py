@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings
+from orchgit.go_quote import quote
 from orchgit.model.task import Task
 
 _NAME = re.compile(r"[a-zA-Z0-9-_]{1,128}")
@@ -22,10 +23,10 @@ def check_identities(findings: Findings, task: Task) -> None:
         inner = findings.at("Identities", index)
         check_identity(inner, identity)
         name = str(identity.get("Name") or "")
-        findings.nest(f"Identity {quoted(name)} is invalid", inner)
+        findings.nest(f"Identity {quote(name)} is invalid", inner)
         findings.check(
             name in names,
-            f"Identity {quoted(name)} is invalid: duplicate identity name",
+            f"Identity {quote(name)} is invalid: duplicate identity name",
             "Identities",
             index,
         )
@@ -36,7 +37,7 @@ def check_identity(findings: Findings, identity: dict[str, Any]) -> None:
     name = str(identity.get("Name") or "")
     findings.check(
         bool(name) and not _NAME.fullmatch(name),
-        f"invalid name {quoted(name)}. Must match regex ^[a-zA-Z0-9-_]{{1,128}}$",
+        f"invalid name {quote(name)}. Must match regex ^[a-zA-Z0-9-_]{{1,128}}$",
         "Name",
     )
     for index, audience in enumerate(identity.get("Audience") or (), 1):
@@ -53,7 +54,7 @@ def check_identity(findings: Findings, identity: dict[str, Any]) -> None:
     signal = str(identity.get("ChangeSignal") or "")
     if signal and mode != "signal":
         findings.add(
-            f'can only use change_signal={quoted(signal)} with change_mode="signal"', "ChangeSignal"
+            f'can only use change_signal={quote(signal)} with change_mode="signal"', "ChangeSignal"
         )
     findings.check(
         bool(identity.get("Filepath")) and not identity.get("File"),

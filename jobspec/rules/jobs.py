@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 from jobspec.rules.cron import cron_problem
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings
 from jobspec.rules.groups import check_group
 from jobspec.rules.targets import check_affinities, check_constraints, check_spreads
+from orchgit.go_quote import quote
 from orchgit.model.job import Job, ParameterizedJobConfig, PeriodicConfig
 
 _TYPES = ("service", "batch", "system", "sysbatch")
@@ -61,7 +62,7 @@ def _identity(findings: Findings, job: Job) -> None:
     if not job.type:
         findings.add("Missing job type", "Type")
     elif job.type not in _TYPES:
-        findings.add(f"Invalid job type: {quoted(job.type)}", "Type")
+        findings.add(f"Invalid job type: {quote(job.type)}", "Type")
     for datacenter in job.datacenters:
         findings.check(not datacenter, "Job datacenter must be non-empty string", "Datacenters")
 
@@ -109,11 +110,11 @@ def _periodic(findings: Findings, periodic: PeriodicConfig, job_type: str) -> No
         inner.add("Must specify a spec")
     zone = periodic.time_zone
     if zone and zone != "Local" and zone not in _zones():
-        inner.add(f"Invalid time zone {quoted(zone)}: unknown time zone {zone}", "TimeZone")
+        inner.add(f"Invalid time zone {quote(zone)}: unknown time zone {zone}", "TimeZone")
     if not (periodic.spec and periodic.specs):
         for spec in [periodic.spec] if periodic.spec else periodic.specs or ():
             problem = cron_problem(spec)
-            inner.check(problem is not None, f"Invalid cron spec {quoted(spec)}: {problem}")
+            inner.check(problem is not None, f"Invalid cron spec {quote(spec)}: {problem}")
     findings.nest("", inner)
 
 
@@ -133,7 +134,7 @@ def _parameterized(findings: Findings, config: ParameterizedJobConfig, job_type:
     inner = findings.at("ParameterizedJob")
     inner.check(
         config.payload not in ("optional", "required", "forbidden"),
-        f"Unknown payload requirement: {quoted(config.payload)}",
+        f"Unknown payload requirement: {quote(config.payload)}",
         "Payload",
     )
     required = dict.fromkeys(config.meta_required or ())

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings
 from orchgit.durations import to_text
+from orchgit.go_quote import quote
 from orchgit.model.group import (
     DisconnectStrategy,
     MigrateStrategy,
@@ -19,10 +20,10 @@ _RECONCILE = ("", "keep_original", "keep_replacement", "best_score", "longest_ru
 
 def check_restart(findings: Findings, policy: RestartPolicy) -> None:
     if policy.mode not in ("fail", "delay"):
-        findings.add(f"Unsupported restart mode: {quoted(policy.mode)}", "Mode")
+        findings.add(f"Unsupported restart mode: {quote(policy.mode)}", "Mode")
     if policy.attempts == 0 and policy.mode != "fail":
         findings.add(
-            f"Restart policy {quoted(policy.mode)} with {policy.attempts} attempts is ambiguous",
+            f"Restart policy {quote(policy.mode)} with {policy.attempts} attempts is ambiguous",
             "Attempts",
         )
     if policy.interval_ns < _MIN_NS:
@@ -40,7 +41,7 @@ def check_restart(findings: Findings, policy: RestartPolicy) -> None:
 
 def check_update(findings: Findings, update: UpdateStrategy) -> None:
     if update.health_check not in ("checks", "task_states", "manual"):
-        findings.add(f"Invalid health check given: {quoted(update.health_check)}", "HealthCheck")
+        findings.add(f"Invalid health check given: {quote(update.health_check)}", "HealthCheck")
     if update.max_parallel < 0:
         findings.add(
             f"Max parallel can not be less than zero: {update.max_parallel} < 0", "MaxParallel"
@@ -81,7 +82,7 @@ def check_migrate(findings: Findings, migrate: MigrateStrategy) -> None:
     if migrate.max_parallel < 0:
         findings.add(f"MaxParallel must be >= 0 but found {migrate.max_parallel}", "MaxParallel")
     if migrate.health_check not in ("checks", "task_states"):
-        findings.add(f"Invalid HealthCheck: {quoted(migrate.health_check)}", "HealthCheck")
+        findings.add(f"Invalid HealthCheck: {quote(migrate.health_check)}", "HealthCheck")
     if health < 0:
         findings.add(f"MinHealthyTime is {to_text(health)} and must be >= 0", "MinHealthyTime")
     if deadline < 0:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings
 from orchgit.durations import to_text
+from orchgit.go_quote import quote
 from orchgit.model.group import ReschedulePolicy
 
 _SECOND_NS = 1_000_000_000
@@ -53,7 +54,7 @@ def _delays(findings: Findings, policy: ReschedulePolicy) -> None:
         findings.add(f"Delay cannot be less than {least} (got {delay})", "Delay")
     if policy.delay_function not in _FUNCTIONS:
         findings.add(
-            f"Invalid delay function {quoted(policy.delay_function)}, must be one of "
+            f"Invalid delay function {quote(policy.delay_function)}, must be one of "
             '["constant" "exponential" "fibonacci"]',
             "DelayFunction",
         )
@@ -74,7 +75,7 @@ def _check_fit(findings: Findings, policy: ReschedulePolicy) -> None:
         f"Nomad can only make {possible} attempts in {to_text(policy.interval_ns)} with initial "
         f"delay {to_text(policy.delay_ns)}"
     )
-    function = quoted(policy.delay_function)
+    function = quote(policy.delay_function)
     if policy.delay_function == "constant":
         text += f" and delay function {function}"
     else:

@@ -6,8 +6,9 @@ import re
 
 from jobspec.evaluation.runtime_text import without_references
 from jobspec.rules.connect import check_connect
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings
 from orchgit.durations import to_text
+from orchgit.go_quote import quote
 from orchgit.model.group import TaskGroup
 from orchgit.model.service import CheckRestart, Service, ServiceCheck
 
@@ -47,7 +48,7 @@ def check_group_services(findings: Findings, group: TaskGroup) -> None:
             findings.check(
                 service.task_name not in ("", task.name),
                 f"Service {service.name} is invalid: may only specify task the service belongs "
-                f"to, got {quoted(service.task_name)}",
+                f"to, got {quote(service.task_name)}",
                 "Services",
             )
             providers.add(service.provider or "consul")
@@ -108,7 +109,7 @@ def _missing_port(findings: Findings, check: ServiceCheck, service: Service, ind
     if missing:
         findings.add(
             f"Check {check.name} invalid: check requires a port but neither check nor service "
-            f"{quoted(service.name)} have a port",
+            f"{quote(service.name)} have a port",
             "Checks",
             index,
         )
@@ -120,13 +121,13 @@ def check_service(findings: Findings, service: Service) -> None:
     findings.check(
         not _NAME.fullmatch(name),
         "Service name must be valid per RFC 1123 and can contain only alphanumeric characters or "
-        f"dashes and must be no longer than 63 characters: {quoted(service.name)}",
+        f"dashes and must be no longer than 63 characters: {quote(service.name)}",
         "Name",
     )
     findings.check(
         service.address_mode not in _ADDRESS_MODES,
         'Service address_mode must be "auto", "host", or "driver"; not '
-        f"{quoted(service.address_mode)}",
+        f"{quote(service.address_mode)}",
         "AddressMode",
     )
     findings.check(
@@ -137,7 +138,7 @@ def check_service(findings: Findings, service: Service) -> None:
     findings.check(
         service.on_update not in _ON_UPDATE,
         "Service on_update must be "
-        f'"require_healthy", "ignore_warnings", or "ignore"; not {quoted(service.on_update)}',
+        f'"require_healthy", "ignore_warnings", or "ignore"; not {quote(service.on_update)}',
         "OnUpdate",
     )
     if service.provider == "nomad":
@@ -146,7 +147,7 @@ def check_service(findings: Findings, service: Service) -> None:
         _consul_service(findings, service)
     else:
         findings.add(
-            f'Service provider must be "consul", or "nomad"; not {quoted(service.provider)}',
+            f'Service provider must be "consul", or "nomad"; not {quote(service.provider)}',
             "Provider",
         )
 
@@ -195,7 +196,7 @@ def _nomad_check_problem(check: ServiceCheck) -> str | None:
         if value:
             return name
     if check.type == "http" and check.method not in _NOMAD_METHODS:
-        return f"method type {quoted(check.method)} not supported in Nomad http check"
+        return f"method type {quote(check.method)} not supported in Nomad http check"
     return None
 
 
@@ -220,7 +221,7 @@ def _check(findings: Findings, check: ServiceCheck, index: int) -> None:
 def _check_problem(check: ServiceCheck) -> str | None:
     kind = check.type.lower()
     if kind not in _CONSUL_TYPES:
-        return f"invalid check type ({quoted(check.type)}), must be one of grpc, tcp, http, script"
+        return f"invalid check type ({quote(check.type)}), must be one of grpc, tcp, http, script"
     problem = _kind_problem(kind, check) or _timing_problem(check)
     if problem is not None:
         return problem
@@ -234,7 +235,7 @@ def _check_problem(check: ServiceCheck) -> str | None:
     if check.on_update not in _ON_UPDATE:
         return (
             'on_update must be "require_healthy", "ignore_warnings", or "ignore"; got '
-            f"{quoted(check.on_update)}"
+            f"{quote(check.on_update)}"
         )
     return _threshold_problem(kind, check)
 
@@ -272,7 +273,7 @@ def _threshold_problem(kind: str, check: ServiceCheck) -> str | None:
         ("failures_before_warning", check.failures_before_warning),
     ):
         if value > 0 and kind not in ("http", "tcp", "grpc"):
-            return f"{name} not supported for check of type {quoted(check.type)}"
+            return f"{name} not supported for check of type {quote(check.type)}"
         if value < 0:
             return f"{name} must be non-negative"
     return None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings
+from orchgit.go_quote import quote
 from orchgit.model.constraint import Affinity, Constraint, Spread
 from orchgit.regex import PatternError, compile_pattern
 from orchgit.whole_number import whole_number
@@ -74,7 +75,7 @@ def _constraint(findings: Findings, constraint: Constraint) -> None:
         _distinct_property(findings, right)
     elif operand in ("is_set", "is_not_set"):
         findings.check(
-            bool(right), f"Operator {quoted(operand)} does not support an RTarget", "RTarget"
+            bool(right), f"Operator {quote(operand)} does not support an RTarget", "RTarget"
         )
     elif operand != "distinct_hosts":
         _operand(findings, operand, right, "constraint")
@@ -87,7 +88,7 @@ def _constraint(findings: Findings, constraint: Constraint) -> None:
 
 def _operand(findings: Findings, operand: str, right: str, kind: str) -> None:
     if operand in _COMPARISONS:
-        findings.check(not right, f"Operator {quoted(operand)} requires an RTarget", "RTarget")
+        findings.check(not right, f"Operator {quote(operand)} requires an RTarget", "RTarget")
     elif operand in _SETS:
         findings.check(not right, f"Set contains {_SET_WORDS[kind]} an RTarget", "RTarget")
     elif operand == "regexp":
@@ -107,7 +108,7 @@ def _operand(findings: Findings, operand: str, right: str, kind: str) -> None:
         )
     else:
         what = "constraint type" if kind == "constraint" else "affinity operator"
-        findings.add(f"Unknown {what} {quoted(operand)}", "Operand")
+        findings.add(f"Unknown {what} {quote(operand)}", "Operand")
 
 
 def _is_clause(form: re.Pattern[str], clause: str) -> bool:
@@ -120,8 +121,8 @@ def _distinct_property(findings: Findings, right: str) -> None:
     count = whole_number(right)
     if count is None or right.startswith("-"):
         findings.add(
-            f"Failed to convert RTarget {quoted(right)} to uint64: strconv.ParseUint: parsing "
-            f"{quoted(right)}: invalid syntax",
+            f"Failed to convert RTarget {quote(right)} to uint64: strconv.ParseUint: parsing "
+            f"{quote(right)}: invalid syntax",
             "RTarget",
         )
     elif count < 1:
@@ -154,7 +155,7 @@ def _spread(findings: Findings, spread: Spread) -> None:
     )
     seen: set[str] = set()
     for index, target in enumerate(spread.spread_target or ()):
-        name = quoted(target.value)
+        name = quote(target.value)
         if target.value in seen:
             findings.add(f"Spread target value {name} already defined", "SpreadTarget", index)
         seen.add(target.value)

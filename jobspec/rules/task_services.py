@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from jobspec.rules.findings import Findings, quoted
+from jobspec.rules.findings import Findings
 from jobspec.rules.services import check_service, needs_port
+from orchgit.go_quote import quote
 from orchgit.model.group import TaskGroup
 from orchgit.model.service import Service
 from orchgit.model.task import Task
@@ -14,21 +15,21 @@ def check_task_services(findings: Findings, task: Task, group: TaskGroup) -> Non
     for index, service in enumerate(task.services or ()):
         inner = findings.at("Services", index)
         check_service(inner, service)
-        findings.nest(f"service[{index}] {quoted(service.name)} validation failed", inner)
+        findings.nest(f"service[{index}] {quote(service.name)} validation failed", inner)
         findings.check(
-            service.name in names, f"service {quoted(service.name)} is duplicate", "Services", index
+            service.name in names, f"service {quote(service.name)} is duplicate", "Services", index
         )
         names.add(service.name)
         findings.check(
             service.connect is not None,
-            f'service {quoted(service.name)} cannot have "connect" block, only services defined in '
+            f'service {quote(service.name)} cannot have "connect" block, only services defined in '
             'a "group" block can',
             "Services",
             index,
         )
         findings.check(
             service.address_mode in ("alloc", "alloc_ipv6"),
-            f'service {quoted(service.name)} cannot use address_mode="alloc", only services '
+            f'service {quote(service.name)} cannot use address_mode="alloc", only services '
             'defined in a "group" block can use this mode',
             "Services",
             index,
@@ -41,10 +42,10 @@ def _task_checks(findings: Findings, service: Service, index: int) -> None:
     names: set[str] = set()
     for at, check in enumerate(service.checks or ()):
         place = ("Services", index, "Checks", at)
-        name = f"check {quoted(check.name)}"
+        name = f"check {quote(check.name)}"
         findings.check(
             check.address_mode in ("alloc", "alloc_ipv6"),
-            f'check {quoted(service.name)} cannot use address_mode="alloc", only checks defined in '
+            f'check {quote(service.name)} cannot use address_mode="alloc", only checks defined in '
             'a "group" service block can use this mode',
             *place,
         )
@@ -74,7 +75,7 @@ def _port_labels(findings: Findings, task: Task, group: TaskGroup) -> None:
     given |= {port.label for network in networks for port in network.dynamic_ports or ()}
     for label in sorted(users.keys() - given):
         findings.add(
-            f"port label {quoted(label)} referenced by services {', '.join(users[label])} does not "
+            f"port label {quote(label)} referenced by services {', '.join(users[label])} does not "
             "exist",
             "Services",
         )

@@ -7,11 +7,12 @@ import re
 from typing import Any
 
 from jobspec.evaluation.runtime_text import without_references
-from jobspec.rules.findings import Findings, listed, quoted
+from jobspec.rules.findings import Findings, listed
 from jobspec.rules.identities import check_identities
 from jobspec.rules.targets import check_targets
 from jobspec.rules.task_services import check_task_services
 from orchgit.durations import to_text
+from orchgit.go_quote import quote
 from orchgit.model.group import TaskGroup
 from orchgit.model.resources import Resources
 from orchgit.model.task import LogConfig, Task, TaskArtifact, Template
@@ -179,7 +180,7 @@ def _template(findings: Findings, template: Template) -> None:
             )
     findings.check(template.splay_ns < 0, "Must specify positive splay value", "Splay")
     if template.perms and not re.fullmatch(r"[0-7]{1,12}", template.perms):
-        name = quoted(template.perms)
+        name = quote(template.perms)
         findings.add(
             f"Failed to parse {name} as octal: strconv.ParseUint: parsing {name}: invalid syntax",
             "Perms",
@@ -212,7 +213,7 @@ def _artifact(findings: Findings, artifact: TaskArtifact) -> None:
     findings.check(not artifact.getter_source, "source must be specified", "GetterSource")
     findings.check(
         artifact.getter_mode not in ("any", "file", "dir"),
-        f"invalid artifact mode {quoted(artifact.getter_mode)}; must be one of: any, file, dir",
+        f"invalid artifact mode {quote(artifact.getter_mode)}; must be one of: any, file, dir",
         "GetterMode",
     )
     findings.check(
@@ -231,7 +232,7 @@ def _checksum_problem(checksum: str) -> str | None:
         return "checksum value cannot be empty"
     kind, colon, value = text.partition(":")
     if not colon or ":" in value:
-        return f'checksum must be given as "type:value"; got {quoted(text)}'
+        return f'checksum must be given as "type:value"; got {quote(text)}'
     for char in value:
         if char not in "0123456789abcdefABCDEF":
             return f"invalid checksum: encoding/hex: invalid byte: U+{ord(char):04X} '{char}'"
@@ -257,7 +258,7 @@ def _vault(findings: Findings, vault: dict[str, Any] | None) -> None:
             "ChangeSignal",
         )
     elif mode not in ("noop", "restart"):
-        inner.add(f"Unknown change mode {quoted(str(mode))}", "ChangeMode")
+        inner.add(f"Unknown change mode {quote(str(mode))}", "ChangeMode")
     findings.nest("Vault validation failed", inner)
 
 
@@ -306,14 +307,14 @@ def _csi_plugin(findings: Findings, plugin: dict[str, Any] | None) -> None:
     findings.check(
         type_ not in _CSI_TYPES,
         "CSIPluginConfig PluginType must be one of 'node', 'controller', or 'monolith', got: "
-        f"{quoted(type_)}",
+        f"{quote(type_)}",
         "CSIPluginConfig",
     )
     mount, stage = str(plugin.get("MountDir")), str(plugin.get("StagePublishBaseDir"))
     if f"{posixpath.normpath(stage)}/".startswith(f"{posixpath.normpath(mount)}/"):
         findings.add(
             "CSIPluginConfig StagePublishBaseDir must not be a subdirectory of MountDir, got: "
-            f"StagePublishBaseDir={quoted(stage)} MountDir={quoted(mount)}",
+            f"StagePublishBaseDir={quote(stage)} MountDir={quote(mount)}",
             "CSIPluginConfig",
         )
 
@@ -346,4 +347,4 @@ def _secrets(findings: Findings, task: Task) -> None:
             )
         inner.check(not secret.get("Provider"), "secret provider cannot be empty", "Provider")
         inner.check(not secret.get("Path"), "secret path cannot be empty", "Path")
-        findings.nest(f"Secret {quoted(name)} is invalid", inner)
+        findings.nest(f"Secret {quote(name)} is invalid", inner)

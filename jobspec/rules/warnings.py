@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jobspec.rules.cluster import ClusterFacts
-from jobspec.rules.findings import listed, quoted
+from jobspec.rules.findings import listed
+from orchgit.go_quote import quote
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.service import Service
@@ -18,7 +19,7 @@ def job_warnings(job: Job, cluster: ClusterFacts) -> list[str]:
     for group in job.task_groups:
         inner = _group_warnings(group)
         if inner:
-            warnings.append(f"Group {quoted(group.name)} has warnings: {listed(inner)}".strip())
+            warnings.append(f"Group {quote(group.name)} has warnings: {listed(inner)}".strip())
     for task in [task for group in job.task_groups for task in group.tasks]:
         names = [str(each.get("Name") or "") for each in task.identities or ()]
         warnings += [
@@ -53,11 +54,11 @@ def _group_warnings(group: TaskGroup) -> list[str]:
     for service in group.services or ():
         if service.identity is not None:
             found = _identity_warnings(service.identity)
-            warnings += [f"Service {quoted(service.name)}: {text}" for text in found]
+            warnings += [f"Service {quote(service.name)}: {text}" for text in found]
     for task in group.tasks:
         inner = _task_warnings(task)
         if inner:
-            warnings.append(f"Task {quoted(task.name)} has warnings: {listed(inner)}")
+            warnings.append(f"Task {quote(task.name)} has warnings: {listed(inner)}")
     return warnings
 
 
@@ -113,7 +114,7 @@ def _shutdown_delay(group: TaskGroup) -> list[str]:
     own = group.shutdown_delay_ns is not None
     late = [task for task in group.tasks if not (task.shutdown_delay_ns or own)]
     warnings = [
-        f"task {quoted(task.name)} in group {quoted(group.name)} defines services, but has no "
+        f"task {quote(task.name)} in group {quote(group.name)} defines services, but has no "
         "shutdown_delay set"
         for task in late
         if task.services
@@ -124,12 +125,12 @@ def _shutdown_delay(group: TaskGroup) -> list[str]:
     )
     if any(not service.task_name for service in services) and not own and not any_task:
         warnings.append(
-            f"group {quoted(group.name)} defines services, but neither the group nor any of its "
+            f"group {quote(group.name)} defines services, but neither the group nor any of its "
             "tasks have shutdown_delay set"
         )
     named = {service.task_name for service in services if service.task_name}
     warnings += [
-        f"group {quoted(group.name)} references task {quoted(task.name)} in a service definition, "
+        f"group {quote(group.name)} references task {quote(task.name)} in a service definition, "
         "but the task has no shutdown_delay set"
         for task in late
         if task.name in named

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -10,6 +9,7 @@ import msgspec
 
 from orchgit.acl import capabilities as named
 from orchgit.errors import InvalidInputError
+from orchgit.go_quote import quote
 from orchgit.hcl1.errors import Hcl1Error
 from orchgit.hcl1.parse import parse
 from orchgit.hcl1.tree import Hcl1Body, Hcl1Item, ListValue, Literal, Position, Value, bodies_of
@@ -322,7 +322,7 @@ def _complete_host_volume(rule: NamedRule) -> None:
 
 def _complete_operator(rule: OperatorRule) -> None:
     if rule.policy and rule.policy not in named.OPERATOR_POLICIES:
-        shown = f"Policy:{_quoted(rule.policy)}, Capabilities:{_go_texts(rule.capabilities)}"
+        shown = f"Policy:{quote(rule.policy)}, Capabilities:{_go_texts(rule.capabilities)}"
         raise PolicyError(f"Invalid operator policy: &acl.OperatorPolicy{{{shown}}}")
     for each in rule.capabilities or ():
         if each not in named.OPERATOR_CAPABILITIES:
@@ -339,7 +339,7 @@ def _expanded(
 
 def _check_coarse(name: str, rule: CoarseRule | None, allowed: Sequence[str]) -> None:
     if rule is not None and rule.policy not in allowed:
-        shown = f"&acl.{name.title()}Policy{{Policy:{_quoted(rule.policy)}}}"
+        shown = f"&acl.{name.title()}Policy{{Policy:{quote(rule.policy)}}}"
         raise PolicyError(f"Invalid {name} policy: {shown}")
 
 
@@ -349,7 +349,7 @@ def _check_coarse(name: str, rule: CoarseRule | None, allowed: Sequence[str]) ->
 def _go_namespace(rule: NamespaceRule) -> str:
     variables = "(nil)" if rule.variables is None else "(...)"
     return (
-        f"&acl.NamespacePolicy{{Name:{_quoted(rule.name)}, Policy:{_quoted(rule.policy)}, "
+        f"&acl.NamespacePolicy{{Name:{quote(rule.name)}, Policy:{quote(rule.policy)}, "
         f"Capabilities:{_go_texts(rule.capabilities)}, "
         f"Variables:(*acl.VariablesPolicy){variables}}}"
     )
@@ -357,7 +357,7 @@ def _go_namespace(rule: NamespaceRule) -> str:
 
 def _go_host_volume(rule: NamedRule) -> str:
     return (
-        f"&acl.HostVolumePolicy{{Name:{_quoted(rule.name)}, Policy:{_quoted(rule.policy)}, "
+        f"&acl.HostVolumePolicy{{Name:{quote(rule.name)}, Policy:{quote(rule.policy)}, "
         f"Capabilities:{_go_texts(rule.capabilities)}}}"
     )
 
@@ -365,8 +365,4 @@ def _go_host_volume(rule: NamedRule) -> str:
 def _go_texts(texts: Iterable[str] | None) -> str:
     if texts is None:
         return "[]string(nil)"
-    return f"[]string{{{', '.join(map(_quoted, texts))}}}"
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    return f"[]string{{{', '.join(map(quote, texts))}}}"

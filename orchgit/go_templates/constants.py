@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from orchgit.go_templates.printing import quote
+from orchgit.go_quote import quote
 from orchgit.go_templates.values import from_bytes
 
 _ESCAPE = re.compile(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from orchgit.errors import InvalidInputError
+from orchgit.go_quote import quote
 from orchgit.go_templates.arguments import (
     RefusedArgument,
     checked_argument,
@@ -16,7 +17,7 @@ from orchgit.go_templates.budget import StepBudget
 from orchgit.go_templates.errors import LimitError, TemplateError
 from orchgit.go_templates.functions import ANY, GO_FUNCTIONS, GoFunction
 from orchgit.go_templates.parse import Parsed
-from orchgit.go_templates.printing import formatted, is_printable, quote, text_of
+from orchgit.go_templates.printing import formatted, is_printable, text_of
 from orchgit.go_templates.tree import (
     Argument,
     Chain,

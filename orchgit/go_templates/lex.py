@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from orchgit.go_templates.printing import quote
+from orchgit.go_quote import quote
 
 KEYWORDS = frozenset(
     ("break", "continue", "block", "define", "else", "end", "if", "range", "nil", "template",

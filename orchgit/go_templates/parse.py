@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
+from orchgit.go_quote import quote
 from orchgit.go_templates.constants import ConstantError, number, unquoted
 from orchgit.go_templates.errors import TemplateError
 from orchgit.go_templates.lex import Lexer, TemplateToken
-from orchgit.go_templates.printing import quote
 from orchgit.go_templates.tree import (
     Argument,
     Chain,

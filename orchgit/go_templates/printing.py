@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from orchgit.errors import InvalidInputError
+from orchgit.go_quote import quote
 from orchgit.go_templates.values import (
     INVALID,
     GoStruct,
@@ -16,7 +17,6 @@ from orchgit.go_templates.values import (
 
 _MOST_WIDTH = 10_000
 _MOST_DIGITS = 1_000
-_SHORT = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
 _PLAIN_EXPONENTS = range(-4, 6)
 """Of `%g` with the fewest digits; beyond them it prints an exponent."""
 
@@ -111,26 +111,6 @@ def _plain(value: float) -> str:
     digits = digits.ljust(exponent + 1, "0")
     part = digits[exponent + 1 :]
     return f"{sign}{digits[: exponent + 1]}{'.' + part if part else ''}"
-
-
-def quote(text: str, ascii_only: bool = False) -> str:
-    """The string as Go's source would have it, in double quotes."""
-    parts = []
-    for character in text:
-        code = ord(character)
-        if character in '"\\':
-            parts.append(f"\\{character}")
-        elif character in _SHORT:
-            parts.append(_SHORT[character])
-        elif 0xDC80 <= code <= 0xDCFF:
-            parts.append(f"\\x{code - 0xDC00:02x}")
-        elif code < 0x20 or code == 0x7F:
-            parts.append(f"\\x{code:02x}")
-        elif (ascii_only and code > 0x7F) or not (character.isprintable() or character == " "):
-            parts.append(f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
-        else:
-            parts.append(character)
-    return f'"{"".join(parts)}"'
 
 
 def sprint(values: Sequence[object]) -> str:

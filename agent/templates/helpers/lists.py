@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from orchgit.errors import InvalidInputError
+from orchgit.go_quote import quote
 from orchgit.go_templates.functions import GoFunction, any_fn, fn
-from orchgit.go_templates.printing import formatted, quote
+from orchgit.go_templates.printing import formatted
 from orchgit.go_templates.values import TypedList, plain, sorted_keys, type_name
 
 _LIST = "[]interface {}"

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from orchgit.errors import InvalidInputError
+from orchgit.go_quote import quote
 from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn, is_number, text_fn
-from orchgit.go_templates.printing import formatted, quote
+from orchgit.go_templates.printing import formatted
 from orchgit.go_templates.values import GoChannel, Int64, Uint64, type_name
 
 _INT64 = 1 << 63

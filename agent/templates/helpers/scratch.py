@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from orchgit.errors import InvalidInputError
+from orchgit.go_quote import quote
 from orchgit.go_templates.functions import ANY, fn, text_fn
-from orchgit.go_templates.printing import quote
 from orchgit.go_templates.values import GoStruct, sorted_keys
 
 

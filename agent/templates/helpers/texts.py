@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from orchgit.errors import InvalidInputError
+from orchgit.go_quote import quote
 from orchgit.go_templates.budget import MAX_TEXT
 from orchgit.go_templates.functions import GoFunction, fn, text_fn
-from orchgit.go_templates.printing import quote
 from orchgit.go_templates.values import StringMap, Strings
 
 

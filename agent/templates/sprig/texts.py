@@ -18,8 +18,8 @@ from agent.templates.helpers.texts import (
     replaced,
 )
 from agent.templates.sprig.values import to_text, to_texts
+from orchgit.go_quote import quote
 from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn, text_fn
-from orchgit.go_templates.printing import quote
 from orchgit.go_templates.values import StringMap, Strings, from_bytes, to_bytes
 
 _WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_]+")
