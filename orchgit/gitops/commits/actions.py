@@ -7,23 +7,21 @@ message must name a deleted job that owns volume claims, and all deletions beyon
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from msgspec.structs import replace as replace_fields
 
+from orchgit.gitops.commits.deletions import deletion_problems
+from orchgit.gitops.commits.release import release_command
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.jobdiff.spec import bare_spec, same_spec
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job
 from orchgit.model.ownership import owner_of
 from orchgit.model.rollout import ChangeCause, JobAction
-from orchgit.model.source import ClaimDeletion, PrunePolicy
-
-DELETE_TRAILER = "Orchgit-Delete"
-_TRAILER = re.compile(rf"^{DELETE_TRAILER}:(.+)$", re.IGNORECASE | re.MULTILINE)
+from orchgit.model.source import PrunePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,17 +98,6 @@ class Actions:
         return [action for action in self.changes if action.kind is kind]
 
 
-def delete_trailers(messages: Iterable[str]) -> frozenset[str]:
-    """Returns the job names on `Orchgit-Delete:` lines; commas or spaces separate several."""
-    return frozenset(
-        name
-        for message in messages
-        for match in _TRAILER.finditer(message)
-        for name in re.split(r"[,\s]+", match[1])
-        if name
-    )
-
-
 def plan_actions(
     source: str,
     desired: Mapping[JobKey, DesiredJob],
@@ -168,15 +155,15 @@ def plan_actions(
             released=tuple(released),
             held=tuple(kept_back),
         )
-    owned_count = len(unchanged) + len(managed)
-    problems.extend(_claim_problems(gone, registered, may_delete, prune))
-    unnamed = [key for key in gone if not _may_delete(key, may_delete, prune)]
-    problems.extend(_share_problems(source, unnamed, may_delete, owned_count, prune))
-    if unnamed and not desired and not unchanged:
-        problems.append(
-            "cannot apply a commit without any job file: an empty tree deletes nothing; to delete "
-            f"the last jobs add '{DELETE_TRAILER}: {unnamed[0][1]}' lines to the commit message"
-        )
+    problems += deletion_problems(
+        source,
+        gone,
+        [key for key in gone if registered[key].has_claims],
+        may_delete,
+        prune,
+        job_count=len(unchanged) + len(managed),
+        is_empty=not desired and not unchanged,
+    )
     changes += [Action(JobAction.DELETE, key, None, registered[key]) for key in gone]
     return Actions(
         changes=tuple(changes),
@@ -248,71 +235,3 @@ def _ownership_problems(
             f"{place} belongs to source {known.source!r}: free it with "
             f"`{release_command(wanted.key)}`, or remove its file there, which stops it"
         )
-
-
-def release_command(key: JobKey, *options: str) -> str:
-    """Returns the command that releases a job from its source."""
-    namespace, job_id = key
-    where = () if namespace == "default" else ("-namespace", namespace)
-    return " ".join(("orchgit source release", *options, *where, job_id))
-
-
-def _is_named(key: JobKey, trailers: Collection[str]) -> bool:
-    """Returns whether a trailer names the job itself."""
-    return key[1] in trailers or "/".join(key) in trailers
-
-
-def _may_delete(key: JobKey, trailers: Collection[str], prune: PrunePolicy) -> bool:
-    """Returns whether a trailer gives leave to delete the job."""
-    if _is_named(key, trailers):
-        return True
-    return prune.wildcard and ("*" in trailers or f"{key[0]}/*" in trailers)
-
-
-def _claim_problems(
-    gone: Sequence[JobKey],
-    registered: Mapping[JobKey, RegisteredJob],
-    trailers: Collection[str],
-    prune: PrunePolicy,
-) -> Iterable[str]:
-    """Returns why jobs without a file that own volume claims may not be deleted."""
-    for key in gone:
-        if not registered[key].has_claims or prune.claims == ClaimDeletion.ALLOWED:
-            continue
-        job_id = key[1]
-        if prune.claims == ClaimDeletion.REFUSED:
-            yield (
-                f"cannot delete job {job_id!r}: it owns sticky volume claims, and this source "
-                f"deletes no such job; put its file back, or release the job first with "
-                f"`{release_command(key)}`"
-            )
-        elif not _is_named(key, trailers):
-            yield (
-                f"cannot delete job {job_id!r}: it owns sticky volume claims; add the line "
-                f"'{DELETE_TRAILER}: {job_id}' to the commit message to delete it"
-            )
-
-
-def _share_problems(
-    source: str,
-    unnamed: Sequence[JobKey],
-    trailers: Collection[str],
-    owned_count: int,
-    prune: PrunePolicy,
-) -> Iterable[str]:
-    """Returns why so many jobs may not be deleted. `unnamed` are those that no trailer names,
-    `owned_count` is how many jobs the source has."""
-    if len(unnamed) * 100 > prune.max_share_percent * owned_count and len(unnamed) > 1:
-        names = ", ".join(job_id for _, job_id in unnamed[:5])
-        more = ", ..." if len(unnamed) > 5 else ""
-        yield (
-            f"cannot delete {len(unnamed)} of {owned_count} jobs ({names}{more})"
-            f" in one commit: the limit is {prune.max_share_percent} %; add "
-            f"'{DELETE_TRAILER}: <job>' lines to the commit message, or raise the limit with "
-            f"`orchgit source set {source} -prune-max-share N`"
-        )
-        if not prune.wildcard and any(each == "*" or each.endswith("/*") for each in trailers):
-            yield (
-                f"cannot delete jobs by a wildcard in '{DELETE_TRAILER}:': this source does not "
-                f"accept it (`orchgit source set {source} -prune-wildcard` does)"
-            )

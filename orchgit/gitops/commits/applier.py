@@ -10,7 +10,8 @@ from dataclasses import replace as replace_plan
 from msgspec.structs import replace
 
 from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitError
-from orchgit.gitops.commits.actions import delete_trailers
+from orchgit.gitops.commits.deletions import delete_trailers
+from orchgit.gitops.commits.last_applied import last_applied_jobs
 from orchgit.gitops.commits.log_entry import (
     carried_jobs,
     deletions_of,
@@ -21,13 +22,7 @@ from orchgit.gitops.commits.log_entry import (
     rollout_of,
     upserts_of,
 )
-from orchgit.gitops.commits.plan import (
-    CommitPlan,
-    Trigger,
-    last_applied_jobs,
-    plan_between,
-    plan_commit,
-)
+from orchgit.gitops.commits.plan import CommitPlan, Trigger, plan_between, plan_commit
 from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
 from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
 from orchgit.gitops.commits.source_rights import problems_of_rights, rights_of

@@ -11,17 +11,18 @@ from msgspec.structs import replace
 
 from orchgit.errors import OrchgitError, ValidationError
 from orchgit.gitops.commits.actions import (
-    DELETE_TRAILER,
     Action,
     Actions,
     RegisteredJob,
     is_registered_as_wanted,
     plan_actions,
-    release_command,
 )
 from orchgit.gitops.commits.causes import with_causes
+from orchgit.gitops.commits.deletions import emptied_file_problems
 from orchgit.gitops.commits.holds import HoldChange, held_jobs, hold_change
+from orchgit.gitops.commits.last_applied import LastApplied, unchanged_since_applied
 from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
+from orchgit.gitops.commits.release import release_command
 from orchgit.gitops.commits.run_once import (
     RunOnceChange,
     finished_jobs,
@@ -125,39 +126,6 @@ class Trigger:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LastApplied:
-    """A job as the last applied commit wanted it, and the index at which it was registered so."""
-
-    desired: DesiredJob
-    job_modify_index: int
-
-
-def last_applied_jobs(
-    desired: Mapping[JobKey, DesiredJob],
-    before: Mapping[JobKey, LastApplied],
-    unchanged: Mapping[JobKey, int],
-    changed: Mapping[JobKey, int],
-    unknown: Collection[JobKey],
-) -> dict[JobKey, LastApplied]:
-    """Returns what to cache of a commit that was applied on top of `before`. Pure.
-
-    `changed` are the modify indexes with which the commit registered jobs, `unchanged` those at
-    which other jobs were found to be as wanted. Of a job in neither, what was known of the same
-    file still holds, unless the job is in `unknown`.
-    """
-    found: dict[JobKey, LastApplied] = {}
-    for key, job in desired.items():
-        known = before.get(key)
-        index = changed.get(key) if key in unknown else unchanged.get(key)
-        if known is not None and known.desired is job and key not in unknown:
-            same = index is None or known.job_modify_index == index
-            found[key] = known if same else LastApplied(job, index or 0)
-        elif index is not None:
-            found[key] = LastApplied(job, index)
-    return found
-
-
 def plan_commit(
     source: Source,
     discovery: Discovery,
@@ -181,18 +149,7 @@ def plan_commit(
     known_holds, failed = _held_versions(source.name, snapshot)
     held = held_jobs(discovery.jobs, (*known_holds, *failed), request)
     indexes = snapshot.jobs.modify_indexes_of_source(source.name)
-    cached = last_applied or {}
-    unchanged = {
-        key
-        for key, job in discovery.jobs.items()
-        if (known := cached.get(key)) is not None
-        and known.desired is job
-        and key not in held
-        and key not in request.jobs
-        and indexes.get(key) == known.job_modify_index
-    }
-    if request.only is not None:
-        unchanged |= discovery.jobs.keys() - request.only
+    unchanged = unchanged_since_applied(discovery.jobs, last_applied or {}, indexes, held, request)
     unsure = {key: job for key, job in discovery.jobs.items() if key not in unchanged}
     keys = (set(indexes) - unchanged) | set(unsure)
     if request.only is not None:
@@ -203,11 +160,9 @@ def plan_commit(
     recorded = unchanged if source.status.remembers_jobs else frozenset()
     run_once = run_once_change(source.name, discovery.jobs, records, recorded)
     unchanged = unchanged | (finished_jobs(unsure, registered, records) - request.jobs)
-    for key, job in unsure.items():
-        if key in request.jobs:
-            continue
-        finished = with_fields(job, job=completed(job.job))
-        if is_registered_as_wanted(source.name, finished, registered.get(key)):
+    for key in unsure.keys() - request.jobs:
+        wanted = with_fields(unsure[key], job=completed(unsure[key].job))
+        if is_registered_as_wanted(source.name, wanted, registered.get(key)):
             unchanged.add(key)
     changed = {key: job for key, job in unsure.items() if key not in unchanged}
     kept_back = {key: job for key, job in changed.items() if key in held}
@@ -242,7 +197,8 @@ def plan_commit(
         for path in sorted(discovery.without_job)
         if path.endswith(f"/{POLICY_PATH}")
     ]
-    emptied = emptied_file_problems(actions, discovery, may_delete)
+    deleted = [each.registered.job for each in actions.of(JobAction.DELETE) if each.registered]
+    emptied = emptied_file_problems(deleted, discovery.without_job, may_delete)
     problems = [*discovery.problems, *problems, *actions.problems, *emptied]
     problems += _missed_elsewhere(source.name, actions, applied_jobs, snapshot)
     # With a file that has no job the graph would miss jobs that are only misspelt.
@@ -366,23 +322,6 @@ def _stages(graph: JobGraph, actions: Actions, snapshot: Snapshot) -> Stages:
     upserts = [a.key for a in actions.changes if a.kind is not JobAction.DELETE]
     deletions = [a.key for a in actions.changes if a.kind is JobAction.DELETE]
     return plan_stages(graph, upserts, deletions, is_met)
-
-
-def emptied_file_problems(
-    actions: Actions, discovery: Discovery, may_delete: Collection[str]
-) -> Iterable[str]:
-    """Yields a problem for each job to delete whose file is still there, but holds no job now."""
-    for action in actions.of(JobAction.DELETE):
-        known, job_id = action.registered, action.key[1]
-        origin = known.job.origin if known is not None else None
-        if origin is None or origin.file not in discovery.without_job:
-            continue
-        if job_id not in may_delete and "/".join(action.key) not in may_delete:
-            yield (
-                f"{origin.file}:1:1: this file defined job {job_id!r} and holds no job now: remove "
-                f"the file, or add the line '{DELETE_TRAILER}: {job_id}' to the commit message, to "
-                "delete the job"
-            )
 
 
 def _released_warning(wanted: DesiredJob) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from orchgit.gitops.commits.plan import LastApplied
+from orchgit.gitops.commits.last_applied import LastApplied
 from orchgit.gitops.parsing.cache import ParseCache
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.gitops.parsing.discovery import Discoverer

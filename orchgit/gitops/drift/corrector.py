@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from orchgit.errors import OrchgitError
-from orchgit.gitops.commits.actions import release_command
+from orchgit.gitops.commits.release import release_command
 from orchgit.gitops.drift.comparison import AUTO_REVERT, SETTINGS
 from orchgit.gitops.drift.healer import TRIGGER, DeniedNowError
 from orchgit.gitops.drift.schedule import CorrectionSchedule

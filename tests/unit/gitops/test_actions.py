@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from orchgit.gitops.commits.actions import Actions, RegisteredJob, delete_trailers, plan_actions
+from orchgit.gitops.commits.actions import Actions, RegisteredJob, plan_actions
+from orchgit.gitops.commits.deletions import delete_trailers
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job, JobOrigin

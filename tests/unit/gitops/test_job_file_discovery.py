@@ -7,11 +7,12 @@ import pytest
 
 from orchgit.errors import InvalidInputError
 from orchgit.gitops.commits.actions import RegisteredJob, plan_actions
-from orchgit.gitops.commits.plan import emptied_file_problems
+from orchgit.gitops.commits.deletions import emptied_file_problems
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.parsing.discovery import Discoverer, Discovery
 from orchgit.gitops.parsing.trees import MemoryTree
 from orchgit.model.job import JobOrigin
+from orchgit.model.rollout import JobAction
 from orchgit.model.source import DEFAULT_PATHS, PrunePolicy, Source
 from tests.support.git_repos import batch_job
 from tests.support.gitops_rig import CountingParser
@@ -166,8 +167,9 @@ def test_deleting_the_job_of_a_file_that_stays_needs_a_trailer() -> None:
     registered = RegisteredJob(msgspec.structs.replace(desired.job, origin=origin))
     emptied = read({"web.hcl": "# nothing", "b.hcl": batch_job("b")})
     actions = plan_actions("demo", emptied.jobs, {key: registered}, PrunePolicy(), ())
-    (problem,) = emptied_file_problems(actions, emptied, ())
+    deleted = [each.registered.job for each in actions.of(JobAction.DELETE) if each.registered]
+    (problem,) = emptied_file_problems(deleted, emptied.without_job, ())
     assert problem.startswith("web.hcl:1:1: this file defined job 'web' and holds no job now")
-    assert list(emptied_file_problems(actions, emptied, ("web",))) == []
+    assert list(emptied_file_problems(deleted, emptied.without_job, ("web",))) == []
     gone = read({"b.hcl": batch_job("b")})
-    assert list(emptied_file_problems(actions, gone, ())) == []
+    assert list(emptied_file_problems(deleted, gone.without_job, ())) == []

@@ -1,6 +1,6 @@
 """What a source caches of the jobs that a commit registered."""
 
-from orchgit.gitops.commits.plan import LastApplied, last_applied_jobs
+from orchgit.gitops.commits.last_applied import LastApplied, last_applied_jobs
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
 from tests.support.factories import make_job
 
