@@ -72,6 +72,7 @@ class AllocRunner:
             node.clock,
             node.node,
             context.alloc,
+            node.services.authorities,
             self._wake.set,
             self._check_restart,
             node.services.changed,

@@ -16,6 +16,7 @@ from agent.services.check_state import ProbeResult
 from orchgit.errors import OrchgitError
 from orchgit.model.base import NS_PER_S
 from orchgit.model.service import ServiceCheck
+from orchgit.wire.machine_authorities import MachineAuthorities
 
 RunInTask = Callable[[list[str], float], Awaitable[ExecResult]]
 """(command, timeout_s) -> result, in the context of the check's task."""
@@ -33,15 +34,27 @@ class Target:
     run_in_task: RunInTask | None = None
 
 
-async def probe(check: ServiceCheck, target: Target) -> ProbeResult:
-    """One result within the check's timeout."""
+@dataclass(frozen=True, slots=True)
+class ProbeAttempt:
+    """One run of a check."""
+
+    check: ServiceCheck
+    target: Target
+    timeout_s: float
+    authorities: MachineAuthorities
+
+
+async def probe(
+    check: ServiceCheck, target: Target, authorities: MachineAuthorities
+) -> ProbeResult:
+    """Returns one result within the check's timeout. HTTPS is checked by `authorities`."""
     kind = _KINDS.get(check.type)
     if kind is None:
         return ProbeResult(False, f'cannot run a check of type "{check.type}"')
     timeout_s = (check.timeout_ns or NS_PER_S) / NS_PER_S
     try:
         async with asyncio.timeout(timeout_s):
-            return await kind(check, target, timeout_s)
+            return await kind(ProbeAttempt(check, target, timeout_s, authorities))
     except TimeoutError:
         return ProbeResult(False, f"{check.type}: no answer within {timeout_s:g}s")
     except (
@@ -54,14 +67,16 @@ async def probe(check: ServiceCheck, target: Target) -> ProbeResult:
         return ProbeResult(False, f"{check.type}: {error}")
 
 
-async def _tcp(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeResult:
+async def _tcp(attempt: ProbeAttempt) -> ProbeResult:
+    target = attempt.target
     _, writer = await asyncio.open_connection(target.host, target.port)
     writer.close()
     return ProbeResult(True, f"tcp: {target.host}:{target.port} accepts connections")
 
 
-async def _http(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeResult:
-    context = _tls(check) if check.protocol == "https" else None
+async def _http(attempt: ProbeAttempt) -> ProbeResult:
+    check, target = attempt.check, attempt.target
+    context = await _tls(attempt) if check.protocol == "https" else None
     name = check.tls_server_name or target.host
     reader, writer = await asyncio.open_connection(
         target.host, target.port, ssl=context, server_hostname=name if context else None
@@ -102,25 +117,28 @@ def _request(check: ServiceCheck, target: Target) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
 
 
-def _tls(check: ServiceCheck) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    if check.tls_skip_verify:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
+async def _tls(attempt: ProbeAttempt) -> ssl.SSLContext:
+    if not attempt.check.tls_skip_verify:
+        return await attempt.authorities.context()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
     return context
 
 
-async def _script(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeResult:
-    if target.run_in_task is None:
+async def _script(attempt: ProbeAttempt) -> ProbeResult:
+    check, run_in_task = attempt.check, attempt.target.run_in_task
+    if run_in_task is None:
         return ProbeResult(False, "script: its task does not run")
-    result = await target.run_in_task([check.command, *(check.args or ())], timeout_s)
+    result = await run_in_task([check.command, *(check.args or ())], attempt.timeout_s)
     output = result.output[-_MAX_OUTPUT:].decode("utf-8", "replace")
     return ProbeResult(result.exit_code == 0, output, warning=result.exit_code == 1)
 
 
-async def _grpc(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeResult:
+async def _grpc(attempt: ProbeAttempt) -> ProbeResult:
     import grpc.aio  # loaded by the agent's link already; a probe alone must not need it
 
+    check, target = attempt.check, attempt.target
     address = f"{target.host}:{target.port}"
     if check.grpc_use_tls:
         channel = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials())
@@ -131,14 +149,14 @@ async def _grpc(check: ServiceCheck, target: Target, timeout_s: float) -> ProbeR
     async with channel:
         try:
             answer = await channel.unary_unary("/grpc.health.v1.Health/Check")(
-                request, timeout=timeout_s
+                request, timeout=attempt.timeout_s
             )
         except grpc.aio.AioRpcError as error:
             return ProbeResult(False, f"grpc: {error.code().name}")
     return ProbeResult(answer[:2] == b"\x08\x01", "grpc: health " + answer.hex())
 
 
-_KINDS: dict[str, Callable[[ServiceCheck, Target, float], Awaitable[ProbeResult]]] = {
+_KINDS: dict[str, Callable[[ProbeAttempt], Awaitable[ProbeResult]]] = {
     "tcp": _tcp,
     "http": _http,
     "script": _script,

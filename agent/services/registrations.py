@@ -26,6 +26,7 @@ from orchgit.model.node import Node
 from orchgit.model.service import Service, ServiceCheck
 from orchgit.model.service_addresses import DriverAddress, Whereabouts
 from orchgit.model.service_names import interpolated_service, registered_tags
+from orchgit.wire.machine_authorities import MachineAuthorities
 
 _log = structlog.get_logger(component="agent")
 
@@ -80,6 +81,7 @@ class ServiceTable:
 
     by_alloc: dict[str, AllocServices] = field(default_factory=dict)
     listeners: list[Callable[[], None]] = field(default_factory=list)
+    authorities: MachineAuthorities = field(default_factory=MachineAuthorities)
 
     def changed(self) -> None:
         for listener in self.listeners:
@@ -100,6 +102,7 @@ class AllocServices:
         clock: Clock,
         node: Callable[[], Node],
         alloc: Allocation,
+        authorities: MachineAuthorities,
         on_change: Callable[[], None],
         on_unhealthy: Callable[[str, ServiceCheck], None],
         announce: Callable[[], None] = lambda: None,
@@ -107,6 +110,7 @@ class AllocServices:
         self._clock = clock
         self._node = node
         self.alloc = alloc
+        self._authorities = authorities
         self.network: NetworkStatus | None = None
         """The network of the group, once it is there."""
         self.driver_addresses: dict[str, DriverAddress] = {}
@@ -227,7 +231,7 @@ class AllocServices:
         interval_s = max(_MIN_INTERVAL_S, running.check.interval_ns / NS_PER_S)
         failures, due_ns = 0, self._clock.now_ns()
         while True:
-            result = await probe(running.check, target)
+            result = await probe(running.check, target, self._authorities)
             now_ns = self._clock.now_ns()
             if result.ok or now_ns >= due_ns + round(interval_s * NS_PER_S):
                 due_ns = now_ns

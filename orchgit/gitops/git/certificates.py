@@ -38,7 +38,7 @@ async def certificate_problem(host: str, port: int, ca_file: str) -> str:
     """Returns why TLS refuses the certificate of a server, or '' if that cannot be told. Nothing is
     sent but the handshake."""
     try:
-        context = ssl.create_default_context(cafile=ca_file or None)
+        context = await asyncio.to_thread(ssl.create_default_context, cafile=ca_file or None)
         async with asyncio.timeout(_PROBE_S):
             _, writer = await asyncio.open_connection(host, port, ssl=context)
     except ssl.SSLCertVerificationError as error:

@@ -16,6 +16,7 @@ from orchgit.errors import OrchgitError
 from orchgit.host_port import is_loopback, join_host_port
 from orchgit.services.acl.signed_tokens import key_id_of, published_keys
 from orchgit.state.cache import Cache
+from orchgit.wire.machine_authorities import MachineAuthorities
 
 if TYPE_CHECKING:
     from orchgit.services.acl.signed_tokens import VerificationKey
@@ -57,12 +58,19 @@ class _Cached:
 class IdentityProviders:
     """The providers that auth methods name. Belongs to one event loop."""
 
-    def __init__(self, clock: Clock, timeout_s: float = TIMEOUT_S) -> None:
-        """`timeout_s` is for one request, from its turn to the end of its answer."""
+    def __init__(
+        self,
+        clock: Clock,
+        timeout_s: float = TIMEOUT_S,
+        authorities: MachineAuthorities | None = None,
+    ) -> None:
+        """`timeout_s` is for one request, from its turn to the end of its answer. `authorities`
+        check providers whose method names none; by default those of this machine."""
         self._clock = clock
         self._timeout_s = timeout_s
         self._documents: Cache[tuple[str, ...], _Cached] = Cache()
         self._slots = asyncio.Semaphore(MAX_AT_ONCE)
+        self._authorities = authorities or MachineAuthorities(monotonic_s=clock.monotonic_s)
 
     async def endpoints(self, discovery_url: str, ca_pems: Sequence[str]) -> Endpoints:
         """Returns the endpoints of a provider. Raises ProviderError."""
@@ -133,7 +141,7 @@ class IdentityProviders:
         if request.url.scheme not in ("http", "https"):
             raise ProviderError(f"{what}: unsupported protocol scheme")
         client = httpx.AsyncClient(
-            verify=_trust(ca_pems),
+            verify=await self._trust(request, ca_pems),
             timeout=TIMEOUT_S,
             trust_env=not is_loopback(join_host_port(request.url.host, 0)),
             follow_redirects=False,
@@ -159,6 +167,19 @@ class IdentityProviders:
             raise ProviderError(f"{what}: the answer is no JSON object")
         return value
 
+    async def _trust(self, request: httpx.Request, ca_pems: Sequence[str]) -> ssl.SSLContext:
+        """Returns what checks the provider's certificate: the given authorities, else those of the
+        machine. Without TLS they are not read."""
+        texts = [each for each in ca_pems if each.strip()]
+        if texts:
+            try:
+                return ssl.create_default_context(cadata="\n".join(texts))
+            except ssl.SSLError as error:
+                raise ProviderError("could not parse CA PEM value successfully") from error
+        if request.url.scheme == "http":
+            return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        return await self._authorities.context()
+
 
 _ACCEPT = {"Accept": "application/json"}
 
@@ -180,16 +201,6 @@ async def _bounded(answer: httpx.Response) -> bytes:
             )
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def _trust(ca_pems: Sequence[str]) -> ssl.SSLContext | bool:
-    texts = [each for each in ca_pems if each.strip()]
-    if not texts:
-        return True
-    try:
-        return ssl.create_default_context(cadata="\n".join(texts))
-    except ssl.SSLError as error:
-        raise ProviderError("could not parse CA PEM value successfully") from error
 
 
 def _connect_text(request: httpx.Request, error: Exception) -> str:

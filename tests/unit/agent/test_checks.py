@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,10 @@ from agent.services.probes import Target, probe
 from orchgit.model.group import UpdateStrategy
 from orchgit.model.resources import AllocatedPort, AllocatedResources, AllocatedShared
 from orchgit.model.service import CheckRestart, Service, ServiceCheck
-from tests.support.agent_rig import AgentRig, mock_job, mock_task
+from orchgit.wire.https import HttpTls, serving_context
+from orchgit.wire.machine_authorities import MachineAuthorities
+from tests.support.agent_rig import WAIT_S, AgentRig, mock_job, mock_task
+from tests.support.certificates import Authority, make_tls_files
 
 S = 10**9
 OK, BAD = ProbeResult(True), ProbeResult(False)
@@ -98,12 +102,18 @@ def test_warnings_may_be_ignored() -> None:
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
-def probed(check: ServiceCheck, answer: Answer) -> ProbeResult:
+def probed(
+    check: ServiceCheck,
+    answer: Answer,
+    tls: ssl.SSLContext | None = None,
+    authorities: MachineAuthorities | None = None,
+) -> ProbeResult:
     async def whole() -> ProbeResult:
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
         port = server.sockets[0].getsockname()[1]
         async with server:
-            return await probe(check, Target("127.0.0.1", port))
+            target = Target("127.0.0.1", port)
+            return await probe(check, target, authorities or MachineAuthorities())
 
     return asyncio.run(whole())
 
@@ -161,10 +171,51 @@ def test_http_check_of_a_silent_server_fails_at_its_timeout() -> None:
     assert (found.ok, found.output) == (False, "http: no answer within 0.05s")
 
 
+def https_check(**options: Any) -> ServiceCheck:
+    return ServiceCheck(type="http", protocol="https", timeout_ns=30 * S, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "trusts", "output"),
+    [
+        ({}, True, "http: 200 body"),
+        ({"tls_server_name": "server.global.orchgit"}, True, "http: 200 body"),
+        ({"tls_server_name": "elsewhere"}, True, "Hostname mismatch"),
+        ({}, False, "certificate verify failed"),
+        ({"tls_skip_verify": True}, False, "http: 200 body"),
+        ({"tls_skip_verify": True, "tls_server_name": "elsewhere"}, False, "http: 200 body"),
+    ],
+)
+def test_https_check_trusts_the_authorities_of_the_machine(
+    options: dict[str, Any], trusts: bool, output: str, tmp_path: Path
+) -> None:
+    files = make_tls_files(tmp_path)
+    trusted = files.ca if trusts else Authority(tmp_path / "other").file
+    found = probed(
+        https_check(**options),
+        answering("200 OK"),
+        serving_context(HttpTls(files)),
+        MachineAuthorities(lambda: ssl.create_default_context(cafile=trusted)),
+    )
+    assert output in found.output
+    assert found.ok is (output == "http: 200 body")
+
+
+def test_https_check_of_a_server_without_tls_fails() -> None:
+    async def plain(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    found = probed(https_check(tls_skip_verify=True), plain)
+    assert not found.ok
+    assert found.output.startswith("http: ")
+
+
 def test_tcp_check_passes_while_the_port_is_open() -> None:
     check = ServiceCheck(type="tcp")
     assert probed(check, answering("")).ok
-    refused = asyncio.run(probe(check, Target("127.0.0.1", 1)))
+    refused = asyncio.run(probe(check, Target("127.0.0.1", 1), MachineAuthorities()))
     assert not refused.ok
 
 
@@ -179,7 +230,7 @@ def test_script(code: int, ok: bool, warning: bool) -> None:
         return ExecResult(b"said", code)
 
     check = ServiceCheck(type="script", command="/bin/ok", args=["-v"])
-    found = asyncio.run(probe(check, Target("", 0, run)))
+    found = asyncio.run(probe(check, Target("", 0, run), MachineAuthorities()))
     assert (found.ok, found.warning, found.output) == (ok, warning, "said")
     assert seen == [["/bin/ok", "-v"]]
 
@@ -200,7 +251,7 @@ def test_grpc(status: bytes, ok: bool) -> None:
         await server.start()
         try:
             wanted = ServiceCheck(type="grpc", grpc_service="web", timeout_ns=10 * S)
-            return await probe(wanted, Target("127.0.0.1", port))
+            return await probe(wanted, Target("127.0.0.1", port), MachineAuthorities())
         finally:
             await server.stop(None)
 
@@ -224,6 +275,38 @@ def with_rig(tmp_path: Path, scenario: Callable[[AgentRig], Coroutine[Any, Any, 
 def port_of(number: int) -> AllocatedResources:
     shared = AllocatedShared(ports=[AllocatedPort("http", number, 0, "127.0.0.1")])
     return AllocatedResources(shared=shared)
+
+
+def test_checks_of_a_node_read_the_authorities_once(tmp_path: Path) -> None:
+    files, reads, passed = make_tls_files(tmp_path), itertools.count(), asyncio.Event()
+    tls = serving_context(HttpTls(files))
+
+    def read() -> ssl.SSLContext:
+        next(reads)
+        return ssl.create_default_context(cafile=files.ca)
+
+    async def scenario(rig: AgentRig) -> None:
+        def note() -> None:
+            checks = [
+                each for found in rig.services.by_alloc.values() for each in found.checks.values()
+            ]
+            states = [each.state.status for each in checks]
+            if states == [CheckStatus.SUCCESS] * 10:
+                passed.set()
+
+        rig.services.authorities = MachineAuthorities(read)
+        rig.services.listeners.append(note)
+        server = await asyncio.start_server(answering("200 OK"), "127.0.0.1", 0, ssl=tls)
+        port = server.sockets[0].getsockname()[1]
+        checks = [https_check(name=str(at), interval_ns=S) for at in range(5)]
+        job = mock_job(services=[Service(name="web", port_label="http", checks=checks)])
+        async with server, asyncio.timeout(WAIT_S):
+            for _ in range(2):
+                rig.deliver(job, allocated_resources=port_of(port))
+            await passed.wait()
+        assert next(reads) == 1
+
+    with_rig(tmp_path, scenario)
 
 
 def test_deployment_waits_for_the_check(tmp_path: Path) -> None:

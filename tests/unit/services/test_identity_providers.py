@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
+import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,12 +18,21 @@ from orchgit.services.acl.providers import (
     IdentityProviders,
     ProviderError,
 )
+from orchgit.wire.https import HttpTls, serving_context
+from orchgit.wire.machine_authorities import MachineAuthorities
+from tests.support.certificates import LOOPBACK, make_tls_files
 
 Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
+_ENOUGH_S = 60.0
+"""For answers that come: a machine under load must not decide the result."""
+
+
 async def with_server(
-    answer: Answer, work: Callable[[str, IdentityProviders, FakeClock], Awaitable[None]]
+    answer: Answer,
+    work: Callable[[str, IdentityProviders, FakeClock], Awaitable[None]],
+    timeout_s: float = _ENOUGH_S,
 ) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer), contextlib.suppress(ConnectionError):
@@ -31,7 +43,7 @@ async def with_server(
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
-        providers = IdentityProviders(clock, timeout_s=0.3)
+        providers = IdentityProviders(clock, timeout_s)
         await work(f"http://127.0.0.1:{port}", providers, clock)
 
 
@@ -60,7 +72,7 @@ def test_answer_that_drips_is_given_up() -> None:
         with pytest.raises(ProviderError, match="no whole answer"):
             await providers.keys(url, (), TOKEN)
 
-    asyncio.run(with_server(drip, work))
+    asyncio.run(with_server(drip, work, timeout_s=0.3))
 
 
 def test_redirect_is_not_followed() -> None:
@@ -113,10 +125,44 @@ def test_only_so_many_requests_are_under_way_at_once() -> None:
 
     async def work(url: str, providers: IdentityProviders, clock: FakeClock) -> None:
         asks = (providers.keys(f"{url}/{at}", (), TOKEN) for at in range(2 * MAX_AT_ONCE))
-        await asyncio.gather(*asks, return_exceptions=True)
+        await asyncio.gather(*asks)
         assert most == MAX_AT_ONCE
 
     asyncio.run(with_server(answer, work))
+
+
+def test_requests_share_the_authorities_of_the_machine(tmp_path: Path) -> None:
+    files, reads = make_tls_files(tmp_path), itertools.count()
+
+    def read() -> ssl.SSLContext:
+        next(reads)
+        return ssl.create_default_context(cafile=files.ca)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.closing(writer):
+            await reader.readuntil(b"\r\n\r\n")
+            keys_answer(writer)
+
+    async def work() -> None:
+        providers = IdentityProviders(FakeClock(), _ENOUGH_S, MachineAuthorities(read))
+        tls = serving_context(HttpTls(files))
+        async with (
+            await asyncio.start_server(serve, LOOPBACK, 0) as plain,
+            await asyncio.start_server(serve, LOOPBACK, 0, ssl=tls) as secure,
+        ):
+            await providers.keys(f"http://{_address(plain)}", (), TOKEN)
+            assert next(reads) == 0, "HTTP needs no authorities"
+            for at in range(3):
+                await providers.keys(f"https://{_address(secure)}/{at}", (), TOKEN)
+            assert next(reads) == 2, "one read for three requests"
+            await providers.keys(f"https://{_address(secure)}/own", (files.ca.read_text(),), TOKEN)
+            assert next(reads) == 3, "a method with authorities of its own needs none of these"
+
+    asyncio.run(work())
+
+
+def _address(server: asyncio.Server) -> str:
+    return f"{LOOPBACK}:{server.sockets[0].getsockname()[1]}"
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "nonsense", "http://[", "gopher://x"])

@@ -1,0 +1,44 @@
+"""The certificate authorities that the machine trusts, read once for many connections.
+
+Reading them takes 15 ms of computing time: too long for each connection, and for an event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+
+READ_AGAIN_S = 3_600.0
+"""Authorities that are installed or removed count after this time."""
+
+
+class MachineAuthorities:
+    """Makes the context of connections that check a server's certificate by the machine's
+    authorities. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        read: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`read` is called on a thread."""
+        self._read = read
+        self._monotonic_s = monotonic_s
+        self._reading: asyncio.Future[ssl.SSLContext] | None = None
+        self._since_s = 0.0
+
+    async def context(self) -> ssl.SSLContext:
+        """Returns a context that connections share; callers do not change it. Raises OSError where
+        the files cannot be read."""
+        reading, now_s = self._reading, self._monotonic_s()
+        if reading is None or now_s - self._since_s >= READ_AGAIN_S:
+            reading = asyncio.ensure_future(asyncio.to_thread(self._read))
+            self._reading, self._since_s = reading, now_s
+        # The others who wait for the same files do not end with this caller.
+        try:
+            return await asyncio.shield(reading)
+        except OSError:
+            self._reading = None
+            raise
