@@ -103,6 +103,8 @@ def client_of(
     )
 
 
+_NO_SERVER = "this command asks no server"
+_TLS_FILES = ("ca-cert", "ca-path", "client-cert", "client-key")
 _OF_STRANGE_ANSWERS = (
     *(ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError),
 )
@@ -138,6 +140,14 @@ def connected(command: Callable[..., Any]) -> Callable[..., Any]:
                 raise client.unexpected(error) from error
 
     return with_client
+
+
+def unconnected(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the connection options to a command that asks no server; a given one is warned of."""
+    for name in ("token", "region", "address", *_TLS_FILES, "tls-server-name"):
+        command = no_effect_option(name, _NO_SERVER, general=True)(command)
+    skip = no_effect_option("tls-skip-verify", _NO_SERVER, general=True, is_flag=True)
+    return skip(_colour_options(command))
 
 
 def _colour_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -273,6 +283,7 @@ enterprise_option = no_effect_option(
 )
 filter_option = option("filter", help="Only what this expression is true of.")
 ui_option = no_effect_option("ui", "`orchgit ui` prints the address of a page", is_flag=True)
+whole_ids_option = no_effect_option("verbose", "ids are printed whole anyway", is_flag=True)
 verbose_option = option("verbose", is_flag=True, help="Show whole ids and more columns.")
 detach_option = option("detach", is_flag=True, help="Return at once instead of watching.")
 yes_option = option("yes", is_flag=True, help="Do not ask for confirmation.")

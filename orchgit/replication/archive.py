@@ -23,7 +23,7 @@ from typing import IO
 
 import msgspec
 
-from orchgit.errors import InvalidInputError
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.state import schema
 
 FORMAT = 2
@@ -45,7 +45,8 @@ class PackedRepository(msgspec.Struct, rename="pascal"):
 
 class Origin(msgspec.Struct, rename="pascal"):
     """Where a snapshot comes from. `format` and `schema_version` decide who can read it.
-    `lost_objects` are those of the repositories that no server had."""
+    `lost_objects` are those of the repositories that no server had. `redacted`: the secrets were
+    taken out, so no cluster can be restored from it."""
 
     format: int = 1
     schema_version: int = 0
@@ -55,6 +56,7 @@ class Origin(msgspec.Struct, rename="pascal"):
     taken_ns: int = msgspec.field(default=0, name="TakenNS")
     repositories: list[PackedRepository] = []
     lost_objects: int = 0
+    redacted: bool = False
 
 
 class ArchiveMeta(msgspec.Struct, rename="pascal"):
@@ -71,6 +73,15 @@ class ArchiveMeta(msgspec.Struct, rename="pascal"):
     def origin(self) -> Origin:
         assert self.orchgit is not None
         return self.orchgit
+
+    def refuse_redacted(self) -> None:
+        """Raises RefusedError for an archive that no cluster can be restored from."""
+        if self.origin.redacted:
+            raise RefusedError(
+                "cannot restore a redacted snapshot: its tokens, keys and variables were taken "
+                "out, so the cluster would lose its own; restore one that was saved without "
+                "-redact"
+            )
 
 
 def write_archive(

@@ -162,6 +162,9 @@ def test_rotated_key_encrypts_later_writes(http: httpx.Client, path: str) -> Non
     [active] = [
         each for each in http.get("/v1/operator/keyring/keys").json() if each["State"] == "active"
     ]
+    later = http.put("/v1/operator/keyring/rotate?publish_time=1900000000000000000")
+    assert later.status_code == 400
+    assert "cannot publish a root key before it is used" in later.text
     made = http.put("/v1/operator/keyring/rotate?full=true").json()["Key"]
     web_keys = http.get("/.well-known/jwks.json").json()["keys"]
     assert {made["KeyID"], active["KeyID"]} <= {each["kid"] for each in web_keys}

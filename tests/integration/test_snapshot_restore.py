@@ -185,6 +185,20 @@ def test_snapshot_of_another_cluster_key_is_refused_unless_forced(
         assert rig.http.put("/v1/var/new", json={"Items": {"a": "b"}}).status_code == 200
 
 
+def test_redacted_snapshot_is_refused_and_tokens_stay(fresh: ServerRig, tmp_path: Path) -> None:
+    file = tmp_path / "redacted.snap"
+    address = str(fresh.http.base_url)
+    words = ["operator", "snapshot", "save", "-redact", "-address", address, str(file)]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    keys = fresh.http.get("/v1/operator/keyring/keys").json()
+    for query in ("", "?force"):
+        answer = fresh.http.put(f"{PATH}{query}", content=file.read_bytes())
+        assert answer.status_code == 500
+        assert "cannot restore a redacted snapshot" in answer.text
+    assert keys
+    assert fresh.http.get("/v1/operator/keyring/keys").json() == keys
+
+
 def test_command_line_saves_inspects_and_restores_a_snapshot(
     fresh: ServerRig, saved: httpx.Response, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from orchgit.api.blocking import answer_list
 from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.routing import endpoint
-from orchgit.errors import NotFoundError, RefusedError
+from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
 from orchgit.model.base import Model
 from orchgit.model.variable import RootKey
 from orchgit.state.snapshot import Snapshot
@@ -43,6 +43,11 @@ async def list_keys(call: ApiCall) -> Response:
 
 
 async def rotate(call: ApiCall) -> Response:
+    if call.query.get("publish_time") not in (None, "", "0"):
+        raise InvalidInputError(
+            "cannot publish a root key before it is used: a new key is in use at once; leave out "
+            "publish_time"
+        )
     key = await call.services.keyring.rotate(call.context, call.flag("full"))
     shown = _meta(replace(key, create_index=0, modify_index=0))  # as before it was stored
     return call.answer({"Key": shown, "Index": key.modify_index}, index=key.modify_index)

@@ -18,7 +18,7 @@ from orchgit.cli.options import (
     formatted,
     option_field,
     options_of,
-    verbose_option,
+    whole_ids_option,
 )
 from orchgit.cli.printing.output import amount, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -74,7 +74,7 @@ class FsOptions(TailOptions):
 @id_argument("identifier", ALLOCATION)
 @click.argument("path", default="/")
 @options_of(FsOptions)
-@verbose_option
+@whole_ids_option
 @formatted
 @connected
 def fs(
@@ -82,7 +82,6 @@ def fs(
     identifier: str,
     path: str,
     options: FsOptions,
-    verbose: bool,
     output: OutputFormat,
 ) -> None:
     """List a directory of an allocation, or print a file of it."""

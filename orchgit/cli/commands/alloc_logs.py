@@ -13,7 +13,7 @@ from orchgit.cli.command import cli_command
 from orchgit.cli.commands.alloc_find import find_or_of_job, task_of
 from orchgit.cli.commands.alloc_fs import TailOptions
 from orchgit.cli.completion import ALLOCATION, id_argument
-from orchgit.cli.options import connected, option_field, options_of, verbose_option
+from orchgit.cli.options import connected, option_field, options_of, whole_ids_option
 from orchgit.cli.printing.terminal import raw_stream
 
 
@@ -37,11 +37,9 @@ class LogOptions(TailOptions):
 @id_argument("identifier", ALLOCATION)
 @click.argument("task_name", metavar="[TASK]", required=False)
 @options_of(LogOptions)
-@verbose_option
+@whole_ids_option
 @connected
-def logs(
-    client: ApiClient, identifier: str, task_name: str | None, options: LogOptions, verbose: bool
-) -> None:
+def logs(client: ApiClient, identifier: str, task_name: str | None, options: LogOptions) -> None:
     """What a task wrote. `orchgit logs JOB` shows all allocations of a job."""
     found = find_or_of_job(client, identifier, options.job, options.group)
     task = task_of(client, found, task_name or options.task)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import click
@@ -13,7 +12,6 @@ from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, length, option, verbose_option
 from orchgit.cli.printing.output import moment, pairs, short, table
 from orchgit.cli.printing.output_format import OutputFormat
-from orchgit.durations import parse_length_ns
 
 
 @cli_group(
@@ -155,21 +153,24 @@ def keyring_list(client: ApiClient, verbose: bool, output: OutputFormat) -> None
 
 @keyring.command("rotate")
 @option("full", is_flag=True, help="Also seal every variable anew with the new key.")
-@option("now", is_flag=True, help="Accepted for Nomad's scripts: a new key is active at once.")
-@option("prepublish", type=length, help="Use the new key only after this time, such as 1h.")
+@option("now", is_flag=True, help="Use the new key at once (always so).")
+@option("prepublish", type=length, help="Refused: a new key is in use at once.")
 @verbose_option
 @connected
 def keyring_rotate(
     client: ApiClient, full: bool, now: bool, prepublish: str | None, verbose: bool
 ) -> None:
     """Seal what is written from now on with a new key."""
-    asked: dict[str, object] = {"full": "true"} if full else {}
     if now and prepublish:
         raise click.UsageError("cannot use a key at once and later: leave out -now or -prepublish")
     if prepublish:
-        asked["publish_time"] = time.time_ns() + parse_length_ns(prepublish)
-    key = client.put("/v1/operator/keyring/rotate", None, **asked)["Key"]
-    click.echo(f"Root key {key['KeyID']} is {key['State']}.")
+        raise click.UsageError(
+            "cannot publish a key before it is used: servers share a new key in the same moment. "
+            "Rotate with -now, when the key is to be used"
+        )
+    params = {"full": "true"} if full else {}
+    key = client.put("/v1/operator/keyring/rotate", None, **params)["Key"]
+    click.echo(f"Root key {short(key['KeyID'], verbose)} is {key['State']}.")
 
 
 @keyring.command("remove")

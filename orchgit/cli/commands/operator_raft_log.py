@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchgit.cli.command import cli_command
-from orchgit.cli.options import option
+from orchgit.cli.options import no_effect_option, option
 from orchgit.cli.printing.output import pairs
 from orchgit.errors import InvalidInputError
 
@@ -103,8 +103,8 @@ def state(path: str, last_index: int | None) -> None:
 
 @cli_command("migrate-backend")
 @click.argument("path")
-@option("yes", is_flag=True, help="Do not ask for confirmation.")
-def migrate_backend(path: str, yes: bool) -> None:
+@no_effect_option("yes", "nothing is asked", is_flag=True)
+def migrate_backend(path: str) -> None:
     """Change how the log is stored; servers of orchgit know one way, so there is nothing to do."""
     with _journal(path) as journal:
         click.echo(f"The log up to {journal.last_index} is stored as segments: nothing to change.")

@@ -54,7 +54,7 @@ def snapshot() -> None:
 
 @snapshot.command("save")
 @option("stale", is_flag=True, help="From any server, without asking the leader.")
-@option("redact", is_flag=True, help="Without the sealed values of variables, and without keys.")
+@option("redact", is_flag=True, help="Without variables, tokens and keys; cannot be restored.")
 @option("no-git", is_flag=True, help="Without the objects of the built-in git repositories.")
 @click.argument("file", required=False)
 @connected
@@ -146,10 +146,11 @@ def restore(client: ApiClient, force: bool, yes: bool, file: str) -> None:
 
     The git repositories in it come to every server too. What the cluster holds now is lost: save it
     first. The members of the cluster stay. Agents connect again by themselves; those that FILE
-    knows and that do not come back are down.
+    knows and that do not come back are down. A redacted FILE is refused.
     """
     with _open(file) as archive:
         with _read(archive) as (meta, state):
+            meta.refuse_redacted()
             jobs = _row_counts(state).get("jobs", 0)
         click.echo(f"==> {file}: index {meta.index}, {_taken(meta)}, {jobs} jobs")
         if not yes:
@@ -217,6 +218,7 @@ def _described(meta: ArchiveMeta, counts: dict[str, int]) -> dict[str, Any]:
         "Region": origin.region,
         "Build": origin.build,
         "StateVersion": origin.schema_version,
+        "Redacted": "yes" if origin.redacted else "no",
         "Repositories": {one.name: one.size for one in origin.repositories},
         "Tables": counts,
     }

@@ -13,20 +13,23 @@ from typing import IO, Any
 
 import click
 
-from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.command import cli_command
-from orchgit.cli.options import connected, option
+from orchgit.cli.options import option, unconnected
 from orchgit.errors import InvalidInputError
 
 _SECRET_TABLES = (
     *("variables", "root_keys", "acl_tokens", "acl_one_time_tokens", "acl_auth_methods"),
 )
 """What they hold is sealed or hashed; a snapshot for somebody else should not have it at all."""
+_SECRET_KEYS = {"nodes": "SecretID", "csi_volumes": "Secrets"}
+"""Table -> the key of its rows that holds a secret in plain."""
 
 
 def redact_into(archive: IO[bytes], out: IO[bytes]) -> int:
-    """Writes the archive again, without secrets and without the git repositories; returns how many
-    rows were left out. Raises InvalidInputError for a file that is no snapshot."""
+    """Writes the archive again, marked, without secrets and without the git repositories.
+
+    Returns how many secrets were left out. Raises InvalidInputError for a file that is no snapshot.
+    """
     from orchgit.replication.archive import read_archive, write_archive
 
     archive.seek(0)
@@ -41,17 +44,36 @@ def redact_into(archive: IO[bytes], out: IO[bytes]) -> int:
                 except sqlite3.OperationalError:
                     continue  # of an earlier version, which has no such table
                 left_out += deleted.rowcount
+            left_out += sum(_blanked(connection, *each) for each in _SECRET_KEYS.items())
             connection.commit()
             connection.execute("VACUUM")
+        meta.origin.redacted = True
         write_archive(out, meta, state)
     return left_out
 
 
+def _blanked(connection: sqlite3.Connection, table: str, key: str) -> int:
+    """Takes a key out of the rows of a table; returns how many rows had it."""
+    import msgspec
+
+    try:
+        rows = connection.execute(f"SELECT rowid, body FROM {table}").fetchall()  # noqa: S608
+    except sqlite3.OperationalError:
+        return 0  # of an earlier version, which has no such table
+    changed = []
+    for row_id, body in rows:
+        found = msgspec.msgpack.decode(body)
+        if found.pop(key, None):
+            changed.append((msgspec.msgpack.encode(found), row_id))
+    connection.executemany(f"UPDATE {table} SET body = ? WHERE rowid = ?", changed)  # noqa: S608
+    return len(changed)
+
+
 @cli_command("redact")
 @click.argument("file")
-@connected
-def redact(client: ApiClient, file: str) -> None:
-    """Take variables, tokens and keys out of the snapshot FILE, to hand it to somebody else.
+@unconnected
+def redact(file: str) -> None:
+    """Take variables, tokens, keys and secrets out of the snapshot FILE, to hand it on.
 
     The git repositories are left out too. Such a snapshot can be looked into, not restored.
     """
@@ -69,7 +91,7 @@ def redact(client: ApiClient, file: str) -> None:
         os.replace(out.name, path)
     except OSError as error:
         raise InvalidInputError(f"cannot redact {file}: {error.strerror}") from error
-    click.echo(f"{left_out} variables, tokens and keys are taken out of {file}.")
+    click.echo(f"{left_out} variables, tokens, keys and secrets are taken out of {file}.")
 
 
 @cli_command("state")

@@ -8,7 +8,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.command import cli_group
-from orchgit.cli.options import connected, formatted, option, ui_option
+from orchgit.cli.options import connected, formatted, no_effect_option, option, ui_option
 from orchgit.cli.printing.output import plain, styled, table
 from orchgit.cli.printing.output_format import OutputFormat
 
@@ -98,10 +98,10 @@ def join(client: ApiClient, addresses: tuple[str, ...]) -> None:
 
 
 @server.command("force-leave")
-@option("prune", is_flag=True, help="Accepted for Nomad's scripts: it is forgotten at once.")
+@no_effect_option("prune", "a server that leaves is forgotten at once", is_flag=True)
 @click.argument("name")
 @connected
-def force_leave(client: ApiClient, name: str, prune: bool) -> None:
+def force_leave(client: ApiClient, name: str) -> None:
     """Take the server NAME (of `server members`) out of the cluster.
 
     For one that is dead for good. The others go on without it. One that is alive is refused: stop

@@ -25,6 +25,7 @@ from orchgit.cli.options import (
     connected,
     formatted,
     length,
+    no_effect_option,
     option,
     option_field,
     options_of,
@@ -149,13 +150,13 @@ class PutOptions:
         help="Print the variable as it is stored, in this form.",
     )
     template: str | None = option_field("template", "t", help="With a Go template.")
-    verbose: bool = option_field("verbose", is_flag=True, help="Accepted for Nomad's scripts.")
 
 
 @var.command("put")
 @id_argument("path", VARIABLE)
 @click.argument("items", nargs=-1)
 @options_of(PutOptions)
+@no_effect_option("verbose", "what is stored is told anyway", is_flag=True)
 @ui_option
 @connected
 def put(client: ApiClient, path: str, items: tuple[str, ...], options: PutOptions) -> None:
@@ -180,6 +181,7 @@ def put(client: ApiClient, path: str, items: tuple[str, ...], options: PutOption
         given = _spec("-" if first == "-" else first[1:], options.form).get("Items") or {}
     else:
         given = {}
+    output = _form(options.out, OutputFormat(template=options.template))
     given = {**given, **_items(items)}
     if not given:
         raise click.UsageError("cannot write an empty variable: give name=value, @file or -")
@@ -189,7 +191,6 @@ def put(client: ApiClient, path: str, items: tuple[str, ...], options: PutOption
         stored = client.put(_url(path), body, **params)
     except ApiError as error:
         raise _explained(error, path) from None
-    output = OutputFormat(options.out == "json", options.template)
     if options.out == "hcl":
         click.echo(_as_hcl(stored), nl=False)
     elif options.out == "table":

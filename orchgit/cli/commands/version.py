@@ -12,4 +12,7 @@ from orchgit.cli.command import cli_command
 @click.argument("ignored", nargs=-1, type=click.UNPROCESSED)
 def version(ignored: tuple[str, ...]) -> None:
     """The version of this program; `orchgit agent-info` has that of the server."""
+    if ignored:
+        names = " ".join(repr(each) for each in ignored)
+        click.echo(f"Warning: {names} ignored: this command takes no such argument", err=True)
     click.echo(f"orchgit v{__version__}")

@@ -179,7 +179,7 @@ async def restore_snapshot(
     Nothing is changed unless the whole archive is sound. What is written meanwhile is replaced too.
     Git objects go to a majority of the servers first, beside the log: the state never names objects
     that no server has. Without `force`, an archive whose variables this server could not open is
-    refused.
+    refused. A redacted archive is refused always.
     """
     store = context.state.store
     with _workplace(store) as directory:
@@ -224,6 +224,7 @@ def _checked(
 ) -> _Checked:
     state, packs = directory / _STATE, directory / _GIT
     meta = read_archive(archive, state, packs)
+    meta.refuse_redacted()
     free = shutil.disk_usage(directory).free + meta.size
     if free < _ROOM * meta.size:
         raise UnavailableError(

@@ -116,3 +116,18 @@ def test_options_of_a_struct_reach_the_command_as_one_value() -> None:
     assert said("x", "-bigness", "3", "--tag", "a", "-tag", "b", "-fast") == (
         f"x {Options(3, ('a', 'b'), True)}"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("operator", "root", "keyring", "rotate", "-prepublish=1h"), "Rotate with -now"),
+        (("var", "put", "-out=go-template", "x", "a=b"), "give -template too"),
+    ],
+)
+def test_option_that_could_have_no_effect_is_refused_before_any_request(
+    words: tuple[str, ...], said: str
+) -> None:
+    found = CliRunner().invoke(cli, [*words, "-address", "http://127.0.0.1:1"])
+    assert found.exit_code != 0
+    assert said in found.output
