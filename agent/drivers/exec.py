@@ -25,6 +25,7 @@ from agent.drivers.config import decode_config
 from agent.drivers.launch_errors import not_found_below
 from agent.drivers.locks import StartLocks
 from agent.drivers.options import check_ids, check_name
+from agent.drivers.programs import find_in_root
 from agent.drivers.runtimes import RuntimeProbe, find_runtime, runtime_command
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
@@ -158,7 +159,9 @@ class ExecDriver(SupervisedDriver):
 
     def _isolation(self, task: TaskConfig) -> oci.Isolation:
         """What the job chooses of its container."""
-        return decode_config(self.name, task.task_name, task.config, oci.Isolation)
+        chosen = decode_config(self.name, task.task_name, task.config, oci.Isolation)
+        command = find_in_root(chosen.command, chosen.work_dir, task.task_dir)
+        return msgspec.structs.replace(chosen, command=command)
 
     async def close(self) -> None:
         """Leave no empty directories behind; those in use stay."""

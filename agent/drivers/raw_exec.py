@@ -20,6 +20,7 @@ from agent.drivers.base import DriverInfo, ExecResult, Mount, TaskConfig, TaskHa
 from agent.drivers.config import decode_config
 from agent.drivers.launch_errors import explained, not_found, not_started
 from agent.drivers.options import check_ids
+from agent.drivers.programs import find_on_host
 from agent.drivers.sessions import Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
@@ -199,12 +200,13 @@ def _link_volume(task: TaskConfig, mount: Mount) -> None:
 
 def _find_command(command: str, task: TaskConfig) -> str:
     """In the task's local directory, in its directory, on its PATH; or an absolute path."""
-    for base in (task.task_dir.local_dir, task.task_dir.task_dir):
-        path = Path(base, command)
-        if path.is_file() and os.access(path, os.X_OK):
-            return str(path)
+    own = find_on_host(command, task.task_dir)
+    if own is not None:
+        return own
     if not command:
         raise not_started([task.task_dir.local_dir], "permission denied")
+    if os.path.isabs(command) and os.path.isfile(command):
+        raise not_started([command], "permission denied")
     found = shutil.which(command, path=task.env.get("PATH") or os.environ.get("PATH"))
     if found is None:
         raise not_found(command)

@@ -72,6 +72,17 @@ def test_task_sees_only_its_own_directories_and_the_hosts_programs(tmp_path: Pat
     assert (refused, pid) == (["no", "no"], "1")
 
 
+@pytest.mark.parametrize("command", ["tool", "local/tool", "/local/tool"])
+def test_downloaded_program_runs_without_a_right_to_be_executed(
+    tmp_path: Path, command: str
+) -> None:
+    task = make(tmp_path, {"command": command, "args": ["x"]})
+    program = Path(task.task_dir.local_dir) / "tool"
+    program.write_text("#!/bin/sh\necho downloaded $1\n")
+    program.chmod(0o644)
+    assert run_once(tmp_path, task)[1] == "downloaded x\n"
+
+
 def test_task_writes_into_its_own_root(tmp_path: Path) -> None:
     task = make(tmp_path, script("echo a > /made; mkdir -p /var/log; echo b > /var/log/x"))
     result, _ = run_once(tmp_path, task)

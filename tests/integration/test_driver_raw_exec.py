@@ -64,6 +64,30 @@ def test_command_is_looked_up_in_the_task_directory_first(tmp_path: Path) -> Non
     assert run_once(tmp_path, task) == f"mine x in {task.task_dir.task_dir}\n"
 
 
+@pytest.mark.parametrize("command", ["tool", "local/tool"])
+def test_downloaded_program_runs_without_a_right_to_be_executed(
+    tmp_path: Path, command: str
+) -> None:
+    task = make(tmp_path, {"command": command})
+    program = Path(task.task_dir.local_dir) / "tool"
+    program.write_text("#!/bin/sh\necho downloaded\n")
+    program.chmod(0o644)
+    assert run_once(tmp_path, task) == "downloaded\n"
+
+
+def test_file_of_the_node_that_is_no_program_is_refused_and_stays_so(tmp_path: Path) -> None:
+    file = tmp_path / "notes"
+    file.write_text("#!/bin/sh\n")
+    file.chmod(0o644)
+
+    async def scenario(driver: RawExecDriver) -> None:
+        with pytest.raises(DriverError, match="permission denied"):
+            await driver.start_task(make(tmp_path, {"command": str(file)}))
+
+    run(tmp_path, scenario)
+    assert not os.access(file, os.X_OK)
+
+
 @pytest.mark.parametrize("command", ["no-such-command", "local/none", "/no/such"])
 def test_command_that_does_not_exist_is_refused(tmp_path: Path, command: str) -> None:
     async def scenario(driver: RawExecDriver) -> None:
