@@ -252,8 +252,8 @@ class Agent:
             for task in runner.tasks.values():
                 if task.task.csi_plugin_config is not None and task.handle is not None:
                     kind, plugin_id = plugin_name(task.task)
-                    socket = csi_socket_directory(root, kind, plugin_id) / SOCKET
-                    yield PluginTask(plugin_id, kind, runner.id, socket)
+                    directory = csi_socket_directory(root, runner.id, task.task.name)
+                    yield PluginTask(plugin_id, kind, runner.id, directory / SOCKET)
 
     async def answer_csi(self, call: CsiCall) -> CsiAnswer:
         return await self.csi_volumes.answer(call)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,9 +75,11 @@ def csi_root(alloc_root: Path) -> Path:
     return alloc_root.parent / "csi"
 
 
-def csi_socket_directory(root: Path, kind: str, plugin_id: str) -> Path:
-    """Paths of sockets are short: the system takes 107 bytes."""
-    return root / "plugins" / kind / plugin_id
+def csi_socket_directory(root: Path, alloc_id: str, task_name: str) -> Path:
+    """Returns the directory of the socket that one task serves as a CSI plugin. Its name is short,
+    since the system takes 107 bytes for the path of a socket."""
+    name = hashlib.sha256(f"{alloc_id}/{task_name}".encode()).hexdigest()
+    return root / "plugins" / name[:16]
 
 
 class MissingFileError(NotFoundError):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import grpc
 import grpc.aio
@@ -20,6 +22,10 @@ _OPTIONS = [
     ("grpc.default_authority", "localhost"),
 ]
 CALL_TIMEOUT_S = 60.0
+_SHOWN_CHARACTERS = 500
+_HIDDEN = "[REDACTED]"
+_SECRET = re.compile(r"pass|pwd|secret|token|key|cred", re.IGNORECASE)
+_URL_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]*@")
 
 
 class CsiError(DriverError):
@@ -34,23 +40,37 @@ class CsiClient:
     """One plugin's socket. Connects when it is called, and again after a loss."""
 
     def __init__(self, socket: Path) -> None:
-        self._channel = grpc.aio.insecure_channel(f"unix:{socket}", options=_OPTIONS)
+        self._channel = grpc.aio.insecure_channel(f"unix:{quote(str(socket))}", options=_OPTIONS)
 
     async def call(
         self, name: str, request: Mapping[str, Any] | None = None, timeout_s: float = CALL_TIMEOUT_S
     ) -> Message:
-        """Raises CsiError with the plugin's own words."""
+        """Raises CsiError with the plugin's own words, without the secrets of the request."""
         method = METHODS[name]
         try:
             data = await self._channel.unary_unary(method.path)(
                 encode(method.request, request or {}), timeout=timeout_s
             )
         except grpc.aio.AioRpcError as error:
-            words = error.details() or ""
+            words = without_secrets(error.details() or "", request or {})
             raise CsiError(
-                f"{name}: {error.code().name}: {words[:500]}", error.code().name
+                f"{name}: {error.code().name}: {words[:_SHOWN_CHARACTERS]}", error.code().name
             ) from None
         return decode(method.reply, data)
 
     async def close(self) -> None:
         await self._channel.close()
+
+
+def without_secrets(words: str, request: Mapping[str, Any]) -> str:
+    """Returns a plugin's words without credentials in URLs, and without the secrets and passwords
+    among mount options that the request gave to the plugin."""
+    secrets = {value for value in (request.get("secrets") or {}).values() if value}
+    wanted = request.get("volume_capabilities") or [request.get("volume_capability") or {}]
+    for capability in wanted:
+        for flags in (capability.get("mount") or {}).get("mount_flags") or ():
+            options = (each.partition("=") for each in flags.split(","))
+            secrets |= {value for name, _, value in options if value and _SECRET.search(name)}
+    for secret in sorted(secrets, key=len, reverse=True):
+        words = words.replace(secret, _HIDDEN)
+    return _URL_CREDENTIALS.sub(f"{_HIDDEN}@", words)

@@ -71,11 +71,12 @@ class CsiPlugins:
         await asyncio.gather(*(plugin.client.close() for plugin in self._plugins.values()))
 
     def described(self, kind: str) -> dict[str, dict[str, object]] | None:
-        """Returns the plugins of a kind, node or controller, as a node's description has them."""
+        """Returns the plugins of a kind, node or controller, as a node's description has them. Of
+        several tasks that are one plugin, one that answers is described."""
         found: dict[str, dict[str, object]] = {}
-        for plugin in self._plugins.values():
+        for plugin in reversed(self._of_kind(kind)):
             info = plugin.node_info if kind == NODE else plugin.controller_info
-            if plugin.task.kind not in (kind, MONOLITH) or info is None:
+            if info is None:
                 continue
             found[plugin.task.plugin_id] = {
                 "PluginID": plugin.task.plugin_id,
@@ -91,18 +92,23 @@ class CsiPlugins:
 
     def client(self, plugin_id: str, kind: str) -> CsiClient:
         """Raises DriverError where this node has no such plugin that answers."""
-        for plugin in self._plugins.values():
-            if plugin.task.plugin_id == plugin_id and plugin.task.kind in (kind, MONOLITH):
+        for plugin in self._of_kind(kind):
+            if plugin.task.plugin_id == plugin_id:
                 if plugin.healthy:
                     return plugin.client
                 raise DriverError(f'CSI plugin "{plugin_id}" is not healthy: {plugin.why}', True)
         raise DriverError(f'this node runs no CSI {kind} plugin "{plugin_id}"', True)
 
     def node_info(self, plugin_id: str) -> dict[str, Any]:
-        for plugin in self._plugins.values():
+        for plugin in self._of_kind(NODE):
             if plugin.task.plugin_id == plugin_id and plugin.node_info is not None:
                 return plugin.node_info
         return {}
+
+    def _of_kind(self, kind: str) -> list[_Plugin]:
+        """Returns the plugins of a kind, those that answer first."""
+        found = [each for each in self._plugins.values() if each.task.kind in (kind, MONOLITH)]
+        return sorted(found, key=lambda each: not each.healthy)
 
     async def _follow(self) -> None:
         while True:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
+import shutil
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -18,19 +19,23 @@ import msgspec
 import structlog
 
 from agent.csi.client import CsiClient, CsiError
+from agent.csi.mount_records import MountRecords
 from agent.csi.plugins import CONTROLLER, NODE, CsiPlugins
 from agent.hooks.base import SetupError, VolumeSource
+from agent.paths import csi_socket_directory
 from orchgit.backoff import backoff_s
 from orchgit.clock import Clock
 from orchgit.errors import ConflictError, DriverError, OrchgitError, UnavailableError
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
+from orchgit.scheduler.placement.fit import volume_source
 from orchgit.wire.csi import capability
 from orchgit.wire.messages import ClaimVolumeReply, CsiAnswer, CsiCall
 
 _log = structlog.get_logger(component="agent")
 
 _RELEASE = "Release"
+_NODE_EXPAND = "NodeExpandVolume"
 _CLAIM_ATTEMPTS = 12
 _FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.2, 15.0
 
@@ -43,10 +48,12 @@ class CsiVolumes:
 
     def __init__(self, root: Path, plugins: CsiPlugins, clock: Clock, claim: Claim) -> None:
         self._root = root
+        self._records = MountRecords(root)
         self._plugins = plugins
         self._clock = clock
         self._claim = claim
-        self._one_at_a_time = asyncio.Lock()
+        self._one_at_a_time: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        """By plugin: a plugin that hangs holds up no other."""
 
     async def publish(
         self, alloc: Allocation, group: TaskGroup, runs: bool
@@ -55,7 +62,7 @@ class CsiVolumes:
         the allocation have survived the agent, with their volumes. Raises SetupError, with the
         plugin's words."""
         found = {}
-        held = {each["name"]: each["target"] for each in self._held_by(alloc.id)}
+        held = {each["name"]: each["target"] for each in self._records.of_allocation(alloc.id)}
         for name, request in (group.volumes or {}).items():
             if request.type != "csi":
                 continue
@@ -71,26 +78,44 @@ class CsiVolumes:
         return found
 
     async def release(self, alloc: Allocation, group: TaskGroup) -> None:
-        """Unmounts the group's volumes and gives the claims back. What fails here is left to the
-        servers, which release the claims of allocations that have ended."""
+        """Unmounts the group's volumes, gives the claims back, and removes sockets of tasks that
+        were plugins. What fails here is left to the servers, which release the claims of
+        allocations that have ended."""
+        held = self._records.of_allocation(alloc.id)
+        done = await asyncio.gather(*map(self._tries_to_unmount, held))
+        mounted = {each["volume_id"] for each, gone in zip(held, done, strict=True) if not gone}
         for name, request in (group.volumes or {}).items():
-            if request.type != "csi":
+            if request.type != "csi" or volume_source(request, alloc.name) in mounted:
                 continue
             try:
-                for held in self._held_by(alloc.id):
-                    await self._unmount(held)
                 await self._claim(alloc.id, name, True)
-            except (OrchgitError, OSError) as error:
+            except OrchgitError as error:
                 _log.warning("cannot release a volume yet", volume=name, error=str(error))
+        for task in group.tasks:
+            if task.csi_plugin_config is not None:
+                directory = csi_socket_directory(self._root, alloc.id, task.name)
+                await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
+
+    async def _tries_to_unmount(self, held: dict[str, Any]) -> bool:
+        """Returns whether it worked. Another plugin's volumes do not wait for one that is away."""
+        try:
+            await self._unmount(held)
+        except (OrchgitError, OSError) as error:
+            _log.warning("cannot release a volume yet", volume=held["name"], error=str(error))
+            return False
+        return True
 
     async def answer(self, call: CsiCall) -> CsiAnswer:
         """Answers what a server asks of a plugin of this node."""
         try:
             request = msgspec.json.decode(call.request)
             if call.method == _RELEASE:
-                for held in self._held_by(request["alloc_id"]):
+                for held in self._records.of_allocation(request["alloc_id"]):
                     if held["volume_id"] == request["volume_id"]:
                         await self._unmount(held)
+                return CsiAnswer(call.call_id)
+            if call.method == _NODE_EXPAND:
+                await self._expand(request)
                 return CsiAnswer(call.call_id)
             client = self._plugins.client(call.plugin_id, CONTROLLER)
             reply = await client.call(call.method, request)
@@ -116,7 +141,7 @@ class CsiVolumes:
         if volume is None or claim is None:
             raise DriverError("the servers gave no claim")
         client = await self._client(volume.plugin_id)
-        target = self._root / "per-alloc" / alloc_id / volume.id
+        target = self._records.target(alloc_id, volume.id)
         held = {
             "alloc_id": alloc_id,
             "name": name,
@@ -137,22 +162,37 @@ class CsiVolumes:
             "secrets": volume.secrets or {},
             "volume_context": volume.context or {},
         }
-        async with self._one_at_a_time:
-            target.parent.mkdir(mode=0o711, parents=True, exist_ok=True)
+        async with self._one_at_a_time[volume.plugin_id]:
             # What was begun is known before it is begun, so that it can be undone after a crash.
-            _record(target).write_text(json.dumps(held))
+            self._records.write(held)
             if held["staging"]:
                 Path(held["staging"]).mkdir(mode=0o700, parents=True, exist_ok=True)
                 await client.call("NodeStageVolume", common)
             readonly = claim.mode == "read"
             publish = {**common, "target_path": str(target), "readonly": readonly}
             await client.call("NodePublishVolume", publish)
+            info = self._plugins.node_info(volume.plugin_id)
+            if volume.capacity and not readonly and info.get("SupportsExpand"):
+                # It may have become larger since it was mounted last; it is mounted all the same.
+                wanted = {**common, "capacity_range": {"required_bytes": volume.capacity}}
+                try:
+                    await client.call("NodeExpandVolume", _expansion(held, wanted))
+                except CsiError as error:
+                    _log.warning("cannot enlarge a volume", volume=name, error=str(error))
         return target
+
+    async def _expand(self, wanted: dict[str, Any]) -> None:
+        """Has the plugin enlarge the file system of a volume wherever this node has mounted it."""
+        for held in self._records.all():
+            if (held["namespace"], held["volume_id"]) == (wanted["namespace"], wanted["id"]):
+                client = await self._client(held["plugin_id"])
+                async with self._one_at_a_time[held["plugin_id"]]:
+                    await client.call("NodeExpandVolume", _expansion(held, wanted))
 
     async def _unmount(self, held: dict[str, Any]) -> None:
         client = await self._client(held["plugin_id"])
         target = Path(held["target"])
-        async with self._one_at_a_time:
+        async with self._one_at_a_time[held["plugin_id"]]:
             await _unless_gone(
                 client,
                 "NodeUnpublishVolume",
@@ -161,9 +201,7 @@ class CsiVolumes:
             if target.is_dir() and not target.is_symlink():
                 with contextlib.suppress(OSError):  # the mount point of a plugin that leaves it
                     os.rmdir(target)
-            _record(target).unlink(missing_ok=True)
-            records = map(_read, (self._root / "per-alloc").glob("*/*.json"))
-            others = {each["staging"] for each in records}
+            others = {each["staging"] for each in self._records.all() if each != held}
             if held["staging"] and held["staging"] not in others:
                 request = {
                     "volume_id": held["external_id"],
@@ -172,8 +210,7 @@ class CsiVolumes:
                 await _unless_gone(client, "NodeUnstageVolume", request)
                 with contextlib.suppress(OSError):
                     os.rmdir(held["staging"])
-            with contextlib.suppress(OSError):
-                os.rmdir(target.parent)
+            self._records.remove(held)  # last, so that what fails here is tried again
 
     async def _client(self, plugin_id: str) -> CsiClient:
         """A plugin that restarts is waited for."""
@@ -186,20 +223,16 @@ class CsiVolumes:
                 await self._clock.sleep(backoff_s(attempt, _FIRST_BACKOFF_S, _MAX_BACKOFF_S))
         raise AssertionError("the loop returns or raises")
 
-    def _held_by(self, alloc_id: str) -> list[dict[str, Any]]:
-        if not alloc_id or "/" in alloc_id:
-            return []
-        records = (self._root / "per-alloc" / alloc_id).glob("*.json")
-        return [_read(path) for path in sorted(records)]
 
-
-def _read(record: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(record.read_text())
-    return found
-
-
-def _record(target: Path) -> Path:
-    return target.with_name(f"{target.name}.json")
+def _expansion(held: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "volume_id": held["external_id"],
+        "volume_path": held["target"],
+        "staging_target_path": held["staging"],
+        "capacity_range": wanted["capacity_range"],
+        "volume_capability": wanted["volume_capability"],
+        "secrets": wanted["secrets"],
+    }
 
 
 async def _unless_gone(client: CsiClient, method: str, request: dict[str, Any]) -> None:

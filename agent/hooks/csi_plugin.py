@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from agent.csi.plugins import CONTROLLER
 from agent.drivers.base import Mount
-from agent.hooks.base import SetupError, TaskSetup
+from agent.hooks.base import FatalSetupError, SetupError, TaskSetup
 from agent.paths import csi_socket_directory
 from orchgit.model.task import Task
 
 SOCKET = "csi.sock"
+_MAX_SOCKET_PATH_BYTES = 107
 
 
 async def prepare(setup: TaskSetup) -> None:
@@ -18,14 +21,19 @@ async def prepare(setup: TaskSetup) -> None:
     config = setup.task.csi_plugin_config
     if config is None:
         return
-    root = setup.paths.csi_dir
     kind, plugin_id = plugin_name(setup.task)
     if setup.isolation != "none" and kind != CONTROLLER:
         raise SetupError(
             f'cannot run CSI plugin "{plugin_id}" with driver {setup.task.driver}: what it mounts '
             "would stay in its container; run it with raw_exec, or only its controller here"
         )
-    directory = csi_socket_directory(root, kind, plugin_id)
+    directory = csi_socket_directory(setup.paths.csi_dir, setup.alloc.id, setup.task.name)
+    size = len(os.fsencode(directory / SOCKET))
+    if size > _MAX_SOCKET_PATH_BYTES:
+        raise FatalSetupError(
+            f'cannot run CSI plugin "{plugin_id}": the path of its socket has {size} bytes, and '
+            f"the system takes {_MAX_SOCKET_PATH_BYTES}; give the agent a shorter data_dir"
+        )
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         (directory / SOCKET).unlink(missing_ok=True)

@@ -11,6 +11,10 @@ class MountOptions(Model):
     fs_type: str = field(default="", name="FSType")
     mount_flags: list[str] | None = None
 
+    def over(self, others: MountOptions) -> MountOptions:
+        """Returns these options, with each one that is not set as the others have it."""
+        return MountOptions(self.fs_type or others.fs_type, self.mount_flags or others.mount_flags)
+
 
 class VolumeRequest(Model):
     """A group's `volume` block; `type` is `host` or `csi`."""

@@ -319,8 +319,9 @@ class VolumeSet(Model, tag_field="Type", tag="volume-set"):
 class CsiCall(Model, tag_field="Type", tag="csi-call"):
     """Call a plugin of this node. Only nodes that have said that they run plugins get one.
 
-    `method` is one of the interface's, with the `request` as JSON, or `Release`: unmount the volume
-    of an allocation that has ended.
+    `method` is one of the interface's for the controller, with the `request` as JSON; or `Release`:
+    unmount the volume of an allocation that has ended; or `NodeExpandVolume`: enlarge a mounted
+    volume.
     """
 
     call_id: int = 0

@@ -15,22 +15,26 @@ from orchgit.cli.main import cli
 from tests.support.polling import until_blocking
 from tests.support.server_rig import ServerRig, server_rig
 
+KINDS = ("controller", "node")
 ROOT = str(Path(__file__).parents[2])
 
 
-def plugin_job(data: Path) -> dict[str, Any]:
-    task = {
-        "Name": "plugin",
+def plugin_task(data: Path, plugin_id: str, kind: str) -> dict[str, Any]:
+    return {
+        "Name": kind,
         "Driver": "raw_exec",
         "Config": {
             "command": sys.executable,
             "args": ["-m", "tests.support.csi_plugin", str(data), "csi-node-1"],
         },
         "Env": {"PYTHONPATH": ROOT},
-        "CSIPluginConfig": {"ID": "test", "Type": "monolith"},
+        "CSIPluginConfig": {"ID": plugin_id, "Type": kind},
         "KillTimeout": 10**8,
     }
-    group = {"Name": "g", "Tasks": [task]}
+
+
+def plugin_job(data: Path) -> dict[str, Any]:
+    group = {"Name": "g", "Tasks": [plugin_task(data, "test", "monolith")]}
     return {"ID": "plugin", "Name": "plugin", "Type": "service", "TaskGroups": [group]}
 
 
@@ -135,6 +139,7 @@ def test_volume_is_created_claimed_mounted_and_released(rig: ServerRig) -> None:
         "ControllerPublishVolume",
         "NodeStageVolume",
         "NodePublishVolume",
+        "NodeExpandVolume",
         "NodeUnpublishVolume",
         "NodeUnstageVolume",
         "ControllerUnpublishVolume",
@@ -242,7 +247,91 @@ def test_commands_make_show_and_forget_a_volume(rig: ServerRig, tmp_path: Path) 
     assert stored["RequestedTopologies"] == wanted
     assert "ext-web" in run("volume", "status", "web")
     assert "snap-s1" in run("volume", "snapshot", "create", "web", "s1")
-    assert "snap-s1" in run("volume", "snapshot", "list", "-plugin", "test")
-    run("volume", "snapshot", "delete", "test", "snap-s1")
+    secret = ("-secret", "key=s3cret=", "-secret", "other=x")
+    assert "snap-s1" in run("volume", "snapshot", "list", "-plugin", "test", *secret)
+    run("volume", "snapshot", "delete", *secret, "test", "snap-s1")
+    lines = (rig.data_dir / "plugin" / "calls").read_text().splitlines()
+    got = [request["secrets"] for name, request in map(json.loads, lines) if "Snapshot" in name]
+    assert got[-2:] == [{"key": "s3cret=", "other": "x"}] * 2
+    path = "/v1/volumes/snapshot?plugin_id=test"
+    odd = rig.http.get(path, headers={"X-Nomad-CSI-Secrets": "odd"})
+    assert (odd.status_code, "odd" in odd.text) == (400, False)
     run("volume", "deregister", "web")
     assert rig.http.get("/v1/volume/csi/web").status_code == 404
+
+
+def test_two_plugins_one_of_them_in_three_tasks_serve_one_allocation(rig: ServerRig) -> None:
+    data = rig.data_dir / "pair"
+    groups = [
+        {"Name": "parts", "Tasks": [plugin_task(data, "pair", each) for each in KINDS]},
+        {"Name": "again", "Tasks": [plugin_task(data, "pair", "node")]},
+    ]
+    rig.register({"ID": "pair", "Name": "pair", "Type": "service", "TaskGroups": groups})
+
+    def healthy(found: dict[str, Any]) -> bool:
+        return bool(found["NodesHealthy"] == found["ControllersHealthy"] == 1)
+
+    rig.wait_for("/v1/plugin/csi/pair", healthy)
+    sockets = rig.data_dir / "agent" / "csi" / "plugins"
+    until_blocking(lambda: len(list(sockets.glob("*/csi.sock"))) == 4)
+    create(rig, "one").raise_for_status()
+    create(rig, "two", PluginID="pair").raise_for_status()
+    script = "echo 1 > data/f; echo 2 > more/f; while [ ! -e more/end ]; do sleep 0.05; done"
+    job = user_job("both", "one", script)
+    [group] = job["TaskGroups"]
+    group["Volumes"]["w"] = {**group["Volumes"]["v"], "Name": "w", "Source": "two"}
+    group["Tasks"][0]["VolumeMounts"].append({"Volume": "w", "Destination": "more"})
+    rig.register(job)
+    for name, at in (("one", rig.data_dir / "plugin"), ("two", data)):
+        rig.wait_for(f"/v1/volume/csi/{name}", lambda found: found["WriteAllocs"])
+        until_blocking((at / "volumes" / f"ext-{name}" / "f").exists)
+    running = rig.http.get("/v1/job/pair/allocations").json()
+    [allocation] = [each for each in running if each["TaskGroup"] == "parts"]
+    rig.http.put(f"/v1/allocation/{allocation['ID']}/stop").raise_for_status()
+    rig.wait_for(f"/v1/allocation/{allocation['ID']}", lambda a: a["ClientStatus"] == "complete")
+    (data / "volumes" / "ext-two" / "end").touch()
+    for name in ("one", "two"):
+        rig.wait_for(f"/v1/volume/csi/{name}", claims_gone)
+    assert not list((rig.data_dir / "agent" / "csi" / "per-alloc").iterdir())
+    rig.http.delete("/v1/job/both?purge=true").raise_for_status()
+    rig.wait_for("/v1/plugin/csi/pair", healthy)
+    rig.http.delete("/v1/volume/csi/two/delete").raise_for_status()
+    rig.http.delete("/v1/volume/csi/one/delete").raise_for_status()
+    rig.http.delete("/v1/job/pair?purge=true").raise_for_status()
+    rig.wait_for("/v1/plugins", lambda found: [each["ID"] for each in found] == ["test"])
+    until_blocking(lambda: len(list(sockets.iterdir())) == 1)
+
+
+def test_mounted_volume_is_enlarged_on_its_node_and_secrets_stay_hidden(rig: ServerRig) -> None:
+    hidden = {"key": "hunter2-secret"}
+    create(rig, "grows", Secrets=hidden, RequestedCapacityMin=10).raise_for_status()
+    disk = rig.data_dir / "plugin" / "volumes" / "ext-grows"
+    script = "touch data/up; while [ ! -e data/end ]; do sleep 0.05; done"
+    rig.register(user_job("grower", "grows", script, MountOptions={"FSType": "xfs"}))
+    until_blocking((disk / "up").exists)
+    options = {"FSType": "ext4", "MountFlags": ["noatime,password=hunter3"]}
+    larger = create(rig, "grows", Secrets=hidden, RequestedCapacityMin=50, MountOptions=options)
+    assert larger.json()["Volumes"][0]["Capacity"] == 50
+    assert calls(rig.data_dir, "grows")[-2:] == ["ControllerExpandVolume", "NodeExpandVolume"]
+    failed = create(rig, "grows", Secrets=hidden, RequestedCapacityMin=66, MountOptions=options)
+    assert failed.status_code == 500
+    assert "cannot be enlarged where it is mounted" in failed.text
+    assert "no room with {'key': '[REDACTED]'} at https://[REDACTED]@store/" in failed.text
+    stored = rig.http.get("/v1/volume/csi/grows")
+    assert stored.json()["Capacity"] == 66
+    assert stored.json()["MountOptions"] == {"FSType": "ext4", "MountFlags": ["[REDACTED]"]}
+    assert "hunter" not in stored.text
+    (disk / "end").touch()
+    rig.wait_for("/v1/volume/csi/grows", claims_gone)
+    rig.http.delete("/v1/job/grower?purge=true").raise_for_status()
+    rig.register(user_job("next", "grows", "touch data/again", MountOptions={"FSType": "xfs"}))
+    until_blocking((disk / "again").exists)
+    lines = (rig.data_dir / "plugin" / "calls").read_text().splitlines()
+    staged = [json.loads(line)[1] for line in lines if line.startswith('["NodeStageVolume"')][-1]
+    assert staged["volume_capability"]["mount"] == {
+        "fs_type": "xfs",
+        "mount_flags": ["noatime,password=hunter3"],
+    }
+    rig.wait_for("/v1/volume/csi/grows", claims_gone)
+    rig.http.delete("/v1/job/next?purge=true").raise_for_status()
+    rig.http.delete("/v1/volume/csi/grows/delete").raise_for_status()

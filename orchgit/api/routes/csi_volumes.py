@@ -1,4 +1,4 @@
-"""CSI volumes and their snapshots, in Nomad's shapes. Secrets are never shown."""
+"""CSI volumes and their snapshots, in Nomad's shapes. Secrets and mount flags are never shown."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.stubs import alloc_stub
 from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
 from orchgit.model.csi import WRITE, CsiTopology, CsiTopologyRequest, CsiVolume
+from orchgit.model.volume import MountOptions
 from orchgit.services.csi.plugins import CsiPlugin, plugins_of
 from orchgit.services.csi.volumes import CsiVolumeUseCases
 from orchgit.state.snapshot import Snapshot
@@ -192,7 +193,9 @@ def _plugin_id(call: ApiCall) -> str:
 def _secrets(call: ApiCall) -> dict[str, str]:
     """Reads `NAME=VALUE,NAME=VALUE` of the query, or of the header."""
     text = call.query.get("secrets", "") or call.header(b"x-nomad-csi-secrets") or ""
-    pairs = (each.partition("=") for each in text.split(",") if "=" in each)
+    pairs = [each.partition("=") for each in text.split(",") if each]
+    if not all(name and equals for name, equals, _ in pairs):
+        raise InvalidInputError("cannot read the secrets: they are not NAME=VALUE,NAME=VALUE")
     return {name: value for name, _, value in pairs}
 
 
@@ -276,7 +279,7 @@ def _whole(volume: CsiVolume, plugin: CsiPlugin | None, snapshot: Snapshot) -> d
     }
     return {
         **_stub(volume, plugin),
-        "MountOptions": nomad_json.tree(volume.mount_options) if volume.mount_options else None,
+        "MountOptions": _mount_options(volume.mount_options),
         "Secrets": dict.fromkeys(volume.secrets or {}, _HIDDEN),
         "Parameters": volume.parameters,
         "Context": volume.context,
@@ -297,6 +300,14 @@ def _whole(volume: CsiVolume, plugin: CsiPlugin | None, snapshot: Snapshot) -> d
         "Allocations": [alloc_stub(each) for each in found.values() if each is not None],
         "ProviderVersion": plugin.version if plugin else "",
     }
+
+
+def _mount_options(options: MountOptions | None) -> dict[str, Any] | None:
+    """Mount flags may hold passwords, so that only their presence is shown."""
+    if options is None:
+        return None
+    flags = [_HIDDEN] if options.mount_flags else None
+    return {"FSType": options.fs_type, "MountFlags": flags}
 
 
 def _topologies(found: list[CsiTopology] | None) -> list[dict[str, Any]]:

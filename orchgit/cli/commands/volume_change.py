@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from orchgit.cli.client.csi_secrets import secrets_header
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_command
 from orchgit.cli.completion import VOLUME, id_argument
@@ -148,8 +149,11 @@ def delete(
         return
     forced = "true" if force else None
     path = f"/v1/volume/{found_kind}/{quoted(found['ID'])}/delete"
-    secrets = ",".join(secret) if found_kind == "csi" else None
-    client.delete(path, namespace=found["Namespace"], force=forced, secrets=secrets)
+    if secret and found_kind != "csi":
+        raise click.UsageError("cannot give -secret: the volume is no CSI volume")
+    client.raw(
+        "DELETE", path, None, secrets_header(secret), namespace=found["Namespace"], force=forced
+    )
     click.echo(f"Volume {short(found['ID'])} is deleted.")
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
+from orchgit.cli.client.csi_secrets import secrets_header
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.command import cli_group
 from orchgit.cli.completion import VOLUME, id_argument
@@ -75,13 +78,16 @@ def list_(
             names = ", ".join(each["ID"] for each in plugins)
             raise click.UsageError(f"cannot tell which plugin: give -plugin, one of {names}")
         plugin_id = plugins[0]["ID"]
-    found = client.get(
+    text = client.raw(
+        "GET",
         "/v1/volumes/snapshot",
+        None,
+        secrets_header(secret),
         plugin_id=plugin_id,
         per_page=per_page,
         next_token=page_token,
-        secrets=",".join(secret),
     )
+    found = json.loads(text)
     table(
         ("ID", "External ID", "Size", "Creation Time", "Ready?"),
         (
@@ -105,10 +111,12 @@ def list_(
 @connected
 def delete(client: ApiClient, plugin_id: str, snapshot_id: str, secret: tuple[str, ...]) -> None:
     """Delete a snapshot."""
-    client.delete(
+    client.raw(
+        "DELETE",
         "/v1/volumes/snapshot",
+        None,
+        secrets_header(secret),
         plugin_id=plugin_id,
         snapshot_id=snapshot_id,
-        secrets=",".join(secret),
     )
     click.echo(f"Snapshot {snapshot_id} is deleted.")

@@ -178,4 +178,6 @@ def _wanted(snapshot: Snapshot, request: ClaimVolumeRequest) -> tuple[CsiVolume,
         external_node_id=str((plugin.get("NodeInfo") or {}).get("ID", "")),
     )
     options = wanted.mount_options or volume.mount_options
+    if wanted.mount_options is not None and volume.mount_options is not None:
+        options = wanted.mount_options.over(volume.mount_options)
     return replace(volume, mount_options=options), claim

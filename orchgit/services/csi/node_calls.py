@@ -13,6 +13,7 @@ from orchgit.wire.messages import CsiAnswer, CsiCall
 
 CALL_TIMEOUT_S = 90.0
 RELEASE = "Release"
+NODE_EXPAND = "NodeExpandVolume"
 
 
 class PluginRefusedError(RefusedError):

@@ -37,6 +37,9 @@ class CsiPlugin:
             (each.get("ControllerInfo") or {}).get(name) for each in self.controllers.values()
         )
 
+    def nodes_support(self, name: str) -> bool:
+        return any((each.get("NodeInfo") or {}).get(name) for each in self.nodes.values())
+
     def healthy_controllers(self) -> list[str]:
         """Returns the ids of nodes whose controller answers."""
         return sorted(id_ for id_, each in self.controllers.items() if each.get("Healthy"))

@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from orchgit.errors import NotFoundError, RefusedError
+from orchgit.errors import NotFoundError, OrchgitError, RefusedError
 from orchgit.model.csi import CsiTopology, CsiVolume
 from orchgit.replication.commands import DeleteCsiVolume, PutCsiVolume
 from orchgit.services.csi.claims import CsiUseCases, plugin_of
-from orchgit.services.csi.node_calls import is_gone
+from orchgit.services.csi.node_calls import NODE_EXPAND, is_gone
 from orchgit.services.csi.plugins import CsiPlugin
 from orchgit.wire.csi import ACCESS_MODES, volume_capability
 
@@ -45,8 +45,11 @@ class CsiVolumeUseCases:
                     f"volume {volume.id}: plugin {plugin.id} does not confirm its capabilities: "
                     f"{reply.get('message', '')}"
                 )
-        volume = await self._expanded(volume, known, plugin)
-        return await self._put(volume)
+        volume, nodes_too = await self._expanded(volume, known, plugin)
+        index = await self._put(volume)
+        if known is not None and nodes_too:
+            await self._expand_on_nodes(volume, known)
+        return index
 
     async def create(self, volume: CsiVolume) -> CsiVolume:
         """Has the storage provider make the volume, or a known one larger, and stores it."""
@@ -54,8 +57,10 @@ class CsiVolumeUseCases:
         plugin, known = self._plugin(volume)
         if known is not None:
             merged = replace(volume, external_id=known.external_id, context=known.context)
-            volume = await self._expanded(merged, known, plugin)
+            volume, nodes_too = await self._expanded(merged, known, plugin)
             await self._put(volume)
+            if nodes_too:
+                await self._expand_on_nodes(volume, known)
             return volume
         if not plugin.controller_supports("SupportsCreateDelete"):
             raise RefusedError(
@@ -165,14 +170,17 @@ class CsiVolumeUseCases:
 
     async def _expanded(
         self, volume: CsiVolume, known: CsiVolume | None, plugin: CsiPlugin
-    ) -> CsiVolume:
-        """A known volume that is asked for larger is made larger."""
+    ) -> tuple[CsiVolume, bool]:
+        """A known volume that is asked for larger is made larger. Returns whether the nodes that
+        have mounted it must enlarge its file system, too."""
         if known is None:
-            return volume
+            return volume, False
         if volume.requested_capacity_min <= known.capacity:
-            return replace(volume, capacity=known.capacity)
+            return replace(volume, capacity=known.capacity), False
         if not plugin.controller_supports("SupportsExpand"):
-            raise RefusedError(f"plugin {plugin.id} cannot expand volumes")
+            if not plugin.nodes_support("SupportsExpand"):
+                raise RefusedError(f"plugin {plugin.id} cannot expand volumes")
+            return replace(volume, capacity=volume.requested_capacity_min), True
         request = {
             "volume_id": known.external_id,
             "secrets": volume.secrets or {},
@@ -180,7 +188,30 @@ class CsiVolumeUseCases:
             **_range(volume),
         }
         reply = await self.csi.call_controller(plugin, "ControllerExpandVolume", request)
-        return replace(volume, capacity=int(reply.get("capacity_bytes", 0)))
+        larger = replace(volume, capacity=int(reply.get("capacity_bytes", 0)))
+        return larger, bool(reply.get("node_expansion_required"))
+
+    async def _expand_on_nodes(self, volume: CsiVolume, known: CsiVolume) -> None:
+        """Raises RefusedError that names each node which could not enlarge the volume."""
+        wanted = {
+            "namespace": volume.namespace,
+            "id": volume.id,
+            "capacity_range": {"required_bytes": volume.capacity},
+            "volume_capability": _capabilities(volume)[0],
+            "secrets": volume.secrets or {},
+        }
+        problems = []
+        for node_id in sorted({claim.node_id for claim in known.claims}):
+            try:
+                await self.csi.calls.call(node_id, volume.plugin_id, NODE_EXPAND, wanted)
+            except OrchgitError as error:
+                problems.append(f"node {node_id}: {error}")
+        if problems:
+            raise RefusedError(
+                f"volume {volume.id} has {volume.capacity} bytes at its provider, but it cannot be "
+                f"enlarged where it is mounted; it is when it is mounted next: "
+                f"{'; '.join(problems)}"
+            )
 
     async def _put(self, volume: CsiVolume) -> int:
         context = self.csi.context

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.csi.client import CsiClient, CsiError
+from agent.csi.client import CsiClient, CsiError, without_secrets
 from agent.csi.messages import METHODS
+from agent.csi.mount_records import MountRecords
 from agent.csi.protobuf import decode, encode
 from orchgit.errors import DriverError
 from tests.support.csi_plugin import Plugin, serve
@@ -69,7 +71,8 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 @pytest.fixture
 def socket(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "s"
-    server = serve(Plugin(tmp_path / "data", "n1"), f"unix://{path}")
+    plugin = Plugin(tmp_path / "data", "n1")
+    server = serve(plugin, f"unix://{path}", without=("NodeExpandVolume",))
     yield path
     server.stop(None).wait()
 
@@ -90,3 +93,45 @@ def test_plugin_answers_and_refuses_in_its_own_words(socket: Path) -> None:
         await client.close()
 
     asyncio.run(whole())
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("bad key abcd for abc", "bad key [REDACTED] for [REDACTED]"),
+        ("mount -o username=u,password=p4ss", "mount -o username=u,password=[REDACTED]"),
+        ("cannot reach smb://u:p@host/x", "cannot reach smb://[REDACTED]@host/x"),
+    ],
+)
+def test_words_of_a_plugin_hide_what_is_secret(words: str, shown: str) -> None:
+    mount = {"fs_type": "cifs", "mount_flags": ["ro", "username=u,password=p4ss"]}
+    secrets = {"a": "abc", "b": "abcd", "c": ""}
+    one = {"secrets": secrets, "volume_capability": {"mount": mount}}
+    several = {"secrets": secrets, "volume_capabilities": [{"block": {}}, {"mount": mount}]}
+    assert without_secrets(words, one) == without_secrets(words, several) == shown
+
+
+def test_socket_below_any_directory_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "a b%20#?\u00fc" / "s"
+    path.parent.mkdir()
+    server = serve(Plugin(tmp_path / "data", "n1"), f"unix:{quote(str(path))}")
+
+    async def whole() -> None:
+        client = CsiClient(path)
+        assert (await client.call("Probe"))["ready"]["value"]
+        await client.close()
+
+    asyncio.run(whole())
+    server.stop(None).wait()
+
+
+def test_record_that_cannot_be_written_whole_is_not_there(tmp_path: Path) -> None:
+    records = MountRecords(tmp_path)
+    target = records.target("a", "v")
+    records.write({"target": str(target), "n": 1})
+    assert records.of_allocation("a") == records.all() == [{"target": str(target), "n": 1}]
+    (target.parent / "v.new").mkdir()  # in the way, as a disk that is full
+    with pytest.raises(DriverError, match="cannot write"):
+        records.write({"target": str(target), "n": 2})
+    assert records.all() == [{"target": str(target), "n": 1}]
+    assert records.of_allocation("../a") == []

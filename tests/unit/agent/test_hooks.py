@@ -30,7 +30,7 @@ from agent.hooks import (
 from agent.hooks.base import SetupError, TaskSetup, VolumeSource
 from agent.hooks.files import write_inside
 from agent.identities.task_identities import TaskIdentities, no_identities
-from agent.paths import AllocPaths, open_inside
+from agent.paths import AllocPaths, csi_socket_directory, open_inside
 from agent.templates.cluster_reads import ClusterReads, Reader
 from agent.templates.settings import NodeTemplates
 from agent.templates.task_templates import TaskTemplates
@@ -341,7 +341,10 @@ def test_csi_plugin_that_mounts_is_refused_in_a_container(tmp_path: Path) -> Non
     config = {"ID": "disk", "Type": "node"}
     setup = new_setup(tmp_path, csi_plugin_config=config)
     asyncio.run(csi_plugin.prepare(setup))
-    assert setup.environment().env["CSI_ENDPOINT"].endswith("/csi/plugins/node/disk/csi.sock")
+    endpoint = setup.environment().env["CSI_ENDPOINT"]
+    root = tmp_path.parent / "csi"
+    socket = csi_socket_directory(root, setup.alloc.id, setup.task.name) / "csi.sock"
+    assert endpoint == f"unix://{socket}"
     setup = dataclasses.replace(setup, isolation="image")
     with pytest.raises(SetupError, match="run it with raw_exec"):
         asyncio.run(csi_plugin.prepare(setup))
@@ -349,3 +352,21 @@ def test_csi_plugin_that_mounts_is_refused_in_a_container(tmp_path: Path) -> Non
     asyncio.run(csi_plugin.prepare(setup))
     assert setup.environment().env["CSI_ENDPOINT"] == "unix:///csi/csi.sock"
     assert [mount.task_path for mount in setup.mounts] == ["/csi"]
+
+
+def test_tasks_that_are_one_csi_plugin_have_a_socket_each(tmp_path: Path) -> None:
+    config = {"ID": "disk", "Type": "node"}
+    endpoints = set()
+    for name, alloc_id in (("a", "1"), ("b", "1"), ("a", "2")):
+        setup = new_setup(tmp_path / name / alloc_id, csi_plugin_config=config, name=name)
+        setup.alloc.id = alloc_id
+        asyncio.run(csi_plugin.prepare(setup))
+        endpoints.add(Path(setup.environment().env["CSI_ENDPOINT"]).parent.name)
+    assert len(endpoints) == 3
+
+
+def test_csi_socket_whose_path_is_too_long_is_refused(tmp_path: Path) -> None:
+    config = {"ID": "disk", "Type": "node"}
+    setup = new_setup(tmp_path / ("x" * 60) / "y", csi_plugin_config=config)
+    with pytest.raises(SetupError, match="give the agent a shorter data_dir"):
+        asyncio.run(csi_plugin.prepare(setup))
