@@ -19,7 +19,7 @@
     |-- DriverError                 -   a task cannot be started or controlled; .recoverable
     `-- InvariantError             500  the program is wrong; the component stops
 
-Messages begin with "cannot", name the thing and the way out. `orchgit.api.errors` maps the classes
+Messages begin with "cannot", name the thing and the way out. `orchgit.http_status` maps the classes
 to HTTP codes in one table; libraries' own exceptions are translated where the library is imported.
 """
 

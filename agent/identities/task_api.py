@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from agent.paths import open_directory
 from orchgit.errors import OrchgitError, UnavailableError
+from orchgit.http_status import status_of
 from orchgit.wait_first import wait_first
 from orchgit.wire.http_frames import RequestFrames, send_answer
 from orchgit.wire.messages import HttpDown, HttpUp
@@ -130,8 +131,7 @@ class TaskApi:
         except OrchgitError as error:
             if began:
                 raise ConnectionError(f"the answer ended early: {error}") from error
-            status = 503 if isinstance(error, UnavailableError) else 500
-            await PlainTextResponse(str(error), status)(scope, receive, send)
+            await PlainTextResponse(str(error), status_of(error))(scope, receive, send)
 
 
 def _bind(secrets: Path) -> socket.socket:

@@ -9,25 +9,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from orchgit.errors import (
-    InvalidInputError,
-    NotAllowedError,
-    NotFoundError,
-    OrchgitError,
-    TooLargeError,
-    UnavailableError,
-)
+from orchgit.errors import InvalidInputError, NotAllowedError, OrchgitError, TooLargeError
+from orchgit.http_status import status_of
 from orchgit.whole_number import whole_number
-
-_STATUSES: tuple[tuple[type[OrchgitError], int], ...] = (
-    (NotAllowedError, 403),
-    (NotFoundError, 404),
-    (TooLargeError, 413),
-    (InvalidInputError, 400),
-    (UnavailableError, 503),
-    (OrchgitError, 500),
-)
-
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -37,8 +21,7 @@ def json_reply(value: object) -> Response:
 
 
 def on_error(_request: Request, problem: Exception) -> Response:
-    status = next(code for kind, code in _STATUSES if isinstance(problem, kind))
-    return PlainTextResponse(str(problem), status)
+    return PlainTextResponse(str(problem), status_of(problem))
 
 
 ERROR_HANDLERS: Mapping[Any, Any] = {OrchgitError: on_error}

@@ -12,10 +12,11 @@ from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from orchgit.api.errors import status_of, text_response
+from orchgit.api.errors import text_response
 from orchgit.api.placing import Place, is_safe, place_of
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError
+from orchgit.http_status import status_of
 from orchgit.replication.proposal import RequestWrites
 from orchgit.wait_first import wait_first
 

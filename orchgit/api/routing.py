@@ -15,7 +15,7 @@ from orchgit.api.access.control import AccessRefusedError
 from orchgit.api.access.enforcement import admit, refusal_response
 from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
-from orchgit.api.errors import VARY, MethodNotAllowedError, status_of, text_response
+from orchgit.api.errors import VARY, text_response
 from orchgit.api.request_metrics import RequestMetrics
 from orchgit.errors import (
     InvalidInputError,
@@ -23,6 +23,7 @@ from orchgit.errors import (
     OrchgitError,
     RefusedError,
 )
+from orchgit.http_status import MethodNotAllowedError, status_of
 
 Handler = Callable[[ApiCall], Awaitable[Response]]
 

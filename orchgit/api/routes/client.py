@@ -16,7 +16,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchgit.api.context import ApiContext
-from orchgit.api.errors import VARY, status_of, text_response
+from orchgit.api.errors import VARY, text_response
 from orchgit.api.routes.agent_socket_relay import refuse, relay
 from orchgit.errors import (
     InvalidInputError,
@@ -25,6 +25,7 @@ from orchgit.errors import (
     RefusedError,
     UnavailableError,
 )
+from orchgit.http_status import status_of
 from orchgit.model.node import Node
 from orchgit.wire.https import asking_context
 from orchgit.wire.relay_proof import HEADER, proof

@@ -6,9 +6,10 @@ from starlette.responses import Response
 
 from orchgit.api.blocking import blocking_read
 from orchgit.api.call import ApiCall
-from orchgit.api.errors import MethodNotAllowedError, text_response
+from orchgit.api.errors import text_response
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
+from orchgit.http_status import MethodNotAllowedError
 from orchgit.model.job import Job
 from orchgit.model.operator import SchedulerConfig
 from orchgit.services.cluster.scheduler_config import set_scheduler_config

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from orchgit import errors
-from orchgit.api.errors import STATUSES, MethodNotAllowedError, status_of
+from orchgit.http_status import STATUSES, MethodNotAllowedError, status_of
 
 
 @pytest.mark.parametrize(
