@@ -63,10 +63,12 @@ def task_config(
     directory: Path,
     config: dict[str, object],
     *,
-    alloc_id: str = "6b6f2a54-0000-4000-8000-000000000001",
+    alloc_id: str = "",
     **fields: object,
 ) -> TaskConfig:
-    """A task named `web` with its directories made, as the agent makes them."""
+    """Returns a task named `web` with its directories made, as the agent makes them. It is of a new
+    allocation unless `alloc_id` names one: what other processes test has other names."""
+    alloc_id = alloc_id or f"{secrets.token_hex(4)}-0000-4000-8000-000000000001"
     base = directory / "allocs" / alloc_id
     paths = TaskDir(
         alloc_dir=str(base / "alloc"),
@@ -103,7 +105,7 @@ class DriverConformance:
     def test_exit_code_is_reported_to_every_waiter(self, tmp_path: Path) -> None:
         async def scenario(driver: Driver) -> None:
             for code in (0, 3):
-                handle = await driver.start_task(_new_task(tmp_path, self.rig.exits(code)))
+                handle = await driver.start_task(task_config(tmp_path, self.rig.exits(code)))
                 results = await asyncio.gather(*(driver.wait_task(handle) for _ in range(3)))
                 results.append(await driver.wait_task(handle))
                 assert [result.exit_code for result in results] == [code] * 4
@@ -123,7 +125,7 @@ class DriverConformance:
 
     def test_repeated_start_starts_no_second_task(self, tmp_path: Path) -> None:
         async def scenario(driver: Driver) -> None:
-            task = _new_task(tmp_path, self.rig.prints("once"))
+            task = task_config(tmp_path, self.rig.prints("once"))
             first, second = await asyncio.gather(driver.start_task(task), driver.start_task(task))
             await driver.wait_task(first)
             third = await driver.start_task(task)
@@ -136,7 +138,7 @@ class DriverConformance:
 
     def test_stopped_task_ends_within_its_kill_timeout(self, tmp_path: Path) -> None:
         async def scenario(driver: Driver) -> None:
-            task = _new_task(tmp_path, self.rig.runs(), kill_timeout_s=30.0)
+            task = task_config(tmp_path, self.rig.runs(), kill_timeout_s=30.0)
             handle = await driver.start_task(task)
             await _until_ready(task)
             await driver.stop_task(handle, signal="SIGTERM")
@@ -148,7 +150,7 @@ class DriverConformance:
 
     def test_task_that_ignores_the_signal_is_killed(self, tmp_path: Path) -> None:
         async def scenario(driver: Driver) -> None:
-            task = _new_task(tmp_path, self.rig.ignores_signals())
+            task = task_config(tmp_path, self.rig.ignores_signals())
             handle = await driver.start_task(task)
             await _until_ready(task)
             await driver.stop_task(handle, timeout_s=0.1)
@@ -159,7 +161,7 @@ class DriverConformance:
 
     def test_destroyed_task_ends_and_is_forgotten(self, tmp_path: Path) -> None:
         async def scenario(driver: Driver) -> None:
-            handle = await driver.start_task(_new_task(tmp_path, self.rig.ignores_signals()))
+            handle = await driver.start_task(task_config(tmp_path, self.rig.ignores_signals()))
             assert await driver.recover_task(handle)
             await driver.destroy_task(handle)
             assert not await driver.recover_task(handle)
@@ -170,7 +172,7 @@ class DriverConformance:
 
     def test_task_whose_handle_was_lost_is_destroyed_by_its_key(self, tmp_path: Path) -> None:
         async def scenario(driver: Driver) -> None:
-            task = _new_task(tmp_path, self.rig.runs())
+            task = task_config(tmp_path, self.rig.runs())
             handle = await driver.start_task(task)
             lost = TaskHandle(driver=self.rig.name, key=task.key, started_ns=0)
             await driver.destroy_task(lost)
@@ -181,7 +183,7 @@ class DriverConformance:
     def test_unknown_key_is_refused_naming_the_nearest(self, tmp_path: Path) -> None:
         async def scenario(driver: Driver) -> None:
             wrong, meant = self.rig.wrong_key
-            task = _new_task(tmp_path, {**self.rig.exits(0), wrong: "x"})
+            task = task_config(tmp_path, {**self.rig.exits(0), wrong: "x"})
             error = await _error_of(driver.start_task(task))
             assert f'"{wrong}"' in error
             assert f'"{meant}"' in error
@@ -190,7 +192,7 @@ class DriverConformance:
 
     def test_failed_start_leaves_no_task(self, tmp_path: Path) -> None:
         async def scenario(driver: Driver) -> None:
-            task = _new_task(tmp_path, self.rig.cannot_start())
+            task = task_config(tmp_path, self.rig.cannot_start())
             for _ in range(2):
                 said = await _error_of(driver.start_task(task))
                 assert "cannot" in said or "failed to" in said
@@ -203,9 +205,9 @@ class DriverConformance:
 
     def test_signal_needs_a_known_name_and_a_running_task(self, tmp_path: Path) -> None:
         async def scenario(driver: Driver) -> None:
-            unknown = _new_task(tmp_path, self.rig.runs(), kill_signal="SIGNONE")
+            unknown = task_config(tmp_path, self.rig.runs(), kill_signal="SIGNONE")
             assert "SIGNONE" in await _error_of(driver.start_task(unknown))
-            handle = await driver.start_task(_new_task(tmp_path, self.rig.exits(0)))
+            handle = await driver.start_task(task_config(tmp_path, self.rig.exits(0)))
             await driver.wait_task(handle)
             assert "cannot signal" in await _error_of(driver.signal_task(handle, "SIGHUP"))
             await driver.destroy_task(handle)
@@ -214,7 +216,7 @@ class DriverConformance:
 
     def test_exec_runs_a_command_beside_the_task(self, tmp_path: Path) -> None:
         async def scenario(driver: Driver) -> None:
-            task = _new_task(tmp_path, self.rig.runs())
+            task = task_config(tmp_path, self.rig.runs())
             handle = await driver.start_task(task)
             await _until_ready(task)
             said = await driver.exec_task(handle, ["echo", "hello", "there"], 20)
@@ -227,7 +229,7 @@ class DriverConformance:
 
     def test_new_agent_recovers_the_task(self, tmp_path: Path) -> None:
         async def body() -> None:
-            task = _new_task(tmp_path, self.rig.runs())
+            task = task_config(tmp_path, self.rig.runs())
             async with self.rig.open(tmp_path) as driver:
                 handle = await driver.start_task(task)
                 await _until_ready(task)
@@ -248,12 +250,6 @@ class DriverConformance:
                 await scenario(driver)
 
         asyncio.run(body())
-
-
-def _new_task(directory: Path, config: dict[str, object], **fields: object) -> TaskConfig:
-    """A task of a new allocation."""
-    alloc_id = f"{secrets.token_hex(4)}-0000-4000-8000-000000000001"
-    return task_config(directory, config, alloc_id=alloc_id, **fields)
 
 
 async def _error_of(call: Awaitable[object]) -> str:

@@ -35,13 +35,13 @@ async def main(directory):
         print(result.exit_code, log_text(task).split(), log_text(task, "stderr"))
         await driver.destroy_task(handle)
         print((directory / "allocs" / task.alloc_id / "web" / "made").read_text().strip())
-        other = task_config(directory, config, alloc_id="other", user="nobody")
+        other = task_config(directory, config, user="nobody")
         try:
             await driver.start_task(other)
         except DriverError as error:
             print(error)
         running = {"command": "/bin/sh", "args": ["-c", "echo up; sleep 60"]}
-        task = task_config(directory, running, alloc_id="third")
+        task = task_config(directory, running)
         handle = await driver.start_task(task)
         said = await driver.exec_task(handle, ["/bin/sh", "-c", "echo beside; id -u"], 20)
         print(said.output, (await driver.stats(handle)).memory_bytes > 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import Any
 
 import msgspec
@@ -40,6 +41,13 @@ _numbers = itertools.count(1)
 def make_id(prefix: str = "00000000") -> str:
     """A UUID-shaped id, new at every call; the prefix tells whose it is."""
     return f"{prefix}-0000-4000-8000-{next(_numbers):012x}"
+
+
+def make_alloc_id() -> str:
+    """Returns the id of an allocation, new at every call and of no other process: control groups,
+    containers and networks of the machine are named by it."""
+    process = f"{os.getpid() & 0xFFFFFFF:07x}"
+    return f"000000a1-{process[:4]}-4{process[4:]}-8000-{next(_numbers):012x}"
 
 
 def make_task(**fields: Any) -> Task:
@@ -135,7 +143,7 @@ def make_allocation(job: Job | None = None, node: Node | None = None, **fields: 
     job = job if job is not None else make_job()
     group = job.task_groups[0].name
     allocation = Allocation(
-        id=make_id("000000a1"),
+        id=make_alloc_id(),
         namespace=job.namespace,
         eval_id=make_id("000000e1"),
         name=alloc_name(job.id, group, fields.pop("index", 0)),
@@ -164,7 +172,7 @@ def make_placements(
         job_type=job.type,
         task_group=job.task_groups[0].name,
         eval_id=fields.pop("eval_id", make_id("000000e1")),
-        alloc_ids=[make_id("000000a1") for _ in rows],
+        alloc_ids=[make_alloc_id() for _ in rows],
         name_indexes=list(rows),
         node_ids=[nodes[row % len(nodes)].id for row in rows],
         node_names=[nodes[row % len(nodes)].name for row in rows],

@@ -18,11 +18,12 @@ _PORTS = (TaskPort("http", 23456, 80, "10.0.0.1"), TaskPort("admin", 23457))
 
 
 _CAUTIOUS = DockerOptions()
+_ALLOC_ID = "6b6f2a54-0000-4000-8000-000000000001"
 
 
 def request(directory: Path, options: DockerOptions = _CAUTIOUS, **config: object) -> dict:
     resources = config.pop("_resources", TaskResources())
-    task = task_config(directory, {}, ports=_PORTS, resources=resources)
+    task = task_config(directory, {}, alloc_id=_ALLOC_ID, ports=_PORTS, resources=resources)
     decoded = decode_config("docker", "web", {"image": "i", **config}, DockerConfig)
     return container_request(task, decoded, options, cores=4)
 
@@ -104,7 +105,7 @@ def test_plugin_options_allow_privileged_tasks_and_volumes(tmp_path: Path) -> No
 @pytest.mark.parametrize("source", ["/", "/etc", "../../..", "local/out"])
 def test_no_path_outside_the_allocation_is_mounted(tmp_path: Path, source: str) -> None:
     """Not by a link that the task made either."""
-    task = task_config(tmp_path, {})
+    task = task_config(tmp_path, {}, alloc_id=_ALLOC_ID)
     (Path(task.task_dir.local_dir) / "out").symlink_to("/etc")
     with pytest.raises(DriverError, match="only paths in the allocation's directory"):
         request(tmp_path, volumes=[f"{source}:/x"])
