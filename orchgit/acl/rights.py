@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from orchgit.acl.capabilities import DENY, LIST, READ, WRITE
-from orchgit.acl.rules import NamedRule, PolicyRules
+from orchgit.acl.rules import NamedRule, PolicyRules, readable_rules
 
 ALL_NAMESPACES = "*"
 _MOST_KNOWN = 1000
@@ -230,12 +230,27 @@ def compile_rights(policies: Iterable[PolicyRules], workload: Workload | None = 
         _add_named(host_volumes, rules.host_volumes)
         if rules.operator is not None:
             operator = _merged(operator, rules.operator.capabilities)
-            _raise(coarse, "operator", rules.operator.policy)
+            _raise(coarse, "operator", DENY if DENY in operator else rules.operator.policy)
         for topic in ("agent", "node", "quota", "plugin"):
             found = getattr(rules, topic)
             if found is not None:
                 _raise(coarse, topic, found.policy)
     return PolicyRights(namespaces, variables, node_pools, host_volumes, operator, coarse, workload)
+
+
+NO_RIGHTS: Rights = PolicyRights()
+"""Nothing is allowed: the rights of a caller with a policy that cannot be read."""
+
+
+def rights_of_texts(texts: Iterable[str], workload: Workload | None = None) -> Rights:
+    """Returns what policies with these texts allow together.
+
+    If one of them cannot be read (an older version stored it, or a snapshot brought it), nothing is
+    allowed, whatever the others grant: what it denied is unknown.
+    """
+    read = [readable_rules(text) for text in texts]
+    known = [rules for rules in read if rules is not None]
+    return NO_RIGHTS if len(known) < len(read) else compile_rights(known, workload)
 
 
 def _add_named(grants: Grants, rules: Iterable[NamedRule] | None) -> None:

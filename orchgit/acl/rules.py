@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
 from orchgit.acl import capabilities as named
-from orchgit.errors import InvalidInputError
+from orchgit.errors import InvalidInputError, OrchgitError
 from orchgit.go_quote import quote
 from orchgit.hcl1.errors import Hcl1Error
 from orchgit.hcl1.parse import parse
-from orchgit.hcl1.tree import Hcl1Body, Hcl1Item, ListValue, Literal, Position, Value, bodies_of
+from orchgit.hcl1.tree import Hcl1Body, Hcl1Item, Key, ListValue, Literal, Position, Value
 from orchgit.model.base import Model
 
 MAX_POLICY_BYTES = 256 * 1024
@@ -98,6 +99,7 @@ def parse_rules(text: str) -> PolicyRules:
         body = parse(text, "policy")
     except Hcl1Error as error:
         raise _unreadable(error.problems[0].without_file) from error
+    body = _spelled(body, (*_COARSE, *_LABELLED))
     rules = PolicyRules(raw=text)
     rules.namespaces = [_namespace(*each) for each in _labelled(body, "namespace")] or None
     rules.node_pools = [_named(*each) for each in _labelled(body, "node_pool")] or None
@@ -106,9 +108,20 @@ def parse_rules(text: str) -> PolicyRules:
     rules.quota, rules.plugin = _coarse(body, "quota"), _coarse(body, "plugin")
     rules.sentinel = _coarse(body, "sentinel")
     if (operator := _only(body, "operator")) is not None:
-        rules.operator = OperatorRule(_text(operator, "policy"), _texts(operator, "capabilities"))
+        found = _named("", operator)
+        rules.operator = OperatorRule(found.policy, found.capabilities)
     _check(rules, _unused(body))
     return rules
+
+
+@lru_cache(maxsize=1024)
+def readable_rules(text: str) -> PolicyRules | None:
+    """Returns the rules of a policy's text, which nobody may change; None where it cannot be
+    read."""
+    try:
+        return parse_rules(text)
+    except OrchgitError:
+        return None
 
 
 # -- reading -----------------------------------------------------------------------------------
@@ -122,10 +135,17 @@ def _mistake(position: Position, reason: str) -> PolicyError:
     return _unreadable(f"At {position.line}:{position.column}: {reason}")
 
 
+def _refuse_keys(names: Iterable[str]) -> None:
+    """Raises PolicyError for names that mean nothing: what stands below them would be lost."""
+    if unused := list(names):
+        raise PolicyError(f"Invalid or duplicate policy keys: {', '.join(unused)}")
+
+
 def _labelled(body: Hcl1Body, name: str) -> list[tuple[str, Hcl1Body]]:
     for item in body.named(name):
         if isinstance(item.value, Literal):
             raise _mistake(item.value.position, "unknown slice type: *ast.LiteralType")
+        _refuse_keys(key.text for key in item.keys[2:])
         if isinstance(item.value, ListValue) and (inner := _listed_twice(item.value)):
             return [("", each) for each in inner]
     return [
@@ -155,62 +175,95 @@ def _only(body: Hcl1Body, name: str) -> Hcl1Body | None:
                 item.value.position,
                 f"root.{name}: not an object type for struct (*ast.LiteralType)",
             )
+        _refuse_keys(key.text for key in item.keys[1:])
     return next(iter(body.blocks(name)), None)
 
 
 def _coarse(body: Hcl1Body, name: str) -> CoarseRule | None:
     found = _only(body, name)
-    return None if found is None else CoarseRule(_text(found, "policy"))
+    return None if found is None else CoarseRule(_policy(_spelled(found, ("policy",))))
+
+
+def _spelled(body: Hcl1Body, names: Sequence[str]) -> Hcl1Body:
+    """Returns the body with its keys written as in `names`: the language ignores the case of
+    letters."""
+    written = {name.casefold(): name for name in names}
+
+    def spelled(item: Hcl1Item) -> Hcl1Item:
+        name = written.get(item.name.casefold(), item.name)
+        if name == item.name or len(name) != len(item.name):  # no letter that stands for several
+            return item
+        return Hcl1Item((Key(name, item.position), *item.keys[1:]), item.value)
+
+    return Hcl1Body(tuple(map(spelled, body.items)), body.position)
 
 
 def _namespace(name: str, body: Hcl1Body) -> NamespaceRule:
-    rule = NamespaceRule(name, _text(body, "policy"), _texts(body, "capabilities"))
-    if (variables := _last_block(body, "variables")) is not None:
+    body = _spelled(body, ("policy", "capabilities", "variables", "gitops"))
+    rule = NamespaceRule(name, _policy(body), _capabilities(body))
+    if variables := _blocks(body, "variables"):
         rule.variables = VariableRules(
             [
-                VariablePath(path, _texts(inner, "capabilities"))
-                for path, inner in _labelled(variables, "path")
+                VariablePath(path, _capabilities(_spelled(inner, ("capabilities",))))
+                for block in variables
+                for path, inner in _labelled(_spelled(block, ("path",)), "path")
             ]
         )
-    if (gitops := _last_block(body, "gitops")) is not None:
-        rule.gitops = GitopsRule(_text(gitops, "policy"), _texts(gitops, "capabilities"))
+    if gitops := _blocks(body, "gitops"):
+        rule.gitops = _gitops(gitops)
     return rule
 
 
+def _gitops(blocks: Sequence[Hcl1Body]) -> GitopsRule:
+    """Returns what the blocks grant together."""
+    rules = [_named("", each) for each in blocks]
+    policies = [each.policy for each in rules if each.policy]
+    unknown = [each for each in policies if each not in named.GITOPS_POLICIES]
+    widest = max(policies, key=(*named.GITOPS_POLICIES, *unknown).index, default="")
+    lists = [each.capabilities for each in rules if each.capabilities is not None]
+    return GitopsRule(widest, [name for each in lists for name in each] if lists else None)
+
+
 def _named(name: str, body: Hcl1Body) -> NamedRule:
-    return NamedRule(name, _text(body, "policy"), _texts(body, "capabilities"))
+    body = _spelled(body, ("policy", "capabilities"))
+    return NamedRule(name, _policy(body), _capabilities(body))
 
 
-def _last_block(body: Hcl1Body, name: str) -> Hcl1Body | None:
-    found = [inner for item in body.named(name) for inner in bodies_of(item, 1)]
-    return found[-1] if found else None
+def _blocks(body: Hcl1Body, name: str) -> list[Hcl1Body]:
+    """Returns the objects of that name, which count together."""
+    for item in body.named(name):
+        if not isinstance(item.value, Hcl1Body | ListValue):
+            raise _mistake(
+                item.value.position,
+                f"{name}: not an object type for struct ({_go_type(item.value)})",
+            )
+        _refuse_keys(key.text for key in item.keys[1:])
+    return list(body.blocks(name))
 
 
-def _last(body: Hcl1Body, name: str) -> Hcl1Item | None:
-    found = body.named(name)
-    return found[-1] if found else None
-
-
-def _text(body: Hcl1Body, name: str) -> str:
-    item = _last(body, name)
-    if item is None:
-        return ""
-    if not isinstance(item.value, Literal):
-        raise _mistake(item.position, f"{name}: unknown type for string {_go_type(item.value)}")
-    return item.value.text
-
-
-def _texts(body: Hcl1Body, name: str) -> list[str] | None:
-    item = _last(body, name)
-    if item is None:
-        return None
-    if not isinstance(item.value, ListValue):
-        raise _mistake(item.value.position, f"unknown slice type: {_go_type(item.value)}")
+def _policy(body: Hcl1Body) -> str:
+    """Returns the coarse policy. Of several the last one counts; a denial always does."""
     texts = []
-    for each in item.value.items:
-        if not isinstance(each, Literal):
-            raise _mistake(each.position, f"{name}: unknown type for string {_go_type(each)}")
-        texts.append(each.text)
+    for item in body.named("policy"):
+        if not isinstance(item.value, Literal):
+            raise _mistake(item.position, f"policy: unknown type for string {_go_type(item.value)}")
+        texts.append(item.value.text)
+    return named.DENY if named.DENY in texts else next(reversed(texts), "")
+
+
+def _capabilities(body: Hcl1Body) -> list[str] | None:
+    """Returns the capabilities of all lists of the body; None where it has no list."""
+    texts: list[str] | None = None
+    for item in body.named("capabilities"):
+        if not isinstance(item.value, ListValue):
+            raise _mistake(item.value.position, f"unknown slice type: {_go_type(item.value)}")
+        texts = texts or []
+        for each in item.value.items:
+            if not isinstance(each, Literal):
+                raise _mistake(
+                    each.position, f"capabilities: unknown type for string {_go_type(each)}"
+                )
+            texts.append(each.text)
     return texts
 
 
@@ -224,7 +277,7 @@ def _unused(body: Hcl1Body) -> list[str]:
     """Returns the top-level names that mean nothing, and those of blocks that may stand only
     once."""
     unknown = [item.name for item in body.items if item.name not in (*_COARSE, *_LABELLED)]
-    twice = [name for name in _COARSE if len(body.named(name)) > 1]
+    twice = [name for name in _COARSE if len(body.blocks(name)) > 1]
     return list(dict.fromkeys((*unknown, *twice)))
 
 
@@ -237,8 +290,7 @@ def _check(rules: PolicyRules, unused: Sequence[str]) -> None:
     coarse = (rules.agent, rules.node, rules.quota, rules.plugin, rules.sentinel, rules.operator)
     if not any(parts) and not any(each is not None for each in coarse):
         raise PolicyError(f"Invalid policy: {rules.raw}")
-    if unused:
-        raise PolicyError(f"Invalid or duplicate policy keys: {', '.join(unused)}")
+    _refuse_keys(unused)
     for namespace in rules.namespaces or ():
         _complete_namespace(namespace)
     for pool in rules.node_pools or ():

@@ -7,15 +7,14 @@ key of the cache is a hash, so that no secret is kept in memory.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import structlog
 
-from orchgit.acl.rights import MANAGEMENT, Rights, Workload, compile_rights
-from orchgit.acl.rules import PolicyError, PolicyRules, parse_rules
+from orchgit.acl.rights import MANAGEMENT, Rights, Workload, rights_of_texts
+from orchgit.acl.rules import readable_rules
 from orchgit.api.access.caller import EXPIRED_TOKEN, UNKNOWN_TOKEN, BadTokenReason, Caller
-from orchgit.model.acl import AclPolicy
 from orchgit.model.workload_identity import IdentityClaims
 from orchgit.services.acl.resolve import Identity, resolve, token_of, workload_identity
 from orchgit.services.identifiers import is_uuid
@@ -59,8 +58,11 @@ class TokenCallers:
         self._store = store
         self._now_ns = now_ns
         self._found: dict[bytes, _Known] = {}
-        self._rules: dict[tuple[str, int], PolicyRules] = {}
-        self._rights: dict[tuple[tuple[str, int], ...], Rights] = {}
+        self._rights: dict[tuple[str, ...], Rights] = {}
+        """By the texts of the policies: after a snapshot was restored, a policy with the same name
+        and index may have another text."""
+        self._logged: dict[str, str] = {}
+        """Policies that cannot be read, with the texts that were logged."""
 
     def caller(self, secret: str) -> Caller | BadTokenReason:
         """Returns the caller with this secret, "" is the anonymous one; or why it is nobody's."""
@@ -103,32 +105,21 @@ class TokenCallers:
             return MANAGEMENT
         found = [snapshot.acl_policies.get(name) for name in identity.policies]
         policies = [each for each in found if each is not None]
+        for each in policies:
+            if readable_rules(each.rules) is None and self._logged.get(each.name) != each.rules:
+                self._logged[each.name] = each.rules
+                _log.error(
+                    "cannot read a policy: tokens with it are refused until it is written again",
+                    policy=each.name,
+                )
+        key = tuple(each.rules for each in policies)
         if (claims := identity.claims) is not None:
             workload = Workload(
                 claims.nomad_namespace, claims.nomad_job_id, claims.group, claims.nomad_task
             )
-            return compile_rights(self._rules_of(policies), workload)
-        key = tuple((each.name, each.modify_index) for each in policies)
+            return rights_of_texts(key, workload)
         if key not in self._rights:
             if len(self._rights) >= _MOST_KEPT:
                 self._rights.clear()
-            self._rights[key] = compile_rights(self._rules_of(policies))
+            self._rights[key] = rights_of_texts(key)
         return self._rights[key]
-
-    def _rules_of(self, policies: Iterable[AclPolicy]) -> Iterable[PolicyRules]:
-        """Yields the rules of the policies. One that cannot be read gives no rights, and denies
-        everything: it may have been there to deny."""
-        for each in policies:
-            key = (each.name, each.modify_index)
-            if key not in self._rules:
-                if len(self._rules) >= _MOST_KEPT:
-                    self._rules.clear()
-                try:
-                    self._rules[key] = parse_rules(each.rules)
-                except PolicyError as error:
-                    _log.error("cannot read a policy", policy=each.name, error=str(error))
-                    self._rules[key] = parse_rules(_DENY_EVERYTHING)
-            yield self._rules[key]
-
-
-_DENY_EVERYTHING = 'namespace "*" { policy = "deny" }'

@@ -6,34 +6,21 @@ Only while access control is on. A source that names no policy may change nothin
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 from orchgit.acl.jobs import STOP, missing_in_namespace, missing_to_register
-from orchgit.acl.rights import MANAGEMENT, Rights, compile_rights
-from orchgit.acl.rules import PolicyError, PolicyRules, parse_rules
+from orchgit.acl.rights import MANAGEMENT, Rights, rights_of_texts
 from orchgit.gitops.commits.actions import Action
 from orchgit.model.source import EVERY_RIGHT, Source
 from orchgit.state.snapshot import Snapshot
 
-_DENY_EVERYTHING = 'namespace "*" { policy = "deny" }'
-
 
 def rights_of(snapshot: Snapshot, source: Source) -> Rights:
     """Returns the rights of the source's policies as they are now; a policy that does not exist
-    grants nothing."""
+    grants nothing, and one that cannot be read takes away what the others grant."""
     if EVERY_RIGHT in source.policies:
         return MANAGEMENT
     found = (snapshot.acl_policies.get(name) for name in source.policies)
-    return compile_rights([_rules(each.rules) for each in found if each is not None])
-
-
-@lru_cache(maxsize=256)
-def _rules(text: str) -> PolicyRules:
-    """A text that cannot be read denies everything: it may have been there to deny."""
-    try:
-        return parse_rules(text)
-    except PolicyError:
-        return parse_rules(_DENY_EVERYTHING)
+    return rights_of_texts([each.rules for each in found if each is not None])
 
 
 def problems_of_rights(source: Source, rights: Rights, actions: Iterable[Action]) -> list[str]:

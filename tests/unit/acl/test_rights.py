@@ -47,6 +47,102 @@ def test_denial_of_one_policy_wins_over_the_grant_of_another() -> None:
         assert not rights.sees_namespace("a")
 
 
+def _lines(*, denying: str, granting: tuple[str, ...]) -> st.SearchStrategy[list[str]]:
+    """Lines of a block in any order, one of which denies."""
+    return st.lists(st.sampled_from(granting), max_size=4).flatmap(
+        lambda lines: st.permutations([denying, *lines])
+    )
+
+
+def _spelled(lines: list[str]) -> st.SearchStrategy[str]:
+    """The lines with their first words in large, small or mixed letters, as policies may have."""
+    spellings = st.lists(
+        st.sampled_from((str.lower, str.upper, str.title)),
+        min_size=len(lines),
+        max_size=len(lines),
+    )
+    words = [each.partition(" ") for each in lines]
+    return spellings.map(
+        lambda chosen: "\n".join(
+            f"{spell(word)} {rest}" for spell, (word, _, rest) in zip(chosen, words, strict=True)
+        )
+    )
+
+
+def _texts(head: str, lines: list[str]) -> st.SearchStrategy[list[str]]:
+    """The lines in one block, in a block each, and in a policy each."""
+    blocks = [f"{head} {{ {line} }}" for line in lines]
+    together = _spelled(lines).map(lambda body: [f"{head} {{ {body} }}"])
+    return st.one_of(together, st.just(["\n".join(blocks)]), st.just(blocks))
+
+
+_DENYING = ('policy = "deny"', 'capabilities = ["deny"]', 'capabilities = ["read-job", "deny"]')
+_GRANTING = (
+    'policy = "write"',
+    'policy = "read"',
+    'capabilities = ["submit-job", "read-job"]',
+    "capabilities = []",
+    'gitops { policy = "write" }',
+    'variables { path "x" { capabilities = ["read"] } }',
+)
+
+
+@given(data=st.data())
+def test_denial_anywhere_in_the_rules_of_a_namespace_wins(data: st.DataObject) -> None:
+    lines = data.draw(_lines(denying=data.draw(st.sampled_from(_DENYING)), granting=_GRANTING))
+    rights = rights_of(*data.draw(_texts('namespace "a"', lines)))
+    for capability in ("submit-job", "read-job", "list-jobs", "gitops-sync"):
+        assert not rights.allows_namespace("a", capability)
+        assert not rights.allows_namespace("*", capability)
+    assert not rights.sees_namespace("a")
+
+
+@given(data=st.data())
+def test_denial_anywhere_in_the_rules_of_a_path_wins(data: st.DataObject) -> None:
+    granting = ('capabilities = ["read"]', 'capabilities = ["write"]', "capabilities = []")
+    lines = data.draw(_lines(denying='capabilities = ["deny"]', granting=granting))
+    paths = data.draw(_texts('path "x"', lines))
+    blocks = [f"variables {{ {path} }}" for path in paths]
+    rights = rights_of(*data.draw(_texts('namespace "a"', blocks)))
+    for capability in ("list", "read", "write"):
+        assert not rights.allows_variable("a", "x", capability)
+        assert not rights.allows_some_variable("a", capability)
+
+
+@given(data=st.data())
+def test_denial_anywhere_in_the_rules_of_node_pools_and_host_volumes_wins(
+    data: st.DataObject,
+) -> None:
+    denying = data.draw(st.sampled_from(_DENYING[:2]))
+    pool_lines = _lines(denying=denying, granting=('policy = "write"', 'capabilities = ["read"]'))
+    pools = rights_of(*data.draw(_texts('node_pool "p"', data.draw(pool_lines))))
+    assert not pools.allows_node_pool("p", "read")
+    assert not pools.may_search_node_pools
+    volume_lines = _lines(
+        denying=denying, granting=('policy = "write"', 'capabilities = ["mount-readonly"]')
+    )
+    volumes = rights_of(*data.draw(_texts('host_volume "v"', data.draw(volume_lines))))
+    assert not volumes.allows_host_volume("v", "mount-readonly")
+
+
+@given(data=st.data())
+def test_denial_anywhere_in_the_rules_of_the_operator_wins(data: st.DataObject) -> None:
+    granting = ('policy = "write"', 'capabilities = ["snapshot-save"]')
+    denying = data.draw(st.sampled_from(_DENYING[:2]))
+    body = data.draw(_spelled(data.draw(_lines(denying=denying, granting=granting))))
+    rights = rights_of('operator { policy = "write" }', f"operator {{ {body} }}")
+    assert not rights.allows_operator("snapshot-save")
+    assert not rights.allows_coarse("operator", "read")
+
+
+@given(data=st.data())
+def test_denial_anywhere_in_the_rules_of_a_topic_wins(data: st.DataObject) -> None:
+    for topic in ("node", "agent", "quota", "plugin"):
+        lines = data.draw(_lines(denying='policy = "deny"', granting=('policy = "write"',)))
+        rights = rights_of(f"{topic} {{ {data.draw(_spelled(lines))} }}")
+        assert not rights.allows_coarse(topic, "read")
+
+
 def test_no_policy_allows_nothing() -> None:
     rights = rights_of()
     assert not rights.allows_namespace("default", "list-jobs")

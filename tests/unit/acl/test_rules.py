@@ -66,6 +66,33 @@ def test_gitops_rule_with_other_capabilities_is_refused(gitops: str) -> None:
         parse_rules(f'namespace "a" {{ gitops {{ {gitops} }} }}')
 
 
+def test_several_gitops_blocks_of_a_namespace_count_together() -> None:
+    rules = parse_rules(
+        'namespace "a" { gitops { policy = "write" } gitops { policy = "read" } '
+        'gitops { capabilities = ["git-force"] } }'
+    )
+    assert rules.namespaces is not None
+    assert rules.namespaces[0].capabilities is not None
+    assert {"git-force", "gitops-sync"} <= set(rules.namespaces[0].capabilities)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ('{"node": [{"policy": "read"}, {"policy": "deny"}]}', "node"),
+        ('{"operator": [{"policy": "write"}, {"capabilities": ["deny"]}]}', "operator"),
+        ('NODE { policy = "deny" } node { policy = "read" }', "node"),
+        ('namespace "a" "b" { policy = "deny" }', "b"),
+        ('operator "x" { capabilities = ["deny"] } node { policy = "read" }', "x"),
+        ('namespace "a" { variables { path "x" "y" { capabilities = ["deny"] } } }', "y"),
+        ('namespace "a" { variables "x" { path "y" { capabilities = ["deny"] } } }', "x"),
+    ],
+)
+def test_denial_that_would_be_lost_is_refused(text: str, keys: str) -> None:
+    with pytest.raises(PolicyError, match=f"^Invalid or duplicate policy keys: {keys}$"):
+        parse_rules(text)
+
+
 def test_text_above_the_limit_is_refused() -> None:
     with pytest.raises(PolicyError, match="cannot take the rules"):
         parse_rules("#" * (MAX_POLICY_BYTES + 1))
