@@ -15,12 +15,13 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from orchgit.errors import InvalidInputError
 from orchgit.printable import printable
 
 _PIECE_BYTES = 64 * 1024
+_UNIX = "unix://"
 _PORTS = {"http": 80, "https": 443}
 
 
@@ -42,7 +43,7 @@ class BrokenError(ExchangeError):
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A server's address."""
+    """A server's address. For the scheme `unix`, `host` is the path of a socket."""
 
     scheme: str
     host: str
@@ -52,7 +53,18 @@ class Url:
 
     @classmethod
     def parse(cls, text: str) -> Url:
-        """Reads `http://host:port/base` or `host:port`; raises InvalidInputError."""
+        """Reads `http://host:port/base`, `host:port` or `unix:///path`.
+
+        Raises InvalidInputError.
+        """
+        if text.startswith(_UNIX):
+            path = unquote(text.removeprefix(_UNIX))
+            if not path.startswith("/"):
+                raise InvalidInputError(
+                    f"cannot use the address {text!r}: write the whole path of the socket, as in "
+                    "unix:///run/orchgit.sock"
+                )
+            return cls("unix", path, 0)
         parts: SplitResult | None = None
         port: int | None = None
         try:
@@ -69,10 +81,14 @@ class Url:
 
     @property
     def netloc(self) -> str:
+        if self.scheme == "unix":
+            return "localhost"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
     def __str__(self) -> str:
+        if self.scheme == "unix":
+            return f"{_UNIX}{self.host}"
         return f"{self.scheme}://{self.netloc}{self.path}"
 
 
@@ -110,11 +126,23 @@ class RequestSender(Protocol):
     def close(self) -> None: ...
 
 
+class _Connection(http.client.HTTPConnection):
+    """A connection that is open already, to what `url` names."""
+
+    auto_open = 0
+
+    def __init__(self, url: Url, raw: socket.socket) -> None:
+        # Requests name their Host themselves, and a socket's path would not be taken for one.
+        super().__init__("localhost")
+        self.url = url
+        self.sock = raw
+
+
 class ConnectionAnswer:
     """An answer that a connection is reading."""
 
     def __init__(
-        self, response: http.client.HTTPResponse, connection: http.client.HTTPConnection, pool: Pool
+        self, response: http.client.HTTPResponse, connection: _Connection, pool: Pool
     ) -> None:
         self.status = response.status
         self.reason = response.reason
@@ -153,7 +181,7 @@ class Pool:
         """`context`: the settings of https://; `server_name`: what certificates have to name."""
         self._context = context
         self._server_name = server_name
-        self._idle: list[http.client.HTTPConnection] = []
+        self._idle: list[_Connection] = []
         self._lock = threading.Lock()
 
     def send(self, url: Url, request: ClientRequest) -> ServerAnswer:
@@ -173,7 +201,7 @@ class Pool:
             connection.close()
             raise
 
-    def give_back(self, connection: http.client.HTTPConnection) -> None:
+    def give_back(self, connection: _Connection) -> None:
         with self._lock:
             self._idle.append(connection)
 
@@ -183,9 +211,9 @@ class Pool:
         for each in idle:
             each.close()
 
-    def _connected(self, url: Url, timeout_s: float) -> http.client.HTTPConnection:
+    def _connected(self, url: Url, timeout_s: float) -> _Connection:
         with self._lock:
-            same = [each for each in self._idle if (each.host, each.port) == (url.host, url.port)]
+            same = [each for each in self._idle if each.url == url]
             if same:
                 self._idle.remove(same[-1])
         for each in same[-1:]:
@@ -193,13 +221,13 @@ class Pool:
             if each.sock is not None and not select.select([each.sock], [], [], 0)[0]:
                 return each
             each.close()
-        connection = http.client.HTTPConnection(url.host, url.port, timeout=timeout_s)
-        connection.sock = self.open_socket(url, timeout_s)
-        return connection
+        return _Connection(url, self.open_socket(url, timeout_s))
 
     def open_socket(self, url: Url, timeout_s: float) -> socket.socket:
         """Returns a connection of its own, with TLS for https://; raises NotConnectedError."""
         try:
+            if url.scheme == "unix":
+                return _unix_socket(url.host, timeout_s)
             raw = socket.create_connection((url.host, url.port), timeout_s)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if url.scheme == "https" and self._context is not None:
@@ -209,6 +237,17 @@ class Pool:
         except (OSError, UnicodeError) as error:
             raise NotConnectedError(str(error)) from error
         return raw
+
+
+def _unix_socket(path: str, timeout_s: float) -> socket.socket:
+    raw = socket.socket(socket.AF_UNIX)
+    try:
+        raw.settimeout(timeout_s)
+        raw.connect(path)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
 
 
 class _translated:

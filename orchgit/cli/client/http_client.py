@@ -86,6 +86,17 @@ class ApiClient:
         """The address of the server that answers."""
         return self._servers.address
 
+    @property
+    def web_address(self) -> str:
+        """The address as browsers and git can use it; that of a socket on this machine they cannot,
+        so it is only the form of one."""
+        return "http://SERVER:PORT" if self.socket_path else self.address
+
+    @property
+    def socket_path(self) -> str:
+        """The path of the unix socket of the server that answers, or ""."""
+        return self._servers.url.host if self._servers.url.scheme == "unix" else ""
+
     def __enter__(self) -> ApiClient:
         return self
 

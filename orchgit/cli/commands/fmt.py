@@ -94,7 +94,8 @@ def _format(path: str) -> Formatted:
 def _show(result: Formatted, check: bool, diff: bool, write: bool, names: bool) -> None:
     if result.after is None:
         return
-    from_stdin = result.name == "<stdin>"
+    # What is piped cannot be written back.
+    from_stdin = result.name == "<stdin>" or not os.path.isfile(result.name)
     if diff and result.changed:
         click.echo("".join(diff_lines(result)), nl=False)
     if check:

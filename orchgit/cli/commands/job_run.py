@@ -11,7 +11,7 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.eval import show_failures
-from orchgit.cli.job_files.job_files import JobFileOptions, read_job, submission_of, with_namespace
+from orchgit.cli.job_files.job_files import JobFileInput, JobFileOptions, with_namespace
 from orchgit.cli.options import (
     connected,
     detach_option,
@@ -67,8 +67,13 @@ class RunOptions:
 def run(
     client: ApiClient, path: str, file: JobFileOptions, options: RunOptions, detach: bool
 ) -> None:
-    """Register the job of a file and follow it until it runs."""
-    job = _read(path, file)
+    """Register the job of a file and follow it until it runs.
+
+    PATH may be an http:// or https:// address, or - for standard input; so it may in `plan` and
+    `validate`.
+    """
+    read = JobFileInput.read(path, file)
+    job = _job_of(read)
     if options.output:
         click.echo(go_json.dumps({"Job": job}))
         return
@@ -81,7 +86,7 @@ def run(
     if options.eval_priority is not None:
         body["EvalPriority"] = options.eval_priority
     if not file.as_json:
-        body["Submission"] = submission_of(path, file)
+        body["Submission"] = read.submission()
     if options.check_index is not None:
         body |= {"EnforceIndex": True, "JobModifyIndex": options.check_index}
     answer = client.put("/v1/jobs", body, namespace=namespace)
@@ -113,7 +118,8 @@ class PlanOptions:
 def plan(client: ApiClient, path: str, file: JobFileOptions, options: PlanOptions) -> None:
     """What running a file would change: exit 0 nothing, 1 allocations change, 255 error."""
     try:
-        job = read_job(path, file)
+        read = JobFileInput.read(path, file)
+        job = read.job()
         namespace = with_namespace(client, job)
         answer = client.put(
             f"/v1/job/{quoted(job['ID'])}/plan",
@@ -133,9 +139,9 @@ def plan(client: ApiClient, path: str, file: JobFileOptions, options: PlanOption
     if not failures:
         click.echo("\nAll tasks can be placed.")
     _print_warnings(answer)
-    index = answer["JobModifyIndex"]
+    index, shown = answer["JobModifyIndex"], "-" if path == "-" else read.shown
     click.echo(f"\nJob Modify Index: {index}")
-    click.echo(f"To run exactly this plan: orchgit job run -check-index {index} {path}")
+    click.echo(f"To run exactly this plan: orchgit job run -check-index {index} {shown}")
     raise SystemExit(code)
 
 
@@ -150,9 +156,10 @@ def validate(client: ApiClient, path: str, file: JobFileOptions) -> None:
     What needs no server is checked first, with the place of each mistake. Where
     no server answers, that is all, and a note says so.
     """
-    if not file.as_json and path != "-":
-        _refuse_mistakes(path, file)
-    job = _read(path, file)
+    read = JobFileInput.read(path, file)
+    if not file.as_json:
+        _refuse_mistakes(read)
+    job = _job_of(read)
     try:
         answer = client.put("/v1/validate/job", {"Job": job})
     except ApiError as error:
@@ -169,13 +176,13 @@ def validate(client: ApiClient, path: str, file: JobFileOptions) -> None:
     click.echo("Job validation successful")
 
 
-def _refuse_mistakes(path: str, options: JobFileOptions) -> None:
+def _refuse_mistakes(read: JobFileInput) -> None:
     """Prints the mistakes that need no server; ends the command if they refuse the job."""
     # Only this command pays for the rules' import.
-    from orchgit.cli.job_files.linting import ERROR, LintSettings, lint_files
+    from orchgit.cli.job_files.linting import ERROR, LintSettings, lint_content
 
-    settings = LintSettings(options.variables(), options.var_file_contents(), options.strict)
-    findings = lint_files([path], settings)
+    settings = LintSettings(read.options.variables(), read.var_files, read.options.strict)
+    findings = lint_content(read.shown, read.content, settings)
     errors = [finding for finding in findings if finding.level == ERROR]
     for finding in errors:
         click.echo(finding.pretty(), err=True)
@@ -183,9 +190,9 @@ def _refuse_mistakes(path: str, options: JobFileOptions) -> None:
         raise SystemExit(1)
 
 
-def _read(path: str, options: JobFileOptions) -> dict[str, Any]:
+def _job_of(read: JobFileInput) -> dict[str, Any]:
     try:
-        return read_job(path, options)
+        return read.job()
     except JobFileError as error:
         _print_error(error)
         raise SystemExit(1) from error

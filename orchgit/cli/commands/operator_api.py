@@ -57,6 +57,8 @@ def api(client: ApiClient, path: str, options: RequestOptions) -> None:
         method = "PUT"
     if options.dryrun:
         words = ["curl", "-X", method, client.address + path]
+        if client.socket_path:
+            words[3:] = ["--unix-socket", client.socket_path, f"http://localhost{path}"]
         for name, value in options.headers:
             words += ["-H", f"{name}: {value}"]
         if body:

@@ -64,7 +64,7 @@ def add(
         return
     if body["Kind"] == "builtin":
         repository = body.get("Repository") or name
-        click.echo(f"Source {name!r} is ready: push to {client.address}/git/{repository}.git")
+        click.echo(f"Source {name!r} is ready: push to {client.web_address}/git/{repository}.git")
         for line in client.tls.git_settings() if client.address.startswith("https:") else ():
             click.echo(f"For git:  export {line}")
     else:
@@ -136,7 +136,7 @@ def rename(client: ApiClient, name: str, new_name: str, output: OutputFormat) ->
     known = client.get(f"/v1/gitops/source/{new_name}")
     if known["Kind"] == "builtin":
         repository = known["Repository"] or new_name
-        click.echo(f"Its repository keeps its URL: {client.address}/git/{repository}.git")
+        click.echo(f"Its repository keeps its URL: {client.web_address}/git/{repository}.git")
 
 
 @source.command("list")

@@ -24,6 +24,11 @@ def ui(client: ApiClient, object: str | None, open: bool, output: OutputFormat) 
 
     OBJECT is a source, a job, or a rollout (its id, its commit's id, or the beginning of it).
     """
+    if client.socket_path:
+        raise ApiError(
+            f"cannot show pages by the socket {client.socket_path}: give an http:// or https:// "
+            "address of a server"
+        )
     url = client.address.rstrip("/") + (_path_of(client, object) if object else "/ui/sources")
     if not output.printed({"URL": url}):
         click.echo(url)

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.job_files.web_files import is_url, url_content, without_password
 from orchgit.cli.options import named_values, option_field
+
+_STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 
 
 @dataclass(frozen=True)
@@ -44,43 +47,74 @@ def var_file_contents(paths: Sequence[str]) -> list[tuple[str, bytes]]:
     return [(os.path.basename(each), read_input(each)) for each in paths]
 
 
-def read_job(path: str, options: JobFileOptions) -> dict[str, Any]:
-    """Returns the API-shaped job of a file (`-` is standard input).
+@dataclass(frozen=True, slots=True)
+class JobFileInput:
+    """A job file with its files of variables, each read once: what is piped is gone afterwards."""
 
-    Raises orchgit.errors.JobFileError with every problem of the file.
-    """
-    if options.as_json:
-        return _read_json_job(path)
-    # Reading HCL is what few commands do; the others do not pay for its import.
-    from jobspec.files import CurrentDirectory
-    from jobspec.parse import parse_job
-    from jobspec.service_providers import choose_providers
+    path: str
+    content: bytes
+    var_files: list[tuple[str, bytes]]
+    options: JobFileOptions
 
-    parsed = parse_job(
-        read_input(path),
-        filename="<stdin>" if path == "-" else os.path.basename(path),
-        variables=options.variables(),
-        var_files=options.var_file_contents(),
-        env=dict(os.environ),
-        files=CurrentDirectory(),
-        strict=options.strict,
-    )
-    choose_providers(parsed.spec)
-    return parsed.spec
+    @classmethod
+    def read(cls, path: str, options: JobFileOptions) -> JobFileInput:
+        """Reads a file, standard input (`-`) or what an http(s) address answers, and the files of
+        variables; raises ApiError for what cannot be read."""
+        if sum(each in _STANDARD_INPUT for each in (path, *options.var_file)) > 1:
+            raise ApiError("cannot read standard input twice: name a file for one of them")
+        content = url_content(path) if is_url(path) else read_input(path)
+        return cls(path, content, options.var_file_contents(), options)
 
+    @property
+    def shown(self) -> str:
+        """The path or address as it may be told: without a password."""
+        if self.path == "-":
+            return "<stdin>"
+        return without_password(self.path) if is_url(self.path) else self.path
 
-def submission_of(path: str, options: JobFileOptions) -> dict[str, Any] | None:
-    """Returns the text a job was made from, which is stored beside its version."""
-    if path == "-":
-        return None
-    return {
-        "Source": read_input(path).decode("utf-8", "replace"),
-        "Format": "hcl2",
-        "VariableFlags": options.variables() or None,
-        "Variables": "".join(
-            text.decode("utf-8", "replace") for _, text in options.var_file_contents()
-        ),
-    }
+    def job(self) -> dict[str, Any]:
+        """Returns the job in the API's form.
+
+        Raises orchgit.errors.JobFileError with every problem of the file.
+        """
+        if self.options.as_json:
+            return self._json_job()
+        # Reading HCL is what few commands do; the others do not pay for its import.
+        from jobspec.files import CurrentDirectory
+        from jobspec.parse import parse_job
+        from jobspec.service_providers import choose_providers
+
+        parsed = parse_job(
+            self.content,
+            filename=os.path.basename(self.shown),
+            variables=self.options.variables(),
+            var_files=self.var_files,
+            env=dict(os.environ),
+            files=CurrentDirectory(),
+            strict=self.options.strict,
+        )
+        choose_providers(parsed.spec)
+        return parsed.spec
+
+    def submission(self) -> dict[str, Any]:
+        """Returns the text that the job was made from, which is stored beside its version."""
+        return {
+            "Source": self.content.decode("utf-8", "replace"),
+            "Format": "hcl2",
+            "VariableFlags": self.options.variables() or None,
+            "Variables": "".join(text.decode("utf-8", "replace") for _, text in self.var_files),
+        }
+
+    def _json_job(self) -> dict[str, Any]:
+        import json
+
+        try:
+            data = json.loads(self.content)
+        except (ValueError, RecursionError) as error:
+            raise ApiError(f"cannot read {self.shown} as JSON: {error}") from error
+        if not isinstance(data, dict):
+            raise ApiError(f"cannot read {self.shown} as a job: it is not a JSON object")
+        return dict(data.get("Job") or data)
 
 
 def with_namespace(client: ApiClient, job: dict[str, Any]) -> str:
@@ -96,15 +130,3 @@ def read_input(path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ApiError(f"cannot read {path}: {error.strerror}") from error
-
-
-def _read_json_job(path: str) -> dict[str, Any]:
-    import json
-
-    try:
-        data = json.loads(read_input(path))
-    except ValueError as error:
-        raise ApiError(f"cannot read {path} as JSON: {error}") from error
-    if not isinstance(data, dict):
-        raise ApiError(f"cannot read {path} as a job: it is not a JSON object")
-    return dict(data.get("Job") or data)

@@ -101,7 +101,7 @@ def lint_files(paths: Sequence[str], settings: LintSettings) -> list[Finding]:
     first: dict[tuple[str, str], str] = {}
     results = for_each(partial(_lint_file, settings=settings), paths)
     for path, (found, job) in zip(paths, results, strict=True):
-        findings += sorted(found, key=lambda each: (each.line, each.column))
+        findings += _by_place(found)
         if job is None:
             continue
         before = first.setdefault(job.key, f"{path}:{job.line}")
@@ -118,6 +118,16 @@ class _JobPlace:
     column: int
 
 
+def lint_content(name: str, content: bytes, settings: LintSettings) -> list[Finding]:
+    """Returns the findings of one job file that is read already, in the order of its lines."""
+    found, _ = _lint(name, content, settings, is_named=True)
+    return _by_place(found)
+
+
+def _by_place(found: list[Finding]) -> list[Finding]:
+    return sorted(found, key=lambda each: (each.line, each.column))
+
+
 def _lint_file(path: str, settings: LintSettings) -> tuple[list[Finding], _JobPlace | None]:
     name = "<stdin>" if path == "-" else path
     try:
@@ -126,7 +136,13 @@ def _lint_file(path: str, settings: LintSettings) -> tuple[list[Finding], _JobPl
         return [
             Finding(name, "unreadable", ERROR, f"cannot read this file: {error.strerror}")
         ], None
-    if path not in settings.named and os.path.basename(path) == POLICY_PATH:
+    return _lint(name, content, settings, is_named=path in settings.named)
+
+
+def _lint(
+    name: str, content: bytes, settings: LintSettings, is_named: bool
+) -> tuple[list[Finding], _JobPlace | None]:
+    if not is_named and os.path.basename(name) == POLICY_PATH:
         return [], None
     try:
         api_job = read_api_job(content, name)
@@ -142,7 +158,7 @@ def _lint_file(path: str, settings: LintSettings) -> tuple[list[Finding], _JobPl
             strict=settings.strict,
         )
     except JobFileErrors as errors:
-        has_to_be_job = path in settings.named or path.endswith(JOB_FILE_SUFFIXES)
+        has_to_be_job = is_named or name.endswith(JOB_FILE_SUFFIXES)
         if not has_to_be_job and not is_meant_as_job(content, name):
             return [], None
         return [_of_problem(name, problem) for problem in errors.details], None

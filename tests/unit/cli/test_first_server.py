@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import socket
+import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from orchgit.cli.client.exchange import (
     Url,
 )
 from orchgit.cli.client.first_server import FIRST_BYTE_S, FirstServer
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
 from orchgit.errors import InvalidInputError
@@ -196,3 +199,57 @@ def test_server_that_took_too_long_is_named_with_the_way_out(writes: bool, words
     said = why_unreachable(error, "http://a:1", "http://a:1", TlsClient(), writes)
     assert said.startswith("cannot get an answer from the server at http://a:1")
     assert words in said
+
+
+# -- sockets of this machine -----------------------------------------------------------------------
+
+
+class SocketServer(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+
+class HostEcho(BaseHTTPRequestHandler):
+    """Answers with the Host header that it was sent."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        body = json.dumps({"host": self.headers["Host"], "path": self.path}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def address_string(self) -> str:
+        return "socket"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """A test's output stays free of requests."""
+
+
+def test_unix_socket_is_asked_by_its_path(tmp_path: Path) -> None:
+    path = tmp_path / "a socket"
+    with SocketServer(str(path), HostEcho) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with ApiClient(f"unix://{tmp_path}/a%20socket") as client:
+            for _ in range(2):
+                assert client.get("/v1/jobs") == {"host": "localhost", "path": "/v1/jobs"}
+            assert client.address == f"unix://{path}"
+            assert client.socket_path == str(path)
+        server.shutdown()
+
+
+def test_unix_socket_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with ApiClient(f"unix://{tmp_path}/none") as client, pytest.raises(ApiError) as caught:
+        client.get("/v1/jobs")
+    assert str(caught.value).startswith(f"cannot reach the server at unix://{tmp_path}/none: ")
+    with pytest.raises(InvalidInputError, match="write the whole path of the socket"):
+        Url.parse("unix://api.sock")
+
+
+def test_host_that_is_no_name_is_one_sentence() -> None:
+    with (
+        ApiClient("http://a b") as client,
+        pytest.raises(ApiError, match="cannot reach the server"),
+    ):
+        client.get("/v1/jobs")
