@@ -10,7 +10,14 @@ from pathlib import Path
 import docker
 import pytest
 
-from agent.drivers.base import Mount, NetworkIsolation, TaskConfig, TaskPort, TaskResources
+from agent.drivers.base import (
+    Mount,
+    NetworkIsolation,
+    TaskConfig,
+    TaskHandle,
+    TaskPort,
+    TaskResources,
+)
 from agent.drivers.config import decode_options
 from agent.drivers.podman.config import PodmanOptions
 from agent.drivers.podman.driver import PodmanDriver
@@ -21,6 +28,7 @@ from tests.support import podman_engine
 from tests.support.docker_engine import image_tar
 from tests.support.driver_rigs import log_text, task_config
 from tests.support.image_registry import PASSWORD, USER, ImageRegistry
+from tests.support.polling import until
 
 pytestmark = [podman_engine.needs_podman, pytest.mark.long]
 
@@ -166,3 +174,77 @@ def test_volume_of_the_group_is_mounted_read_only(tmp_path: Path) -> None:
     mounts = (Mount(str(volume), "/frozen", read_only=True),)
     wanted = task(tmp_path, "touch /frozen/x || echo no", {}, mounts=mounts)
     assert run_once(tmp_path, wanted) == "no\n"
+
+
+def test_registry_without_a_certificate_is_used_where_the_job_says_so(tmp_path: Path) -> None:
+    with ImageRegistry(True).serve() as served:
+        name = secrets.token_hex(6)
+        served.put(name, image_tar(name))
+        login = {"username": USER, "password": PASSWORD}
+        config: dict[str, object] = {"image": f"{served.address}/{name}:1"}
+        text = "cat /mark"
+
+        async def scenario(made: PodmanDriver) -> None:
+            with pytest.raises(DriverError, match=r"TLS handshake|HTTPS"):
+                await made.start_task(task(tmp_path, text, {**config, "auth": login}))
+
+        run(tmp_path, scenario)
+        wrong = {**login, "password": "wrong", "tlsVerify": False}
+
+        async def refused(made: PodmanDriver) -> None:
+            with pytest.raises(DriverError, match="cannot pull image"):
+                await made.start_task(task(tmp_path, text, {**config, "auth": wrong}))
+
+        run(tmp_path, refused)
+        config["auth"] = {**login, "tlsVerify": False}
+        assert run_once(tmp_path, task(tmp_path, text, config)) == name
+
+
+@pytest.mark.parametrize("kind", ["docker-archive", "oci-archive"])
+def test_image_is_loaded_from_an_archive_of_the_task(tmp_path: Path, kind: str) -> None:
+    wanted = task(tmp_path, "echo loaded", {"image": f"{kind}:/local/image.tar"})
+    with docker.APIClient(f"unix://{podman_engine.socket()}", version="auto") as api:
+        url = f"{api.base_url}/v4.0.0/libpod/images/{podman_engine.IMAGE}/get"
+        archive = api.get(url, params={"format": kind})
+        archive.raise_for_status()
+    Path(wanted.task_dir.local_dir, "image.tar").write_bytes(archive.content)
+    assert run_once(tmp_path, wanted) == "loaded\n"
+
+
+@pytest.mark.parametrize("driver", ["none", "passthrough"])
+def test_task_whose_output_the_engine_does_not_keep_ends(tmp_path: Path, driver: str) -> None:
+    wanted = task(tmp_path, "echo unseen; exit 3", {"logging": {"driver": driver}})
+
+    async def scenario(made: PodmanDriver) -> None:
+        handle = await made.start_task(wanted)
+        assert (await made.wait_task(handle)).exit_code == 3
+        await made.destroy_task(handle)
+
+    run(tmp_path, scenario)
+    assert log_text(wanted) == ""
+
+
+def test_no_line_is_lost_when_the_agent_is_restarted(tmp_path: Path) -> None:
+    """The engine tells only the second in which a line was written."""
+    text = "n=0; while [ $n -lt 300 ]; do echo $n; n=$((n+1)); sleep 0.01; done"
+    wanted = task(tmp_path, text, {})
+    handles: list[TaskHandle] = []
+
+    async def begin(made: PodmanDriver) -> None:
+        handles.append(await made.start_task(wanted))
+        await until(lambda: "10" in log_text(wanted).split())
+
+    async def go_on(made: PodmanDriver) -> None:
+        assert await made.recover_task(handles[0])
+        lines = len(log_text(wanted).split())
+        await until(lambda: len(log_text(wanted).split()) > lines)
+
+    async def finish(made: PodmanDriver) -> None:
+        await made.wait_task(handles[0])
+        await made.destroy_task(handles[0])
+
+    run(tmp_path, begin)
+    run(tmp_path, go_on)
+    run(tmp_path, finish)
+    lines = log_text(wanted).split()
+    assert [number for number in map(str, range(300)) if number not in lines] == []

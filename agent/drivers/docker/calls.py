@@ -14,6 +14,9 @@ from orchgit.errors import DriverError
 
 T = TypeVar("T")
 
+_UNREADABLE = ("does not support reading", "is not logging output", "cannot read logs")
+"""What engines say of containers whose output they do not have."""
+
 
 def translated(call: Callable[[], T], what: str) -> T:
     """Make the call; errors of the libraries become DriverError: `cannot {what}: ...`."""
@@ -27,7 +30,7 @@ def failure(what: str, error: Exception) -> DriverError:
     """The error of a call; recoverable unless the engine refused the request itself."""
     if isinstance(error, NotFound):
         return NotThereError(f"cannot {what}: {explain(error)}")
-    if "does not support reading" in explain(error):
+    if any(text in explain(error) for text in _UNREADABLE):
         return UnreadableLogsError(f"cannot {what}: {explain(error)}")
     recoverable = not isinstance(error, APIError) or error.is_server_error()
     return DriverError(f"cannot {what}: {explain(error)}", recoverable=recoverable)

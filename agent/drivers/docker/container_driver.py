@@ -163,7 +163,8 @@ class ContainerDriver:
         async with self._starting.of(task.key):
             start = self._starts.setdefault(task.key, ContainerStart())
             container = await self._make(engine, task, wanted, start)
-        streams = log_streams(task) if self._flavour.settings.collects_logs else []
+        collects_logs = self._flavour.settings.collects_logs and wanted.has_readable_logs
+        streams = log_streams(task) if collects_logs else []
         handle = TaskHandle(
             driver=self.name,
             key=task.key,

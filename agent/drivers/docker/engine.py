@@ -173,16 +173,23 @@ class Engine:
 
     # -- streams -------------------------------------------------------------------------------
 
-    def follow_logs(self, container: str, since: str, tty: bool) -> Iterator[LogFrame]:
-        """Frames newer than the timestamp `since`, until the container ends."""
+    def follow_logs(self, container: str, since: str, known: int, tty: bool) -> Iterator[LogFrame]:
+        """Frames after the first `known` ones of the timestamp `since`, until the container ends.
+
+        Podman tells whole seconds only: many frames then have the same timestamp.
+        """
         what = f"follow the logs of container {container[:12]}"
-        response = self._call(what, lambda: _open_logs(self._api, container, _unix(since)))
+        # An engine leaves out what was written at that very time.
+        begin_s = int(_unix(since).partition(".")[0]) - 1 if since else 0
+        response = self._call(what, lambda: _open_logs(self._api, container, str(begin_s)))
         with contextlib.closing(response):
             pieces = _lines(response.raw) if tty else _frames(response.raw)
             while (piece := translated(lambda: next(pieces, None), what)) is not None:
                 timestamp, _, data = piece[1].partition(b" ")
                 frame = LogFrame(piece[0], timestamp.decode(), data)
-                if frame.timestamp > since:
+                if frame.timestamp == since and known > 0:
+                    known -= 1
+                elif frame.timestamp >= since:
                     yield frame
 
     def exec_create(self, container: str, command: list[str], tty: bool, stdin: bool) -> str:
@@ -271,9 +278,7 @@ def _container(found: dict[str, Any]) -> Container:
 
 
 def _unix(timestamp: str) -> str:
-    """RFC 3339 with nanoseconds as `seconds.nanoseconds`; "" as the beginning."""
-    if not timestamp:
-        return "0"
+    """RFC 3339 with nanoseconds as `seconds.nanoseconds`."""
     whole, _, fraction = timestamp.rstrip("Z").partition(".")
     seconds = int(datetime.fromisoformat(whole).replace(tzinfo=UTC).timestamp())
     return f"{seconds}.{fraction.ljust(9, '0')[:9]}"

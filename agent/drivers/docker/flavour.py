@@ -49,7 +49,12 @@ class ImageWanted(msgspec.Struct, frozen=True, kw_only=True):
     force_pull: bool = False
     timeout_s: float = 300.0
     archive: str = ""
-    """A file in the task's local directory ("" if none)."""
+    """An archive with the image ("" if none): a file in `archive_root`, or an absolute path of the
+    host that the job may use."""
+    archive_root: str = ""
+    """"" means the task's local directory."""
+    is_named: bool = True
+    """False where only the archive says what the image is called."""
 
 
 class PreparedContainer(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +68,8 @@ class PreparedContainer(msgspec.Struct, frozen=True, kw_only=True):
     ports: dict[str, int] = {}
     """Inside the container, by label."""
     prefers_ipv6: bool = False
+    has_readable_logs: bool = True
+    """Whether the engine can tell what the container has written."""
 
 
 class EngineFlavour(Protocol):

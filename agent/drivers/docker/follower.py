@@ -1,8 +1,8 @@
 """One thread per container: copies its output into the rotating files, then reports its end.
 
 The engine stores what a container writes while no agent runs. The timestamp of the last copied
-frame is stored with the agent's data, so the next agent continues there: a crash may repeat the
-last line, and loses none.
+frame, and how many frames had it, are stored with the agent's data, so the next agent continues
+there: a crash may repeat the last line, and loses none.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agent.drivers.docker.engine import Engine
 
 _RETRY_DELAY_S = 1.0
+_POSITION_BYTES = 64
 
 
 class LogFollower:
@@ -86,9 +87,9 @@ class LogFollower:
     def _copy_logs(self) -> None:
         """A full disk costs output and the place reached in it, never the task's end."""
         position = _Position(self._position)
-        since = position.read()
+        since, known = position.read()
         tty = self._engine.inspect(self._container).tty
-        for frame in self._engine.follow_logs(self._container, since, tty):
+        for frame in self._engine.follow_logs(self._container, since, known, tty):
             self._files[frame.stream].write(frame.data)
             position.keep(frame.timestamp)
             if self._stopping.is_set():
@@ -97,22 +98,30 @@ class LogFollower:
 
 
 class _Position:
-    """How far the output has been copied: a timestamp, always of the same length."""
+    """How far the output has been copied: a timestamp, and how many frames of it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = -1
+        self._timestamp = ""
+        self._frames = 0
 
-    def read(self) -> str:
+    def read(self) -> tuple[str, int]:
         with contextlib.suppress(FileNotFoundError):
-            return self._path.read_text()
-        return ""
+            timestamp, _, frames = self._path.read_text().strip().partition(" ")
+            self._timestamp, self._frames = timestamp, int(frames) if frames.isdecimal() else 1
+        return self._timestamp, self._frames
 
     def keep(self, timestamp: str) -> None:
+        """One more frame was copied. What is written is never shorter than what it replaces."""
+        self._frames = self._frames + 1 if timestamp == self._timestamp else 1
+        self._timestamp = timestamp
         try:
             if self._fd < 0:
                 self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            os.pwrite(self._fd, timestamp.encode(), 0)
+            os.pwrite(
+                self._fd, f"{timestamp} {self._frames:010d}".ljust(_POSITION_BYTES).encode(), 0
+            )
         except OSError:
             return
 

@@ -18,6 +18,8 @@ class ImageName(msgspec.Struct, frozen=True):
     """With the registry, as the engine takes it."""
     reference: str
     platform: str = ""
+    skip_tls_verify: bool = False
+    """Whether the registry may have any certificate, or none (Podman)."""
 
     @property
     def is_latest(self) -> bool:

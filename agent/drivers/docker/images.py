@@ -131,12 +131,16 @@ class EngineImages:
         headers = dict(load_general_config().get("HttpHeaders") or {})
         if auth_header:
             headers["X-Registry-Auth"] = auth_header
+        path = f"v{self._api.api_version}/images/create"
         params = {"fromImage": image.repository, "tag": image.reference}
         if image.platform:
             params["platform"] = image.platform
+        if image.skip_tls_verify:  # only Podman's own API has it
+            path = "v4.0.0/libpod/images/pull"
+            params = {"reference": image.local_name, "tlsVerify": "false"}
         return _checked(
             self._api.post(
-                f"{self._api.base_url}/v{self._api.api_version}/images/create",
+                f"{self._api.base_url}/{path}",
                 params=params,
                 headers=headers,
                 stream=True,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 
 from agent.drivers.base import TaskConfig
@@ -68,12 +69,20 @@ async def ensure_image(
     """
     name = wanted.name
     renew = wanted.force_pull or (name.is_latest and not wanted.archive)
-    if not renew and (found := await asyncio.to_thread(engine.images.find, name)):
+    if (
+        not renew
+        and wanted.is_named
+        and (found := await asyncio.to_thread(engine.images.find, name))
+    ):
         return found
     if wanted.archive:
         report(f"Loading image {name.given} from {wanted.archive}")
-        loaded = await asyncio.to_thread(_load, engine, wanted.archive, local_dir)
+        loaded = await asyncio.to_thread(
+            _load, engine, wanted.archive, wanted.archive_root or local_dir
+        )
         missing = f"the archive {wanted.archive} has only {', '.join(loaded) or 'no image'}"
+        if loaded and not wanted.is_named:
+            name = msgspec.structs.replace(name, local_name=loaded[0])
     else:
         await pulls.wait(name, await _auth_header(wanted, settings), wanted.timeout_s, report)
         missing = f"the engine has none for {name.platform or 'this machine'} after the pull"
@@ -94,9 +103,14 @@ async def _auth_header(wanted: ImageWanted, settings: EngineSettings) -> str:
     return login.header() if login else ""
 
 
-def _load(engine: Engine, archive: str, local_dir: str) -> list[str]:
+def _load(engine: Engine, archive: str, root: str) -> list[str]:
     try:
-        file = os.fdopen(open_inside(Path(local_dir), archive), "rb")
+        if os.path.isabs(archive):
+            file = open(archive, "rb")  # noqa: SIM115 -- closed below
+        else:
+            file = os.fdopen(open_inside(Path(root), archive), "rb")
+    except OSError as error:
+        raise DriverError(f"cannot load the image archive {archive}: {error.strerror}") from None
     except OrchgitError as error:
         raise DriverError(f"cannot load the image archive {archive}: {error}") from None
     with file:

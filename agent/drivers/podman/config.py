@@ -13,6 +13,18 @@ from agent.drivers.docker.options import (
 )
 
 
+class PodmanAuth(AuthConfig, frozen=True):
+    """Credentials, and whether the registry's certificate is checked."""
+
+    tls_verify: bool = True
+    tls_verify_camel: bool = msgspec.field(default=True, name="tlsVerify")
+    """The same key under its other name."""
+
+    @property
+    def verifies_tls(self) -> bool:
+        return self.tls_verify and self.tls_verify_camel
+
+
 class PodmanLogging(msgspec.Struct, frozen=True):
     driver: str = ""
     options: dict[str, str] = {}
@@ -22,9 +34,10 @@ class PodmanConfig(msgspec.Struct, frozen=True):
     """The `config` block; the names are those of Nomad's podman driver."""
 
     image: str
+    """A name, or `docker-archive:PATH[:NAME]` or `oci-archive:PATH[:TAG]`."""
     force_pull: bool = False
     image_pull_timeout: str = "5m"
-    auth: AuthConfig | None = None
+    auth: PodmanAuth | None = None
     auth_soft_fail: bool = False
     command: str = ""
     args: list[str] = []

@@ -7,19 +7,26 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from agent.drivers.base import TaskConfig
 from agent.drivers.config import decode_config, duration_s
 from agent.drivers.docker.config import DeviceConfig, DockerConfig, LoggingConfig
 from agent.drivers.docker.container import container_name, container_request
-from agent.drivers.docker.flavour import EngineSettings, ImageWanted, PreparedContainer
-from agent.drivers.docker.image_names import parse_image_name
+from agent.drivers.docker.flavour import EngineSettings, PreparedContainer, with_extra_hosts
 from agent.drivers.docker.network import inner_ports
 from agent.drivers.docker.options import DockerGcOptions, DockerOptions
 from agent.drivers.podman.config import PodmanConfig, PodmanOptions
+from agent.drivers.podman.images import wanted_image
 from orchgit.errors import DriverError
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_MIB = 1 << 20
 _DEVICE_PARTS = 3
+_MAX_SWAPPINESS = 100
+_READABLE = ("k8s-file", "json-file")
+_UNREADABLE = ("journald", "none", "passthrough")
+"""Logging drivers by whether Podman's service tells what a container has written."""
 
 
 class PodmanFlavour:
@@ -43,7 +50,10 @@ class PodmanFlavour:
     def prepare(self, task: TaskConfig) -> PreparedContainer:
         config = decode_config(self.name, task.task_name, task.config, PodmanConfig)
         options = self._options
-        wanted = _as_docker(config, options)
+        if task.network is not None and task.network.hosts_file and not config.network_mode:
+            task = with_extra_hosts(task, config.extra_hosts)
+            config = msgspec.structs.replace(config, extra_hosts=[])
+        wanted = _as_docker(task, config, options)
         limits = DockerOptions(
             allow_privileged=options.allow_privileged,
             allow_caps=options.allow_caps,
@@ -65,14 +75,9 @@ class PodmanFlavour:
         return PreparedContainer(
             name=container_name(task),
             request=request,
-            image=ImageWanted(
-                name=parse_image_name(config.image),
-                auth=config.auth,
-                auth_soft_fail=config.auth_soft_fail,
-                force_pull=config.force_pull,
-                timeout_s=duration_s(config.image_pull_timeout),
-            ),
+            image=wanted_image(task, config, options),
             ports=inner_ports(task, wanted),
+            has_readable_logs=wanted.logging is not None and wanted.logging.type in _READABLE,
         )
 
     def attributes(self, version: Mapping[str, Any], info: Mapping[str, Any]) -> dict[str, str]:
@@ -96,12 +101,19 @@ def socket_path(given: str) -> str:
     return f"/run/user/{os.geteuid()}/podman/podman.sock"
 
 
-def _as_docker(config: PodmanConfig, options: PodmanOptions) -> DockerConfig:
+def _as_docker(task: TaskConfig, config: PodmanConfig, options: PodmanOptions) -> DockerConfig:
     """The keys that both engines have, under Docker's names."""
     entrypoint = config.entrypoint
     logging = config.logging or options.logging
     # "nomad" is: the output is read back, from the engine's files.
     log_driver = "k8s-file" if logging.driver in ("", "nomad") else logging.driver
+    if log_driver not in (*_READABLE, *_UNREADABLE):
+        raise DriverError(
+            f'cannot use the logging driver "{log_driver}" of podman: use nomad (the log files of '
+            f"the allocation), {', '.join(_UNREADABLE)}"
+        )
+    in_group = task.network is not None and not config.network_mode
+    dns_servers = config.dns_servers or ([] if in_group else options.dns_servers)
     security = [
         *config.security_opt,
         *(f"label={text}" for text in config.selinux_opts),
@@ -118,7 +130,7 @@ def _as_docker(config: PodmanConfig, options: PodmanOptions) -> DockerConfig:
         ports=config.ports,
         network_mode=config.network_mode,
         extra_hosts=config.extra_hosts,
-        dns_servers=config.dns_servers or options.dns_servers,
+        dns_servers=dns_servers,
         volumes=config.volumes,
         devices=[_device(text) for text in config.devices],
         init=config.init,
@@ -140,17 +152,41 @@ def _as_docker(config: PodmanConfig, options: PodmanOptions) -> DockerConfig:
 
 
 def _own_settings(task: TaskConfig, config: PodmanConfig) -> dict[str, object]:
-    """The limits of memory, and file systems in memory: docker has other keys for them."""
+    """The limits of memory, and file systems in memory: docker has other keys for them.
+
+    DriverError for limits that contradict each other.
+    """
     own: dict[str, object] = {}
+    limit_mb = max(task.resources.memory_mb, task.resources.memory_max_mb)
     if config.memory_reservation:
-        own["MemoryReservation"] = _bytes("memory_reservation", config.memory_reservation)
-    if config.memory_swap:
-        own["MemorySwap"] = _bytes("memory_swap", config.memory_swap)
+        reserved = own["MemoryReservation"] = _bytes(
+            "memory_reservation", config.memory_reservation
+        )
+        if reserved > limit_mb * _MIB:
+            raise _beyond("memory_reservation", config.memory_reservation, "above", limit_mb)
+    if config.memory_swap == "-1":
+        own["MemorySwap"] = -1
+    elif config.memory_swap:
+        both = own["MemorySwap"] = _bytes("memory_swap", config.memory_swap)
+        if both < limit_mb * _MIB:
+            raise _beyond("memory_swap", config.memory_swap, "below", limit_mb)
     if config.memory_swappiness is not None:
+        if not 0 <= config.memory_swappiness <= _MAX_SWAPPINESS:
+            raise DriverError(
+                f"cannot set memory_swappiness to {config.memory_swappiness}: use 0 to "
+                f"{_MAX_SWAPPINESS}"
+            )
         own["MemorySwappiness"] = config.memory_swappiness
     if config.tmpfs:
         own["Tmpfs"] = dict(text.partition(":")[::2] for text in config.tmpfs)
     return own
+
+
+def _beyond(key: str, text: str, side: str, limit_mb: int) -> DriverError:
+    counts = " (it counts memory and swap together; -1: no limit)" * (key == "memory_swap")
+    return DriverError(
+        f'cannot set {key} to "{text}": it is {side} the task\'s memory of {limit_mb} MiB{counts}'
+    )
 
 
 def _device(text: str) -> DeviceConfig:
