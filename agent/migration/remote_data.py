@@ -7,7 +7,7 @@ this one may have it. The data lies in a directory of its own until all of it is
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import errno
 import os
 import shutil
 import ssl
@@ -19,19 +19,29 @@ import structlog
 
 from agent.hooks.previous_alloc import move_all
 from agent.migration.restore import read_snapshot
-from agent.migration.snapshot import kept_directories
+from agent.migration.snapshot import DATA_SIZE_HEADER, kept_directories
 from agent.paths import AllocPaths
 from orchgit.backoff import backoff_s
 from orchgit.clock import Clock
-from orchgit.errors import InvalidInputError, OrchgitError, UnavailableError
+from orchgit.errors import (
+    InvalidInputError,
+    NotAllowedError,
+    NotFoundError,
+    OrchgitError,
+    UnavailableError,
+)
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
+from orchgit.whole_number import whole_number
 from orchgit.wire.messages import MigrationSourceReply
 from orchgit.wire.relay_proof import HEADER
 
 _log = structlog.get_logger(component="agent")
 
-_ATTEMPTS = 4
+_CANNOT = "Cannot move data of the previous allocation"
+_KEPT_FREE_PERCENT = 5
+_ATTEMPTS = 12
+"""Over a minute in all: as long as the agent that has the data may need to start again."""
 _FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.5, 10.0
 _SILENCE_S = 60.0
 _ARRIVING = ".arriving"
@@ -53,15 +63,12 @@ class RemoteData:
     async def take_over(self, alloc: Allocation, group: TaskGroup, paths: AllocPaths) -> str:
         """Returns what was done, for the task's events. A migration that fails is no reason not to
         start: the allocation begins with empty directories then."""
-        try:
-            source = await self._ended_source(alloc.id)
-        except OrchgitError as error:
-            return f"Cannot move data of the previous allocation: {error}"
-        if source.gone:
-            return f"Cannot move data of the previous allocation: {source.gone}"
-        arriving = paths.root / _ARRIVING
-        for attempt in range(_ATTEMPTS):
+        arriving, attempt = paths.root / _ARRIVING, 0
+        while True:
             try:
+                source = await self._ended_source(alloc.id)  # anew, since its proof ages
+                if source.gone:
+                    return f"{_CANNOT}: {source.gone}"
                 await asyncio.to_thread(_make_empty, arriving)
                 size = await self._fetch(source, arriving, group)
                 names = kept_directories(task.name for task in group.tasks)
@@ -70,16 +77,13 @@ class RemoteData:
                 return f"Moved {size} bytes of data from node {source.node_id}"
             except (OrchgitError, OSError, httpx.HTTPError) as error:
                 why = str(error) or type(error).__name__
-                _log.warning("cannot move data", alloc=alloc.id, source=source.url, error=why)
-                if attempt + 1 == _ATTEMPTS or isinstance(error, InvalidInputError):
-                    break
-                delay_s = backoff_s(attempt, _FIRST_BACKOFF_S, _MAX_BACKOFF_S)
-                await self._clock.sleep(delay_s)
-                with contextlib.suppress(OrchgitError):  # the proof of the first answer ages
-                    source = await self._ended_source(alloc.id)
+                _log.warning("cannot move data", alloc=alloc.id, attempt=attempt, error=why)
+                attempt += 1
+                if attempt == _ATTEMPTS or _is_final(error):
+                    return f"{_CANNOT}: {why}"
+                await self._clock.sleep(backoff_s(attempt - 1, _FIRST_BACKOFF_S, _MAX_BACKOFF_S))
             finally:
                 await asyncio.to_thread(shutil.rmtree, arriving, ignore_errors=True)
-        return f"Cannot move data of the previous allocation: {why}"
 
     async def _ended_source(self, alloc_id: str) -> MigrationSourceReply:
         """Waits until the previous allocation has ended, as long as that takes."""
@@ -110,8 +114,31 @@ class RemoteData:
                 text = (await answer.aread()).decode("utf-8", "replace")[:200]
                 why = f"node {source.node_id} answers {answer.status_code}: {text}"
                 raise (UnavailableError if answer.status_code >= 500 else InvalidInputError)(why)
+            size_bytes = whole_number(answer.headers.get(DATA_SIZE_HEADER, "")) or 0
+            disk = await asyncio.to_thread(os.statvfs, root)
+            if problem := why_no_room(size_bytes, disk):
+                raise InvalidInputError(problem)
             names = kept_directories(task.name for task in group.tasks)
             return await _into(answer, root, names)
+
+
+def why_no_room(size_bytes: int, disk: os.statvfs_result) -> str:
+    """Returns why data does not fit on the disk; "" where it does. A part of the disk stays free,
+    since the node's other tasks write there too."""
+    kept_bytes = disk.f_blocks * disk.f_frsize * _KEPT_FREE_PERCENT // 100
+    room_bytes = max(0, disk.f_bavail * disk.f_frsize - kept_bytes)
+    if size_bytes <= room_bytes:
+        return ""
+    return (
+        f"it has {size_bytes} bytes, and the disk of this node has room for {room_bytes}; make "
+        "room, or have the job placed on a node that has it"
+    )
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether another attempt would fail as well: a disk that is full stays full for long."""
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return is_full or isinstance(error, InvalidInputError | NotFoundError | NotAllowedError)
 
 
 async def _into(answer: httpx.Response, root: Path, names: list[str]) -> int:
@@ -131,6 +158,7 @@ async def _into(answer: httpx.Response, root: Path, names: list[str]) -> int:
     finally:
         os.close(writing)
         await asyncio.wait((work,))
+        work.exception()  # that of the answer, where it broke off, says more
     return work.result()
 
 

@@ -17,6 +17,7 @@ from typing import IO
 
 from agent.paths import SHARED
 
+DATA_SIZE_HEADER = "X-Orchgit-Data-Bytes"
 _CHUNK_BYTES = 1 << 18
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -25,6 +26,32 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 def kept_directories(tasks: Iterable[str]) -> list[str]:
     """Returns the directories, below the allocation's own, that a replacement takes over."""
     return [f"{SHARED}/data", *(f"{task}/local" for task in tasks)]
+
+
+def data_size_bytes(root: Path, tasks: Iterable[str]) -> int:
+    """Returns the size of the files that a snapshot will have. Raises OSError."""
+    root_fd, size = os.open(root, _DIRECTORY), 0
+    try:
+        for name in kept_directories(tasks):
+            fd = _open_directory(root_fd, name)
+            if fd is None:
+                continue
+            try:
+                for _, _, files, at in os.fwalk(".", dir_fd=fd):
+                    size += sum(_size_bytes(each, at) for each in files)
+            finally:
+                os.close(fd)
+    finally:
+        os.close(root_fd)
+    return size
+
+
+def _size_bytes(name: str, directory_fd: int) -> int:
+    try:
+        about = os.stat(name, dir_fd=directory_fd, follow_symlinks=False)
+    except FileNotFoundError:  # removed meanwhile
+        return 0
+    return about.st_size if stat.S_ISREG(about.st_mode) else 0
 
 
 def write_snapshot(root: Path, tasks: Iterable[str], out: IO[bytes]) -> None:
@@ -78,22 +105,30 @@ class _Padded(io.RawIOBase):
 
 
 def _entries(root_fd: int, name: str) -> Iterator[_Entry]:
-    """The directory `name` and everything below it, directories first. None if it is no directory,
-    or behind a link."""
-    try:
-        fd = os.dup(root_fd)
-        for part in name.split("/"):
-            inner = os.open(part, _DIRECTORY, dir_fd=fd)
-            os.close(fd)
-            fd = inner
-    except OSError:
-        os.close(fd)
+    """Yields the directory `name` and everything below it, directories first; nothing if it is no
+    directory, or behind a link."""
+    fd = _open_directory(root_fd, name)
+    if fd is None:
         return
     try:
         yield _Entry(name, os.fstat(fd))
         yield from _below(fd, name)
     finally:
         os.close(fd)
+
+
+def _open_directory(root_fd: int, name: str) -> int | None:
+    """Returns a descriptor; None if the name is no directory, or behind a link."""
+    fd = os.dup(root_fd)
+    try:
+        for part in name.split("/"):
+            inner = os.open(part, _DIRECTORY, dir_fd=fd)
+            os.close(fd)
+            fd = inner
+    except OSError:
+        os.close(fd)
+        return None
+    return fd
 
 
 def _below(fd: int, above: str) -> Iterator[_Entry]:

@@ -11,7 +11,7 @@ import structlog
 
 from agent.local_state.store import LocalState
 from agent.node.volume_plugins import VolumePlugins
-from orchgit.errors import ConflictError, OrchgitError
+from orchgit.errors import ConflictError, DriverError, OrchgitError
 from orchgit.model.volume import HostVolume
 from orchgit.wire.messages import VolumeResult
 
@@ -54,8 +54,9 @@ class DynamicHostVolumes:
                 await self._make(volume)
 
     async def take(self, wanted: list[HostVolume]) -> None:
-        """Makes the missing and changed volumes and deletes those not wanted. A registered volume
-        (its path given) is only recorded."""
+        """Makes the volumes that are missing, changed or failed before, and deletes those not
+        wanted. A registered volume (its path given) is only recorded. The servers send the list
+        when it changes, so a volume that cannot be made is tried as often as that."""
         async with self._taking:
             ids = {volume.id for volume in wanted}
             self._errors = {id_: why for id_, why in self._errors.items() if id_ in ids}
@@ -63,12 +64,15 @@ class DynamicHostVolumes:
                 await self.delete(volume_id)
             for volume in wanted:
                 known = self._volumes.get(volume.id)
-                if known is None or _request(known) != _request(volume):
+                as_asked = known is not None and known.request == volume.request
+                if not as_asked or volume.id in self._errors:
                     await self._make(volume)
 
     async def _make(self, volume: HostVolume) -> None:
         try:
             if self._is_registered(volume):
+                if not await asyncio.to_thread(Path(volume.host_path).is_dir):
+                    raise DriverError(f'"{volume.host_path}" is no directory of this node')
                 await self._record(volume)
             else:
                 await self.create(volume)
@@ -116,12 +120,3 @@ class DynamicHostVolumes:
         if not volume.host_path or volume.plugin_id not in ("", "mkdir"):
             return False
         return volume.host_path != str(self._plugins.volumes_dir / volume.id)
-
-
-def _request(volume: HostVolume) -> tuple[object, ...]:
-    """What a plugin is asked with; another request makes a volume again, which may expand it."""
-    return (
-        volume.requested_capacity_min_bytes,
-        volume.requested_capacity_max_bytes,
-        volume.parameters or {},
-    )

@@ -23,6 +23,7 @@ import structlog
 
 from orchgit.child import PIPE, start_child
 from orchgit.errors import DriverError, InvalidInputError
+from orchgit.model.mkdir_parameters import MkdirParameters, read_mkdir_parameters
 from orchgit.model.volume import HostVolume
 
 _log = structlog.get_logger(component="agent")
@@ -33,7 +34,6 @@ _OPERATION_TIMEOUT_S = 60.0
 _MAX_OUTPUT_BYTES = 1 << 16
 _SHOWN_CHARACTERS = 300
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_DEFAULT_MODE = "0777"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -102,7 +102,8 @@ class VolumePlugins:
             )
         path = self.volumes_dir / _directory_name(volume.id)
         if name == MKDIR:
-            return await asyncio.to_thread(_make_directory, path, volume.parameters or {})
+            wanted = read_mkdir_parameters(volume.parameters or {})
+            return await asyncio.to_thread(_make_directory, path, wanted)
         await asyncio.to_thread(self.volumes_dir.mkdir, parents=True, exist_ok=True)
         variables = {
             "DHV_CAPACITY_MIN_BYTES": str(volume.requested_capacity_min_bytes),
@@ -122,7 +123,8 @@ class VolumePlugins:
         name = volume.plugin_id or MKDIR
         if name == MKDIR:
             path = self.volumes_dir / _directory_name(volume.id)
-            await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+            if path.is_dir():
+                await asyncio.to_thread(shutil.rmtree, path)
             return
         variables = {"DHV_CREATED_PATH": volume.host_path, **self._of_volume(volume)}
         await self._run(name, "delete", variables, _OPERATION_TIMEOUT_S)
@@ -189,21 +191,10 @@ async def _limited(stream: asyncio.StreamReader) -> bytes:
     return kept
 
 
-def _make_directory(path: Path, parameters: Mapping[str, str]) -> MadeVolume:
-    """Parameters of `mkdir`: `mode` in octal, `uid` and `gid`."""
-    unknown = sorted(set(parameters) - {"mode", "uid", "gid"})
-    if unknown:
-        raise InvalidInputError(f'plugin "mkdir" has no parameter "{unknown[0]}"')
-    try:
-        mode = int(parameters.get("mode", _DEFAULT_MODE), 8)
-        uid, gid = (int(parameters.get(name, "-1")) for name in ("uid", "gid"))
-    except ValueError:
-        raise InvalidInputError(
-            'plugin "mkdir" takes mode as an octal number, uid and gid as numbers'
-        ) from None
+def _make_directory(path: Path, parameters: MkdirParameters) -> MadeVolume:
     path.mkdir(parents=True, exist_ok=True)
-    os.chown(path, uid, gid)
-    path.chmod(mode & 0o7777)
+    os.chown(path, parameters.uid, parameters.gid)
+    path.chmod(parameters.mode)
     return MadeVolume(str(path))
 
 

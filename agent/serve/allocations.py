@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from agent.allocations.alloc_runner import AllocRunner
 from agent.drivers.signals import check_signal
-from agent.migration.snapshot import write_snapshot
+from agent.migration.snapshot import DATA_SIZE_HEADER, data_size_bytes, write_snapshot
 from agent.serve.pipes import piped
 from agent.serve.replies import body_of, check_no_page, json_reply
 from agent.services.registrations import RunningCheck
@@ -79,8 +79,11 @@ class _Allocations:
         if runner.local.files_removed:
             raise NotFoundError("the allocation's files have been garbage collected")
         root, tasks = runner.context.paths.root, list(runner.tasks)
+        size_bytes = await asyncio.to_thread(data_size_bytes, root, tasks)
         return StreamingResponse(
-            piped(lambda out: write_snapshot(root, tasks, out)), media_type="application/x-tar"
+            piped(lambda out: write_snapshot(root, tasks, out)),
+            media_type="application/x-tar",
+            headers={DATA_SIZE_HEADER: str(size_bytes)},
         )
 
     async def pause(self, request: Request) -> Response:

@@ -65,6 +65,16 @@ class HostVolume(Model):
     create_index: int = 0
     modify_index: int = 0
 
+    @property
+    def request(self) -> tuple[object, ...]:
+        """What the plugin is asked with; another request makes the volume again, which may expand
+        it."""
+        return (
+            self.requested_capacity_min_bytes,
+            self.requested_capacity_max_bytes,
+            self.parameters or {},
+        )
+
 
 class TaskGroupVolumeClaim(Model):
     """Which volume a group with a sticky volume owns (invariant 7), and since which commit.

@@ -207,15 +207,12 @@ class NodeStream:
 
     async def _push_volumes(self) -> None:
         """Send the node's volumes at first and whenever they are others."""
-        sent: list[tuple[str, int, int]] | None = None
+        sent: list[tuple[object, ...]] | None = None
         while True:
             with self._store.snapshot() as snapshot:
                 volumes = snapshot.host_volumes.all(None, node_id=self.node_id)
                 index = snapshot.index
-            asked = [
-                (each.id, each.requested_capacity_min_bytes, each.requested_capacity_max_bytes)
-                for each in volumes
-            ]
+            asked = [(each.id, *each.request) for each in volumes]
             if asked != sent and (asked or sent is not None):
                 await self._frames.put(VolumeSet(volumes=volumes))
             sent = asked

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from orchgit.errors import NotFoundError, RefusedError
+from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
 from orchgit.model.allocation import Allocation
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import EvalTrigger
+from orchgit.model.mkdir_parameters import read_mkdir_parameters
 from orchgit.model.node import Node, NodeEvent
 from orchgit.model.volume import HostVolume, VolumeCapability
 from orchgit.replication.commands import (
@@ -28,7 +29,7 @@ from orchgit.services.evaluations import evaluation_for_job
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import VolumeResult
 
-_NAME = re.compile(r"^[a-zA-Z0-9_.-]{1,128}$")
+_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 EVERY_POOL = "all"
 BUILT_IN_PLUGIN = "mkdir"
 _PENDING = "pending"
@@ -195,10 +196,17 @@ def _uses(snapshot: Snapshot, allocation: Allocation, volume_name: str) -> bool:
 def _check(volume: HostVolume) -> None:
     if not volume.name:
         raise RefusedError("volume validation failed: missing name")
-    if not _NAME.match(volume.name):
+    if not _NAME.fullmatch(volume.name) or volume.name in (".", ".."):
         raise RefusedError(f'volume validation failed: invalid name "{volume.name}"')
     if volume.host_path and not volume.host_path.startswith("/"):
         raise RefusedError("volume validation failed: host path must be absolute")
+    if volume.host_path and ("\0" in volume.host_path or ".." in volume.host_path.split("/")):
+        raise RefusedError("volume validation failed: host path must not have '..' or NUL in it")
+    if volume.plugin_id in ("", BUILT_IN_PLUGIN) and not volume.host_path:
+        try:
+            read_mkdir_parameters(volume.parameters or {})
+        except InvalidInputError as error:
+            raise RefusedError(f"volume validation failed: {error}") from None
     low, high = volume.requested_capacity_min_bytes, volume.requested_capacity_max_bytes
     if high and low > high:
         raise RefusedError(

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from click.testing import CliRunner
@@ -81,8 +82,9 @@ def volume(volume_id: str, **fields: Any) -> dict[str, Any]:
 
 
 def create(rig: ServerRig, volume_id: str, **fields: Any) -> Any:
-    body = {"Volumes": [volume(volume_id, **fields)]}
-    return rig.http.put(f"/v1/volume/csi/{volume_id}/create", json=body)
+    body = {"Volumes": [{**volume(volume_id), **fields}]}
+    path = f"/v1/volume/csi/{quote(str(fields.get('ID', volume_id)))}/create"
+    return rig.http.put(path, json=body)
 
 
 def user_job(job_id: str, source: str, script: str, **fields: Any) -> dict[str, Any]:
@@ -199,6 +201,8 @@ def test_snapshot_and_expansion(rig: ServerRig) -> None:
         ({"PluginID": "nosuch"}, "no CSI plugin named: nosuch could be found"),
         ({"RequestedCapabilities": []}, "must include at least one capability"),
         ({"Parameters": {"fail": "full"}}, "OUT_OF_RANGE: full"),
+        ({"ID": "a" * 241}, "more than 240 bytes"),
+        ({"ID": "a\tb"}, "is no id of a volume"),
         ({"SnapshotID": "a", "CloneID": "b"}, "only one of snapshot_id and clone_id"),
         ({"RequestedCapacityMin": 9, "RequestedCapacityMax": 8}, "must not be smaller"),
     ],
@@ -335,3 +339,18 @@ def test_mounted_volume_is_enlarged_on_its_node_and_secrets_stay_hidden(rig: Ser
     rig.wait_for("/v1/volume/csi/grows", claims_gone)
     rig.http.delete("/v1/job/next?purge=true").raise_for_status()
     rig.http.delete("/v1/volume/csi/grows/delete").raise_for_status()
+
+
+def test_volumes_of_one_name_in_two_namespaces_are_two(rig: ServerRig) -> None:
+    rig.http.put("/v1/namespace", json={"Name": "team"}).raise_for_status()
+    create(rig, "same").raise_for_status()
+    body = {"Volumes": [volume("same", Namespace="team")]}
+    [other] = rig.http.put("/v1/volume/csi/same/create", json=body).json()["Volumes"]
+    assert (other["Namespace"], other["ExternalID"]) == ("team", "ext-team.same")
+    shared = create(rig, "third", Name="same")
+    assert shared.status_code == 500
+    assert "which is volume same of namespace default; choose another name" in shared.text
+    assert rig.http.get("/v1/volume/csi/third").status_code == 404
+    rig.http.delete("/v1/volume/csi/same/delete").raise_for_status()
+    rig.http.delete("/v1/volume/csi/same/delete?namespace=team").raise_for_status()
+    rig.http.delete("/v1/namespace/team").raise_for_status()

@@ -11,6 +11,7 @@ import pytest
 
 from agent.agent import Agent
 from orchgit.cli.commands.dev import end_tasks
+from orchgit.services.acl.settings import AclSettings
 from tests.support.server_rig import ServerRig, server_rig
 
 WRITE = """
@@ -21,9 +22,13 @@ ln -s /etc/hostname alloc/data/link; echo mine > t/local/own; echo no > alloc/tm
 
 
 @pytest.fixture
-def rig(tmp_path: Path) -> Iterator[ServerRig]:
-    """A server with an agent, and a second agent beside it."""
-    with server_rig(tmp_path) as rig:
+def rig(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ServerRig]:
+    """A server with an agent, and a second agent beside it; with access control where asked for."""
+    with_access = bool(getattr(request, "param", False))
+    with server_rig(tmp_path, acl=AclSettings(enabled=with_access)) as rig:
+        if with_access:
+            token = rig.http.post("/v1/acl/bootstrap").json()["SecretID"]
+            rig.http.headers["X-Nomad-Token"] = token
         rig.wait_ready_node()
         config = replace(
             rig.agent.config, data_dir=tmp_path / "second", node_name="second", http_addr=""
@@ -66,6 +71,7 @@ def running_on(rig: ServerRig, root: Path, written: str) -> Path:
     return root / "alloc" / str(max(allocs, key=lambda each: each["CreateIndex"])["ID"])
 
 
+@pytest.mark.parametrize("rig", [False, True], ids=["open", "access-control"], indirect=True)
 def test_data_is_streamed_from_the_old_node(rig: ServerRig, tmp_path: Path) -> None:
     rig.register(job("rig", WRITE))
     running_on(rig, tmp_path / "agent", "alloc/tmp/no")
@@ -83,10 +89,14 @@ def test_data_is_streamed_from_the_old_node(rig: ServerRig, tmp_path: Path) -> N
     assert any("Moved 10 bytes of data" in each["DisplayMessage"] for each in events)
 
 
+@pytest.mark.parametrize("rig", [True], ids=["access-control"], indirect=True)
 def test_snapshot_needs_a_servers_proof(rig: ServerRig, tmp_path: Path) -> None:
     rig.register(job("rig", WRITE))
     root = running_on(rig, tmp_path / "agent", "alloc/tmp/no")
-    answer = rig.http.get(f"/v1/client/allocation/{root.name}/snapshot")
+    path = f"/v1/client/allocation/{root.name}/snapshot"
+    forged = rig.http.get(path, headers={"x-orchgit-checked": "1.abc"})
+    assert (forged.status_code, forged.text) == (403, "Permission denied")
+    answer = rig.http.get(path)
     assert (answer.status_code, answer.text) == (403, "Permission denied")
 
 

@@ -43,6 +43,11 @@ def test_volume_of_a_plugin_is_created_mounted_and_deleted(tmp_path: Path) -> No
         )
         path = Path(stored["HostPath"])
         assert (path / "made").exists()
+        other = create(ID=made["ID"], NodeID=node_id, Parameters={"fail": "yes"})
+        assert other.status_code == 200, other.text
+        rig.wait_for(f"/v1/volume/host/{made['ID']}", lambda v: v["State"] == "unavailable")
+        create(ID=made["ID"], NodeID=node_id).raise_for_status()
+        rig.wait_for(f"/v1/volume/host/{made['ID']}", lambda v: v["State"] == "ready")
         task = {
             "Name": "t",
             "Driver": "raw_exec",

@@ -73,9 +73,11 @@ class StickyClaims:
 
 @dataclass(slots=True)
 class HostVolumeCheck:
-    """Decides whether a node has the host volumes that one group requests."""
+    """Decides whether a node has the host volumes that one group requests. A job uses volumes of
+    its own namespace, and those that a node's configuration names."""
 
     view: ClusterView
+    namespace: str
     group: TaskGroup
     claims: StickyClaims
     proposed_on: Callable[[Node], Iterable[Allocation]]
@@ -92,7 +94,9 @@ class HostVolumeCheck:
         if not offered.id:
             return not request.sticky and (request.read_only or not offered.read_only)
         volume = self.view.host_volume(offered.id)
-        if volume is None or volume.state != "ready" or not self._usable(node, volume, request):
+        if volume is None or volume.namespace != self.namespace:
+            return False
+        if volume.state != "ready" or not self._usable(node, volume, request):
             return False
         if not request.sticky:
             return True

@@ -231,7 +231,12 @@ class Stacks:
         host = csi = None
         if host_requests(stack.group):
             host = HostVolumeCheck(
-                self.view, stack.group, self.claims, self._proposed_on, self._requests_of
+                self.view,
+                stack.job.namespace,
+                stack.group,
+                self.claims,
+                self._proposed_on,
+                self._requests_of,
             )
         if csi_requests(stack.group):
             csi = CsiVolumeCheck(

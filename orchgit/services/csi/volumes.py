@@ -13,8 +13,11 @@ from orchgit.replication.commands import DeleteCsiVolume, PutCsiVolume
 from orchgit.services.csi.claims import CsiUseCases, plugin_of
 from orchgit.services.csi.node_calls import NODE_EXPAND, is_gone
 from orchgit.services.csi.plugins import CsiPlugin
+from orchgit.services.namespaces import DEFAULT_NAMESPACE
 from orchgit.wire.csi import ACCESS_MODES, volume_capability
 
+_MAX_ID_BYTES = 240
+"""Ids are names of files on nodes."""
 _ATTACHMENTS = ("file-system", "block-device")
 
 
@@ -67,7 +70,7 @@ class CsiVolumeUseCases:
                 f"plugin {plugin.id} cannot create volumes; register one that exists"
             )
         request: dict[str, Any] = {
-            "name": volume.name or volume.id,
+            "name": _provider_name(volume),
             "volume_capabilities": _capabilities(volume),
             "parameters": volume.parameters or {},
             "secrets": volume.secrets or {},
@@ -83,6 +86,7 @@ class CsiVolumeUseCases:
                 "preferred": [{"segments": each.segments or {}} for each in wanted.preferred or ()],
             }
         made = (await self.csi.call_controller(plugin, "CreateVolume", request)).get("volume") or {}
+        self._check_not_shared(volume, str(made.get("volume_id", "")))
         topologies = [
             CsiTopology(each.get("segments") or {}) for each in made.get("accessible_topology", ())
         ]
@@ -161,6 +165,18 @@ class CsiVolumeUseCases:
             raise RefusedError(f"volume {volume.id} is of plugin {known.plugin_id} already")
         return plugin, known
 
+    def _check_not_shared(self, volume: CsiVolume, external_id: str) -> None:
+        """Providers answer a name that they know with the volume that has it."""
+        with self.csi.context.snapshot() as snapshot:
+            others = snapshot.csi_volumes.all()
+        for other in others:
+            if (other.plugin_id, other.external_id) == (volume.plugin_id, external_id):
+                raise RefusedError(
+                    f"cannot create volume {volume.id}: for the name {_provider_name(volume)} the "
+                    f"provider has {external_id}, which is volume {other.id} of namespace "
+                    f"{other.namespace}; choose another name"
+                )
+
     def _volume(self, namespace: str, volume_id: str) -> CsiVolume:
         with self.csi.context.snapshot() as snapshot:
             volume = snapshot.csi_volumes.get(namespace, volume_id)
@@ -219,6 +235,13 @@ class CsiVolumeUseCases:
         return applied.index
 
 
+def _provider_name(volume: CsiVolume) -> str:
+    """Returns the name by which the provider knows the volume again: volumes of one name in two
+    namespaces are two. Names in the default namespace are as Nomad gives them."""
+    name = volume.name or volume.id
+    return name if volume.namespace == DEFAULT_NAMESPACE else f"{volume.namespace}.{name}"
+
+
 def _range(volume: CsiVolume) -> dict[str, Any]:
     low, high = volume.requested_capacity_min, volume.requested_capacity_max
     if not low and not high:
@@ -235,8 +258,10 @@ def _check(volume: CsiVolume) -> None:
     problems = []
     if not volume.id:
         problems.append("missing volume ID")
-    if "/" in volume.id or volume.id in (".", ".."):
+    if "/" in volume.id or volume.id in (".", "..") or not volume.id.isprintable():
         problems.append(f'"{volume.id}" is no id of a volume')
+    if len(volume.id.encode("utf-8", "replace")) > _MAX_ID_BYTES:
+        problems.append(f"the volume ID has more than {_MAX_ID_BYTES} bytes")
     if not volume.plugin_id:
         problems.append("missing plugin ID")
     if not volume.requested_capabilities:

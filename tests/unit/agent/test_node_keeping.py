@@ -19,6 +19,7 @@ from agent.node.registration import DEFAULT_META, NodeIdentity, build_node
 from agent.node.volume_plugins import VolumePlugins
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.group import DisconnectStrategy
+from orchgit.model.mkdir_parameters import MkdirParameters, read_mkdir_parameters
 from orchgit.model.node import DriverInfo, NodeResources
 from orchgit.model.volume import HostVolume
 from tests.support.agent_rig import AgentRig, mock_job, mock_task
@@ -200,6 +201,51 @@ def test_mkdir_takes_mode_and_owner_and_nothing_else(tmp_path: Path) -> None:
         for parameters in ({"color": "red"}, {"mode": "rwx"}, {"uid": "root"}):
             with pytest.raises(InvalidInputError, match="mkdir"):
                 await plugins.create(HostVolume(id="b", name="b", parameters=parameters))
+
+    asyncio.run(whole())
+
+
+@pytest.mark.parametrize(
+    ("parameters", "problem"),
+    [
+        *(({"mode": mode}, "cannot use mode") for mode in ("-755", "0o755", "7_5", "", " 7", "8")),
+        *(({"mode": mode}, "cannot use mode") for mode in ("17777", "\u0667", "755\n")),
+        *(({"uid": uid}, "cannot use uid") for uid in ("-5", "", "+5", "1_0", "\u0663", "root")),
+        *(({"gid": gid}, "cannot use gid") for gid in ("4294967295", "-2", "1" * 30)),
+        ({"color": "red"}, 'cannot use parameter "color"'),
+    ],
+)
+def test_parameter_that_mkdir_cannot_use_is_named(parameters: dict[str, str], problem: str) -> None:
+    with pytest.raises(InvalidInputError, match=problem):
+        read_mkdir_parameters(parameters)
+
+
+def test_parameters_of_mkdir_have_defaults_and_bounds() -> None:
+    assert read_mkdir_parameters({}) == MkdirParameters(0o777, -1, -1)
+    wanted = {"mode": "02750", "uid": "4294967294", "gid": "-1"}
+    assert read_mkdir_parameters(wanted) == MkdirParameters(0o2750, 4294967294, -1)
+
+
+def test_volume_that_cannot_be_made_holds_up_no_other_and_is_tried_again(tmp_path: Path) -> None:
+    async def whole() -> None:
+        local = LocalState(tmp_path / "state.db")
+        volumes = DynamicHostVolumes(VolumePlugins(tmp_path / "volumes"), local, lambda: None)
+        bad = HostVolume(id="a", name="bad", parameters={"uid": "-5"})
+        gone = HostVolume(id="b", name="gone", host_path=str(tmp_path / "theirs"))
+        await volumes.take([bad, gone, HostVolume(id="c", name="good")])
+        assert [each.name for each in volumes] == ["good"]
+        errors = {each.volume_id: each.error for each in volumes.results()}
+        assert "cannot use uid" in errors["a"]
+        assert "is no directory of this node" in errors["b"]
+        (tmp_path / "theirs").mkdir()
+        good = msgspec.structs.replace(bad, parameters={})
+        await volumes.take([good, gone])
+        assert sorted(each.name for each in volumes) == ["bad", "gone"]
+        await volumes.take([bad, gone])
+        assert [each.name for each in volumes] == ["gone"]
+        await volumes.take([good, gone])  # as it was when it was made
+        assert sorted(each.name for each in volumes) == ["bad", "gone"]
+        local.close()
 
     asyncio.run(whole())
 

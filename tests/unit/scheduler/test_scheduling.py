@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from orchgit.ids import SequentialIds
@@ -204,3 +205,15 @@ def test_progress_starts_the_count_of_attempts_anew() -> None:
     assert plan is not None
     attempts.record(PlanResult(placements=plan.placements, refresh_index=5))
     assert attempts.remain
+
+
+@pytest.mark.parametrize(("namespace", "placed"), [("default", 1), ("team", 0)])
+def test_host_volume_serves_jobs_of_its_own_namespace(namespace: str, placed: int) -> None:
+    cluster = _volume_cluster()
+    for volume in cluster.volumes.values():
+        volume.namespace = namespace
+    request = VolumeRequest(name="data", type="host", source="data")
+    group = make_group(volumes={"data": request})
+    outcome = _run(cluster, _register(cluster, plain_job(id="db", task_groups=[group])))
+    assert len(cluster.allocations_by_job("default", "db")) == placed
+    assert (outcome.blocked is None) == bool(placed)

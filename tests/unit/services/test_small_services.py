@@ -153,6 +153,16 @@ def test_volume_needs_a_node_and_a_name_unique_on_the_node() -> None:
         with pytest.raises(RefusedError, match="could not place volume"):
             await put_host_volume(context, HostVolume(name="data"))
         node = await ready_node(context)
+        for wrong, words in (
+            (HostVolume(name=".."), 'invalid name ".."'),
+            (HostVolume(name="a\n"), "invalid name"),
+            (HostVolume(name="a b"), "invalid name"),
+            (HostVolume(name="a", parameters={"uid": "-5"}), 'cannot use uid "-5"'),
+            (HostVolume(name="a", parameters={"uid": "-5"}, plugin_id="mkdir"), "cannot use uid"),
+            (HostVolume(name="a", host_path="/srv/../etc", node_id=node.id), "must not have"),
+        ):
+            with pytest.raises(RefusedError, match=words):
+                await put_host_volume(context, wrong)
         volume = await put_host_volume(context, HostVolume(name="data"))
         assert (volume.node_id, volume.node_pool) == (node.id, "default")
         with pytest.raises(RefusedError, match="already"):
