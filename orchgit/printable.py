@@ -13,11 +13,10 @@ _SEPARATORS = (0x2028, 0x2029)
 _SURROGATES = range(0xD800, 0xE000)
 
 
-def _shown(code: int) -> str:
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-_VISIBLE = {code: _shown(code) for code in (*_CONTROLS, *_DIRECTIONS, *_SEPARATORS, *_SURROGATES)}
+_VISIBLE = {
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    for code in (*_CONTROLS, *_DIRECTIONS, *_SEPARATORS, *_SURROGATES)
+}
 del _VISIBLE[ord("\n")], _VISIBLE[ord("\t")]
 
 

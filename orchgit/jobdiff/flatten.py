@@ -27,17 +27,16 @@ def flat_fields(
     for name, item in _items(value):
         if name in omit or item is None:
             continue
-        text = _joined(item) if name in joined else as_text(item)
+        if name in joined:
+            text = ",".join(map(str, item)) if isinstance(item, list) else None
+        else:
+            text = as_text(item)
         if text is not None:
             found[name] = text or found.get(name, "")
         elif isinstance(item, Mapping):
             entries = ((key, as_text(each)) for key, each in item.items())
             found.update({f"{name}[{key}]": each for key, each in entries if each is not None})
     return found
-
-
-def _joined(value: object) -> str | None:
-    return ",".join(map(str, value)) if isinstance(value, list) else None
 
 
 def flat_tree(value: object, leaf: Leaf, prefix: str = "") -> dict[str, str]:

@@ -124,22 +124,18 @@ def delete(client: ApiClient, name: str) -> None:
 
 @quota.command("init")
 @click.argument("filename", default="")
-@option("json", is_flag=True, help="Write JSON.")
-def init(filename: str, json: bool) -> None:
+@option("json", "as_json", is_flag=True, help="Write JSON.")
+def init(filename: str, as_json: bool) -> None:
     """Write an example of a quota's specification, to spec.hcl or FILENAME."""
-    name = filename or ("spec.json" if json else "spec.hcl")
+    name = filename or ("spec.json" if as_json else "spec.hcl")
     try:
         with Path(name).open("x") as file:
-            file.write(_example_json() if json else _EXAMPLE_HCL)
+            file.write(json.dumps(_EXAMPLE_JSON, indent=2) + "\n" if as_json else _EXAMPLE_HCL)
     except FileExistsError as error:
         raise InvalidInputError(f"cannot write {name}: it is there already") from error
     except OSError as error:
         raise InvalidInputError(f"cannot write {name}: {error}") from error
     click.echo(f"Example quota specification written to {name}")
-
-
-def _example_json() -> str:
-    return json.dumps(_EXAMPLE_JSON, indent=2) + "\n"
 
 
 @quota.command("inspect")

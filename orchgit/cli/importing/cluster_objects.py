@@ -150,7 +150,8 @@ class ClusterObjects:
                 self.report.leave(f"the lock of {what}", "its holder takes it anew")
 
     def _host_volumes(self) -> None:
-        nodes = {} if self.new is None else {each["Name"]: each for each in self._new_nodes()}
+        found = [] if self.new is None else self.new.get("/v1/nodes")
+        nodes = {each["Name"]: each for each in found}
         names = {each["ID"]: each["Name"] for each in self.old.get("/v1/nodes")}
         namespace = self.old.namespace or "*"
         for stub in self.old.get("/v1/volumes", type="host", namespace=namespace):
@@ -173,9 +174,6 @@ class ClusterObjects:
             if any(_is_same_volume(each, volume) for each in self._new_volumes(stub["Namespace"])):
                 continue
             self._put(what, "/v1/volume/host/register", {"Volume": volume})
-
-    def _new_nodes(self) -> list[dict[str, Any]]:
-        return list(self.new.get("/v1/nodes")) if self.new is not None else []
 
     def _new_volumes(self, namespace: str) -> list[dict[str, Any]]:
         if self.new is None:
