@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 
 # Imported first: CPython 3.11 can refuse to parse source after some test provoked a RecursionError,
@@ -11,10 +12,15 @@ import hypothesis
 import pytest
 
 from orchgit import logs
+from tests.support.process_state import process_state
 
 hypothesis.settings.register_profile("suite", deadline=None)
 hypothesis.settings.load_profile("suite")
 logs.configure(logs.LogSettings("DEBUG"))
+
+# A shell starts what runs in its background with SIGINT ignored, and children inherit that: nothing
+# that a test starts could be interrupted.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _MOST_PROCESSES = 8
 
@@ -35,6 +41,17 @@ def _no_mounts_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         from agent.hooks.secrets_mount import unmount_below
 
         unmount_below(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(autouse=True)
+def _process_left_as_it_was() -> Iterator[None]:
+    """Fails the test that leaves something of the process changed, as later tests would run in
+    another way, and only in some orders."""
+    before = process_state()
+    yield
+    changes = before.changes(process_state())
+    if changes:
+        pytest.fail("this test left the process changed: " + "; ".join(changes))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

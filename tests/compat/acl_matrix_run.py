@@ -17,7 +17,7 @@ from tests.compat.acl_matrix import BAD_TOKENS, DENIED, Matrix, MatrixRequest
 from tests.compat.acl_scenario import AclScenario
 from tests.support.raw_http import Answer, RawConnection
 
-_ANSWER_S = 20.0
+_ANSWER_S = 60.0
 _OPEN_S = 0.5
 """A stream that sends nothing for so long is open, or refused."""
 _WORD_OF_STREAM = "data"

@@ -20,8 +20,10 @@ MARK = "a mark in the log"
 @pytest.fixture(scope="module")
 def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerRig]:
     with server_rig(tmp_path_factory.mktemp("debug"), with_agent=False) as rig:
+        before = logs.current()
         logs.configure(logs.LogSettings("WARN"))
         yield rig
+        logs.configure(before)
 
 
 def first_with_mark(rig: ServerRig, **params: str) -> str:

@@ -111,11 +111,11 @@ def test_blocking_query_of_a_revoked_token_is_refused_when_it_wakes(cluster: Ser
     headers = {"X-Nomad-Token": secret}
     index = leader.http.get("/v1/jobs", headers=headers).headers["X-Nomad-Index"]
     statuses: list[int] = []
-    query = {"index": index, "wait": "20s"}
+    query = {"index": index, "wait": "5m"}
 
     def ask() -> None:
         answer = httpx.get(
-            f"{leader.url}/v1/jobs", params=query, headers=headers, timeout=30.0, trust_env=False
+            f"{leader.url}/v1/jobs", params=query, headers=headers, timeout=400.0, trust_env=False
         )
         statuses.append(answer.status_code)
 
@@ -125,7 +125,7 @@ def test_blocking_query_of_a_revoked_token_is_refused_when_it_wakes(cluster: Ser
     task = {"Name": "t", "Driver": "raw_exec", "Config": {"command": "/bin/true"}}
     group = {"Name": "g", "Count": 1, "Tasks": [task]}
     leader.put("/v1/jobs", {"Job": {"ID": "waking", "Type": "batch", "TaskGroups": [group]}})
-    asking.join(15)
+    asking.join(100)
     assert statuses == [403]
 
 

@@ -72,7 +72,7 @@ def consul_job(**service: Any) -> dict[str, Any]:
 
 def test_services_of_provider_consul_come_and_go_with_their_allocations(tmp_path: Path) -> None:
     with ConsulStub(TOKEN) as consul:
-        service = HttpService(url=consul.url, headers={"X-Consul-Token": TOKEN}, timeout_s=5)
+        service = HttpService(url=consul.url, headers={"X-Consul-Token": TOKEN}, timeout_s=60)
         foreign = {"ID": "_nomad-task-x", "Meta": {"orchgit-node": "another"}}
         consul.services["_nomad-task-x"] = foreign
         config = {"consul": ConsulConfig(service=service)}

@@ -13,7 +13,6 @@ import pytest
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
-from tests.support.crowding import crowding
 from tests.support.server_rig import server_rig
 
 JOB = {
@@ -41,7 +40,7 @@ def test_stop_does_not_wait_for_blocking_readers_and_streams(tmp_path: Path) -> 
         def wait_for(path: str) -> None:
             began.wait()
             try:
-                with httpx.stream("GET", base + path, timeout=30) as answer:
+                with httpx.stream("GET", base + path, timeout=400) as answer:
                     answer.read()
             except httpx.TransportError:
                 return
@@ -54,9 +53,10 @@ def test_stop_does_not_wait_for_blocking_readers_and_streams(tmp_path: Path) -> 
         rig.http.get("/v1/jobs")
         began_s = time.monotonic()
     took_s = time.monotonic() - began_s
-    assert took_s < (rig.server.config.stop_timeout_s + 2) * crowding()
+    # The readers would wait for five minutes, or for ever.
+    assert took_s < rig.server.config.stop_timeout_s + 60
     for reader in readers:
-        reader.join(10)
+        reader.join(60)
         assert not reader.is_alive()
 
 

@@ -44,7 +44,7 @@ def vault_job(**fields: Any) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def node_with(vault: VaultStub, directory: Path) -> Iterator[ServerRig]:
-    config = VaultConfig(service=HttpService(url=vault.url, timeout_s=5))
+    config = VaultConfig(service=HttpService(url=vault.url, timeout_s=60))
     settings = JobSettings(vault_clusters=frozenset(["default"]))
     rig = ServerRig(directory, agent_config={"vault": config}, job_settings=settings)
     rig.start()

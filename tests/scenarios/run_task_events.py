@@ -30,6 +30,7 @@ import structlog
 from tests.scenarios.run_task_env import HOST_ENV, agent_of_the_recordings
 from tests.support.pacing import pause_blocking
 from tests.support.polling import until_blocking
+from tests.support.process_state import environment
 from tests.support.server_rig import ServerRig
 
 AT_ONCE = 12
@@ -298,8 +299,11 @@ def artifacts_missing() -> Iterator[None]:
 
 @contextmanager
 def rig_of_the_recordings(data_dir: Path) -> Iterator[ServerRig]:
-    os.environ.update(HOST_ENV)
-    with agent_of_the_recordings(data_dir) as rig, artifacts_missing():
+    with (
+        environment(HOST_ENV),
+        agent_of_the_recordings(data_dir) as rig,
+        artifacts_missing(),
+    ):
         yield rig
 
 

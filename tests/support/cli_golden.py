@@ -22,7 +22,7 @@ from orchgit.cli.main import cli, run
 EXCEPTED = ("license", "recommendation", "sentinel", "setup")
 """Enterprise, and the set-up of Consul and Vault."""
 EXCEPTED_FLAGS = re.compile("consul|vault|eventlog|dev-connect")
-COMMAND_TIMEOUT_S = 30
+COMMAND_TIMEOUT_S = 120
 _CLOSED = "http://127.0.0.1:1"
 _MISSING_ID = "00000000-1111-2222-3333-444444444444"
 

@@ -86,7 +86,7 @@ async def _at_one_index(cluster: RealCluster) -> dict[str, Snapshot]:
         return None
 
     await cluster.settled()
-    return await until(equal, 20.0, "the stores do not come to the same index")
+    return await until(equal, 120.0, "the stores do not come to the same index")
 
 
 def _file(server: HostProcess) -> Path:
@@ -132,10 +132,10 @@ async def the_allocation(cluster: RealCluster, job_id: str, status: str) -> str:
         same = [each["ClientStatus"] for each in allocations] == [status]
         return str(allocations[0]["ID"]) if same else None
 
-    return await until(found, 30.0, f"job {job_id} has no allocation that is {status}")
+    return await until(found, 120.0, f"job {job_id} has no allocation that is {status}")
 
 
-async def check_started_once(cluster: RealCluster, marks: Path, timeout_s: float = 40.0) -> None:
+async def check_started_once(cluster: RealCluster, marks: Path, timeout_s: float = 120.0) -> None:
     """Every allocation of the marking jobs ran once, and every such job has one that did."""
 
     async def finished() -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import httpx
 
-READY_TIMEOUT_S = 30.0
+READY_TIMEOUT_S = 120.0
 COMMAND_TIMEOUT_S = 90.0
 
 

@@ -28,7 +28,7 @@ from tests.support.polling import until_blocking
 
 IMAGE = "busybox:test"
 
-_START_TIMEOUT_S = 30
+_START_TIMEOUT_S = 120
 _APPLETS = (
     "sh",
     "echo",
@@ -163,7 +163,7 @@ def image_tar(mark: str = "") -> bytes:
 def _stop(process: subprocess.Popen[bytes], directory: Path) -> None:
     process.terminate()
     try:
-        process.wait(20)
+        process.wait(60)
     except subprocess.TimeoutExpired:
         process.kill()
     unmount_below(directory)  # the engine leaves the network namespaces of its containers

@@ -15,7 +15,7 @@ from orchgit.server.http.server import HttpServer
 from tests.support.certificates import LOOPBACK
 
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-_ENOUGH_S = 30.0
+_ENOUGH_S = 120.0
 
 
 @asynccontextmanager

@@ -136,7 +136,7 @@ class Network:
                     os.kill(pid, signal.SIGKILL)
             return not pids
 
-        until_blocking(ended, 5.0, f"processes on {host} do not end")
+        until_blocking(ended, 60.0, f"processes on {host} do not end")
 
     @contextlib.contextmanager
     def _inside(self, host: str) -> Iterator[None]:

@@ -19,7 +19,7 @@ from tests.support.polling import until_blocking
 from tests.support.ports import free_ports
 
 IMAGE = "localhost/busybox:test"
-_START_TIMEOUT_S = 30
+_START_TIMEOUT_S = 120
 
 
 def installed() -> bool:
@@ -82,7 +82,7 @@ def socket() -> str:
 def _stop(process: subprocess.Popen[bytes], directory: Path) -> None:
     process.terminate()
     try:
-        process.wait(20)
+        process.wait(60)
     except subprocess.TimeoutExpired:
         process.kill()
     subprocess.run(["umount", "-q", f"{directory}/data/overlay"], check=False)

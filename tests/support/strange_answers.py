@@ -20,7 +20,7 @@ from orchgit.cli.main import cli, run
 from tests.support.job_texts import sleeper
 
 RUN_SERVERS = frozenset(("orchgit agent", "orchgit dev"))
-LONGEST_S = 20
+LONGEST_S = 60
 ARGUMENTS = {
     "orchgit job restart": ["-on-error=fail", "-yes"],
     "orchgit operator debug": ["-duration=0s", "-output=."],

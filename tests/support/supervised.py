@@ -18,7 +18,7 @@ from agent.supervisor.client import SupervisorClient
 from agent.supervisor.protocol import LogStream, TaskSpec
 from tests.support.polling import until
 
-TIMEOUT_S = 30
+TIMEOUT_S = 120
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 
 from agent.config import GarbageConfig
 from tests.scenarios.run_task_env import AGENT, DRIVERS, HOST_ENV
+from tests.support.process_state import environment
 from tests.support.server_rig import ServerRig, server_rig
 
 FIXTURE = Path(__file__).parent.parent / "golden/agent/template-fixture.json"
@@ -41,12 +41,15 @@ class TemplateRig:
 def template_rig(data_dir: Path) -> Iterator[TemplateRig]:
     """Yields a server and an agent as in the recordings, with the fixture's variables and
     services."""
-    os.environ.update(HOST_ENV)
     many = GarbageConfig(max_allocs=10_000, disk_usage_percent=99.9)
     config = {**AGENT, "drivers": DRIVERS, "garbage": many}
     files_dir = data_dir / "www"
     files_dir.mkdir(parents=True)
-    with served(files_dir) as url, server_rig(data_dir, agent_config=config) as rig:
+    with (
+        environment(HOST_ENV),
+        served(files_dir) as url,
+        server_rig(data_dir, agent_config=config) as rig,
+    ):
         rig.wait_ready_node()
         given = TemplateRig(rig, url, files_dir)
         fixture = json.loads(FIXTURE.read_text())

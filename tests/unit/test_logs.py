@@ -16,13 +16,9 @@ from orchgit.logs import LogSettings, configure, current
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    before = current()
     yield
-    configure(LogSettings())
-    structlog.reset_defaults()
-    root.handlers[:] = handlers
-    root.setLevel(level)
+    configure(before)
 
 
 _log = structlog.get_logger(component="raft")

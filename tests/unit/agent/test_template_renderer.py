@@ -17,6 +17,9 @@ from tests.support.polling import until
 Work = Callable[[TemplateRenderer], Awaitable[None]]
 
 
+_ENOUGH_S = 60.0
+
+
 def request(text: str, envvars: bool = False) -> RenderRequest:
     return RenderRequest("local/app.conf", text, {"NAME": "shop"}, 0, read_file, envvars=envvars)
 
@@ -58,7 +61,7 @@ def test_text_files_and_variables_come_back_from_the_process() -> None:
     [
         pytest.param(
             "{{ range loop 9000 }}{{ range loop 9000 }}{{ end }}{{ end }}",
-            RenderLimits(steps=10_000),
+            RenderLimits(steps=10_000, timeout_s=_ENOUGH_S),
             "takes more than 10000 steps",
             id="steps",
         ),
@@ -70,17 +73,22 @@ def test_text_files_and_variables_come_back_from_the_process() -> None:
         ),
         pytest.param(
             "{{ range loop 1000 }}1234567890{{ end }}",
-            RenderLimits(output_bytes=5_000),
+            RenderLimits(output_bytes=5_000, timeout_s=_ENOUGH_S),
             "over 5000 bytes",
             id="output",
         ),
         pytest.param(
             "".join(f"{{{{ $a{i} := sprig_until 1000000 }}}}" for i in range(20)),
-            RenderLimits(memory_bytes=100 << 20),
+            RenderLimits(memory_bytes=100 << 20, timeout_s=_ENOUGH_S),
             "more than 100 MiB of memory",
             id="memory",
         ),
-        pytest.param("{{ 1 }}" * 20, RenderLimits(source_bytes=100), "over 100 bytes", id="source"),
+        pytest.param(
+            "{{ 1 }}" * 20,
+            RenderLimits(source_bytes=100, timeout_s=_ENOUGH_S),
+            "over 100 bytes",
+            id="source",
+        ),
     ],
 )
 def test_template_past_a_limit_fails_by_name_and_the_next_is_rendered(
@@ -91,6 +99,9 @@ def test_template_past_a_limit_fails_by_name_and_the_next_is_rendered(
             await renderer.render(request(text))
         assert 'cannot render the template "local/app.conf"' in str(caught.value)
         assert why in str(caught.value)
+        # A machine with other work may take longer than a limit that is there to be passed.
+        retried = (InvalidInputError,) if limits.timeout_s < _ENOUGH_S else ()
+        await until(lambda: renderer.render(request("{{ 1 }}")), retried=retried)
         assert (await renderer.render(request("{{ 1 }}"))).text == b"1"
 
     run(work, limits)
@@ -122,16 +133,18 @@ def test_canceled_rendering_ends_its_process() -> None:
             await asyncio.sleep(0)
         rendering.cancel()
         await asyncio.gather(rendering, return_exceptions=True)
-        await until(lambda: not psutil.pid_exists(pid), 10)
+        await until(lambda: not psutil.pid_exists(pid))
 
     run(work, RenderLimits(steps=10**15))
 
 
 def test_process_ends_when_no_template_comes() -> None:
     async def work(renderer: TemplateRenderer) -> None:
-        await renderer.render(request("{{ 1 }}"))
-        (pid,) = renderer.process_ids()
-        await until(lambda: not psutil.pid_exists(pid), 10)
+        pids: list[int] = []
+        while not pids:  # on a busy machine it may have ended before it is looked for
+            await renderer.render(request("{{ 1 }}"))
+            pids = renderer.process_ids()
+        await until(lambda: not psutil.pid_exists(pids[0]))
         assert renderer.process_ids() == []
 
     run(work, RenderLimits(idle_s=0.05))

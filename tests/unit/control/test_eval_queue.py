@@ -67,9 +67,9 @@ def test_evaluations_held_by_an_earlier_worker_process_are_delivered_again() -> 
         await asyncio.sleep(0)
         task = asyncio.create_task(queue.run())
         again = asyncio.create_task(queue.dequeue(SERVICE, 9, session=WorkerSession("w", "second")))
-        assert await asyncio.wait_for(waiting, 5) == [], "nothing is handed to the dead"
+        assert await asyncio.wait_for(waiting, 60) == [], "nothing is handed to the dead"
         await clock.advance(2)
-        assert jobs_of(await asyncio.wait_for(again, 5)) == [lost.evaluation.job_id]
+        assert jobs_of(await asyncio.wait_for(again, 60)) == [lost.evaluation.job_id]
         assert not queue.holds(lost.evaluation.id, lost.token)
         assert queue.holds(other.evaluation.id, other.token), "another worker's is left alone"
         task.cancel()
@@ -108,7 +108,7 @@ def test_remote_workers_get_evaluations_when_local_workers_are_stuck() -> None:
         await clock.advance(STUCK_S / 2)
         assert not helping.done(), "it asked, so it gets on"
         await clock.advance(STUCK_S / 2)
-        assert jobs_of(await asyncio.wait_for(helping, 5)) == ["job-2", "job-3", "job-4", "job-5"]
+        assert jobs_of(await asyncio.wait_for(helping, 60)) == ["job-2", "job-3", "job-4", "job-5"]
         queue.enqueue(evaluations(1))
         assert await queue.dequeue(SERVICE, 0, session=REMOTE) == [], "it is not behind any more"
         loop.cancel()
@@ -177,6 +177,6 @@ def test_waiting_dequeue_raises_when_leadership_is_lost() -> None:
         await asyncio.sleep(0)
         queue.close()
         with pytest.raises(NotLeaderError):
-            await asyncio.wait_for(waiting, 5)
+            await asyncio.wait_for(waiting, 60)
 
     asyncio.run(run())

@@ -112,7 +112,7 @@ async def linked() -> AsyncIterator[Ends]:
         yield Ends(RemoteLeader(pipe), pipe, leader, gone)
     finally:
         pipe.close()
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), 60)
 
 
 def test_every_call_receives_its_own_reply() -> None:
@@ -156,7 +156,7 @@ def test_calls_of_one_event_loop_turn_are_sent_as_one_frame() -> None:
             asyncio.create_task(worker.store_evaluations(closing(f"e{number}", large)))
             for number in range(5)
         ]
-        together = await asyncio.wait_for(arrived, 5)
+        together = await asyncio.wait_for(arrived, 60)
         requests = [codec.decode(EvalsRequest, message.request) for message in together]
         assert [request.eval_id for request in requests] == ["e0", "e1", "e2", "e3", "e4"]
         server.close()
@@ -208,13 +208,13 @@ def test_evaluations_sent_to_a_canceled_dequeue_are_nacked() -> None:
         async with linked() as ends:
             ends.leader.ready = [make_evaluation(id="e0"), make_evaluation(id="e1")]
             asking = asyncio.create_task(ends.worker.dequeue(DEQUEUE))
-            await asyncio.wait_for(ends.leader.asked.wait(), 5)
+            await asyncio.wait_for(ends.leader.asked.wait(), 60)
             ends.leader.may_answer.set()
             await asyncio.sleep(0)  # the answer is under way
             await asyncio.sleep(0)
             asking.cancel()
             ends.leader.asked.clear()
-            await asyncio.wait_for(ends.leader.asked.wait(), 5)
+            await asyncio.wait_for(ends.leader.asked.wait(), 60)
             await asyncio.sleep(0)
             assert ends.leader.told == [("untouched", "e0", "t"), ("untouched", "e1", "t")]
 
@@ -225,10 +225,10 @@ def test_calls_end_when_the_worker_closes_the_pipe() -> None:
     async def run() -> None:
         async with linked() as ends:
             asking = asyncio.create_task(ends.worker.dequeue(DEQUEUE))
-            await asyncio.wait_for(ends.leader.asked.wait(), 5)
+            await asyncio.wait_for(ends.leader.asked.wait(), 60)
             ends.pipe.close()
-            await asyncio.wait_for(ends.gone.wait(), 5)
-            await asyncio.wait_for(ends.leader.canceled.wait(), 5)
+            await asyncio.wait_for(ends.gone.wait(), 60)
+            await asyncio.wait_for(ends.leader.canceled.wait(), 60)
             with pytest.raises(UnavailableError):
                 await asking
             with pytest.raises(UnavailableError):
@@ -243,7 +243,7 @@ def test_unreadable_frame_closes_the_pipe() -> None:
         gone = asyncio.Event()
         await PipeServer(on_lost=gone.set).connect(server_end)
         other_end.send((3).to_bytes(4, "big") + b"\xc1\xc1\xc1")
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), 60)
         assert other_end.recv(1) == b""
         other_end.close()
 

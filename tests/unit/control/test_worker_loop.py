@@ -164,9 +164,9 @@ def handle(leader: ListLeader, views: LateViews | None = None, schedule: Any = d
         loop = loop_of(leader, views or LateViews(), schedule, resting)
         leader.deliveries.append(make_evaluation())
         task = asyncio.create_task(loop.run())
-        await asyncio.wait_for(leader.asked.wait(), 5)
+        await asyncio.wait_for(leader.asked.wait(), 60)
         loop.set_paused(True)  # it rests only when everything is done
-        await asyncio.wait_for(resting.wait(), 5)
+        await asyncio.wait_for(resting.wait(), 60)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -220,7 +220,7 @@ def test_worker_behind_the_wait_index_nacks_and_pauses_until_it_catches_up() -> 
         assert views.waits == [(5, 5.0), (5, 30.0)]
         assert not leader.asked.is_set()
         views.caught_up.set()
-        await asyncio.wait_for(leader.asked.wait(), 5)
+        await asyncio.wait_for(leader.asked.wait(), 60)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
@@ -256,13 +256,13 @@ def test_paused_worker_dequeues_nothing() -> None:
             on_status=statuses.append,
         )
         task = asyncio.create_task(loop.run())
-        await asyncio.wait_for(leader.asked.wait(), 5)
+        await asyncio.wait_for(leader.asked.wait(), 60)
         loop.set_paused(True)
         while statuses != ["Started", "Paused"]:
             await asyncio.sleep(0)
         leader.asked.clear()
         loop.set_paused(False)
-        await asyncio.wait_for(leader.asked.wait(), 5)
+        await asyncio.wait_for(leader.asked.wait(), 60)
         assert statuses == ["Started", "Paused", "Started"]
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -281,7 +281,7 @@ def test_next_evaluation_is_scheduled_while_plans_are_in_flight() -> None:
         assert len(leader.told) == 3, "no more than three wait for their answers"
         assert [what for what, _ in views.in_flight.told] == ["expect"] * 3
         leader.may_answer.set()
-        await asyncio.wait_for(leader.asked.wait(), 5)
+        await asyncio.wait_for(leader.asked.wait(), 60)
         assert len(leader.told) == 5
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -301,7 +301,7 @@ def test_only_the_rejected_evaluation_of_a_batch_is_scheduled_again() -> None:
         leader, views = ListLeader([*answers, PlanResult(alloc_index=9), PlanResult()]), LateViews()
         leader.deliveries = [make_evaluation(id=f"e{number}") for number in range(3)]
         task = asyncio.create_task(loop_of(leader, views, note).run())
-        await asyncio.wait_for(leader.asked.wait(), 5)
+        await asyncio.wait_for(leader.asked.wait(), 60)
         while len(leader.told) < 4:
             await asyncio.sleep(0)
         assert views.opened == 2, "the batch was looked at on one view"
@@ -323,7 +323,7 @@ def test_only_the_failed_evaluation_of_a_batch_is_nacked() -> None:
         leader = ListLeader()
         leader.deliveries = [make_evaluation(id=f"e{number}") for number in range(3)]
         task = asyncio.create_task(loop_of(leader, LateViews(), fail_on_e1).run())
-        await asyncio.wait_for(leader.asked.wait(), 5)
+        await asyncio.wait_for(leader.asked.wait(), 60)
         while len(leader.told) < 3:
             await asyncio.sleep(0)
         assert sorted(leader.told) == [("close", "complete"), ("close", "complete"), ("nack", "t")]
@@ -371,7 +371,7 @@ def test_failed_placement_waits_for_in_flight_plans_and_is_tried_again() -> None
         assert decided == ["e0", "e1"]
         assert len(leader.told) == 1, "the second waits for the first plan's answer"
         leader.may_answer.set()
-        await asyncio.wait_for(leader.asked.wait(), 5)
+        await asyncio.wait_for(leader.asked.wait(), 60)
         assert decided == ["e0", "e1", "e1"]
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

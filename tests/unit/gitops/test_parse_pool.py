@@ -25,6 +25,7 @@ from orchgit.model.source import Source
 from tests.support.git_repos import batch_job
 
 FAULTY = (sys.executable, "-m", "tests.support.faulty_parse_worker")
+SHORT_S = 0.05
 LIMITS = ParseLimits(parse_processes=2, files_a_process=16, command=FAULTY, parse_timeout_s=20.0)
 
 
@@ -112,12 +113,12 @@ def test_a_file_that_ends_its_process_is_refused_alone(
 
 
 def test_a_file_that_takes_too_long_is_refused_with_the_limit() -> None:
-    pool = ParsePool(replace(LIMITS, parse_timeout_s=1.0))
+    pool = ParsePool(replace(LIMITS, parse_timeout_s=4.0))
     files = [job_file(f"j{n}.hcl") for n in range(40)]
     files[3] = job_file("hang.hcl")
     results = pool.parse(files, Inputs())
     pool.close()
-    assert "within 1 s, the limit parse_timeout_s" in str(results[3])
+    assert "within 4 s, the limit parse_timeout_s" in str(results[3])
     assert ids(results) == [f"j{n}" if n != 3 else "TimedOutError" for n in range(40)]
 
 
@@ -183,10 +184,9 @@ def test_idle_processes_are_reused_and_dead_ones_replaced() -> None:
 
 
 def test_idle_processes_are_ended() -> None:
-    pool = ParsePool(replace(LIMITS, idle_s=0.05))
+    pool = ParsePool(replace(LIMITS, idle_s=SHORT_S))
     pool.parse([job_file("a.hcl"), job_file("b.hcl")], Inputs())
-    timer = next(t for t in threading.enumerate() if t.name == "parse-pool-idle")
-    timer.join(20)
+    wait_for_rest()
     assert pool.process_ids() == []
 
 
@@ -211,7 +211,7 @@ def test_a_commit_of_many_files_uses_the_pool(pool: ParsePool) -> None:
 
 
 def test_one_process_is_kept_warm_and_replaced_when_it_has_grown() -> None:
-    pool = ParsePool(replace(LIMITS, warm=1, idle_s=0.05))
+    pool = ParsePool(replace(LIMITS, warm=1, idle_s=SHORT_S))
     pool.warm_up()
     (first,) = pool.process_ids()
     assert ids(pool.parse([job_file("a.hcl")], Inputs())) == ["a"]
@@ -242,9 +242,11 @@ def test_process_that_holds_much_memory_is_not_given_the_next_files() -> None:
 
 
 def test_warm_process_ends_when_no_work_comes_for_long() -> None:
-    pool = ParsePool(replace(LIMITS, warm=1, warm_idle_s=0.05))
+    pool = ParsePool(replace(LIMITS, warm=1))
     pool.warm_up()
     (warm,) = pool.process_ids()
+    pool.limits = replace(pool.limits, warm_idle_s=SHORT_S)
+    pool.warm_up()
     wait_for_rest()
     assert pool.process_ids() == []
     assert not os.path.exists(f"/proc/{warm}")
@@ -253,7 +255,10 @@ def test_warm_process_ends_when_no_work_comes_for_long() -> None:
 
 
 def wait_for_rest() -> None:
-    next(t for t in threading.enumerate() if t.name == "parse-pool-idle").join(20)
+    """Waits until the timers of `SHORT_S` are over, those included that were before this call."""
+    for timer in threading.enumerate():
+        if isinstance(timer, threading.Timer) and timer.interval == SHORT_S:
+            timer.join(60)
 
 
 def test_single_file_is_parsed_in_a_process(pool: ParsePool) -> None:
