@@ -66,6 +66,8 @@ GITOPS_POLICIES = {
 }
 """What `gitops { policy = ... }` in a namespace stands for. Approving a gate and rewriting history
 are granted by name only."""
+READ_GITOPS = ("gitops-read", "read-job")
+"""Each of them allows to see what sources of the namespace do."""
 
 NAMESPACE_CAPABILITIES = frozenset(
     (

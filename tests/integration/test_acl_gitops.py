@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ RULES = {
     "team-a-force": TEAM_A + 'namespace "a" { capabilities = ["git-force"] }',
     "team-b": 'namespace "b" { policy = "write" gitops { policy = "write" } }',
     "reader-a": 'namespace "a" { capabilities = ["gitops-read"] }',
+    "reader-default": 'namespace "default" { capabilities = ["gitops-read"] }',
     "approver-a": 'namespace "a" { capabilities = ["gitops-read", "gitops-approve"] }',
     "jobs-a": 'namespace "a" { capabilities = ["submit-job"] }',
 }
@@ -155,11 +157,64 @@ def test_source_of_one_team_cannot_touch_the_namespace_of_another(
     text = said(refused)
     for name in ("one", "two"):
         assert (
-            f"{name}.nomad.hcl:1:1: cannot create job '{name}': the policies of source 'mine' "
+            f"{name}.nomad.hcl:1:1: cannot apply job '{name}': the policies of source 'mine' "
             '(team-a) lack submit-job in namespace "b"'
         ) in text
         found = team.ask("management", "GET", f"/v1/job/{name}?namespace=b")
         assert found.status_code == 404
+
+
+def test_refusal_does_not_tell_what_is_in_the_namespace_of_another(
+    team: Team, tmp_path: Path
+) -> None:
+    assert team.source("theirs", Namespace="b", Policies=["team-b"]).status_code == 200
+    assert team.source("curious", Namespace="default", Policies=["team-a"]).status_code == 200
+    theirs, curious = tmp_path / "theirs", tmp_path / "curious"
+    other = job("known", "b").replace("count = 0", 'count = 0\n    meta { key = "hidden" }')
+    committed(theirs, "Theirs", known=other, same=job("same", "b"))
+    assert push(theirs, team.url("theirs", "management")).code == 0
+    committed(curious, "Mine", **{name: job(name, "b") for name in ("known", "same", "none")})
+    refused = push(curious, team.url("curious", "management"))
+    assert refused.code != 0
+    for name in ("known", "same", "none"):
+        assert (
+            f"{name}.nomad.hcl:1:1: cannot apply job '{name}': the policies of source 'curious' "
+            '(team-a) lack submit-job in namespace "b"'
+        ) in said(refused)
+    assert "theirs" not in refused.text
+    files = [
+        {
+            "Path": f"{name}.nomad.hcl",
+            "Content": base64.b64encode(job(name, "b").encode()).decode(),
+        }
+        for name in ("known", "none")
+    ]
+    previewed = team.ask("management", "PUT", "/v1/gitops/source/curious/plan", {"Files": files})
+    assert previewed.status_code == 200, previewed.text
+    assert previewed.json()["Jobs"] == []
+    assert len(previewed.json()["Problems"]) == 2
+    assert "hidden" not in previewed.text
+
+
+def test_preview_shows_no_job_of_a_namespace_that_its_reader_may_not_read(
+    team: Team, tmp_path: Path
+) -> None:
+    assert team.source("store", Namespace="b", Policies=["team-b"]).status_code == 200
+    wide = {"Namespace": "default", "Policies": ["team-a", "team-b"]}
+    assert team.source("wide", **wide).status_code == 200
+    other = job("stored", "b").replace("count = 0", 'count = 0\n    meta { key = "hidden" }')
+    committed(tmp_path / "store", "Stored", stored=other)
+    assert push(tmp_path / "store", team.url("store", "management")).code == 0
+    content = base64.b64encode(job("stored", "b").encode()).decode()
+    files = {"Files": [{"Path": "stored.nomad.hcl", "Content": content}]}
+    shown = {}
+    for who in ("reader-default", "management"):
+        answer = team.ask(who, "PUT", "/v1/gitops/source/wide/plan", files)
+        assert answer.status_code == 200, answer.text
+        shown[who] = answer
+    assert "hidden" in shown["management"].text
+    assert "hidden" not in shown["reader-default"].text
+    assert shown["reader-default"].json()["Jobs"][0]["Diff"] is None
 
 
 def test_source_needs_the_right_to_mount_what_its_jobs_mount(team: Team, tmp_path: Path) -> None:

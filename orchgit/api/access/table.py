@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from orchgit.acl.capabilities import READ_GITOPS
 from orchgit.api.access.requirements import (
     AGENT_READ,
     AGENT_WRITE,
@@ -112,7 +113,6 @@ def _told(requirement: Requirement) -> Rule:
 
 _SUBMIT = "submit-job"
 _REGISTER = Rule(RegistersJob((_SUBMIT, "register-job")), body=RuleBody.JOB)
-_READ_GITOPS = ("gitops-read", "read-job")
 _SERVICES = OfWorkload(_in("read-job"))
 _POLICIES = OneOf((_in("list-scaling-policies"), AllInNamespace(("list-jobs", "read-job"))))
 _POLICY = OneOf((_in("read-scaling-policy"), AllInNamespace(("list-jobs", "read-job"))))
@@ -353,10 +353,10 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/acl/identity/client-introduction-token", put=NODE_WRITE),
     Row("/v1/acl/{rest:path}", get=_PUBLIC, put=_PUBLIC, delete=_PUBLIC),
     # -- gitops --------------------------------------------------------------------------------
-    Row("/v1/gitops/sources", get=SeenWith(_ANY, _READ_GITOPS)),
+    Row("/v1/gitops/sources", get=SeenWith(_ANY, READ_GITOPS)),
     Row(
         "/v1/gitops/source/{name}",
-        get=_source(*_READ_GITOPS),
+        get=_source(*READ_GITOPS),
         put=Rule(_in("gitops-source"), body=RuleBody.SOURCE),
         delete=_source("gitops-source"),
     ),
@@ -369,26 +369,26 @@ ROWS: tuple[Row, ...] = (
     Row("/v1/gitops/source/{name}/sync", put=_source("gitops-sync")),
     Row("/v1/gitops/source/{name}/pause", put=_source("gitops-sync")),
     Row("/v1/gitops/source/{name}/resume", put=_source("gitops-sync")),
-    Row("/v1/gitops/source/{name}/plan", put=_source(*_READ_GITOPS)),
-    Row("/v1/gitops/source/{name}/held", get=_source(*_READ_GITOPS)),
+    Row("/v1/gitops/source/{name}/plan", put=_source(*READ_GITOPS)),
+    Row("/v1/gitops/source/{name}/held", get=_source(*READ_GITOPS)),
     Row("/v1/gitops/source/{name}/retry", put=_source("gitops-sync")),
     Row("/v1/gitops/source/{name}/rollback", put=_source("gitops-revert")),
     Row("/v1/gitops/release", put=Rule(_in("gitops-source"), body=RuleBody.NAMESPACE)),
-    Row("/v1/gitops/drift", get=SeenWith(_ANY, _READ_GITOPS)),
-    Row("/v1/gitops/drift/patch", get=OfObject(ObjectKind.SOURCE, "source", _READ_GITOPS)),
-    Row("/v1/gitops/rollouts", get=SeenWith(_ANY, _READ_GITOPS)),
+    Row("/v1/gitops/drift", get=SeenWith(_ANY, READ_GITOPS)),
+    Row("/v1/gitops/drift/patch", get=OfObject(ObjectKind.SOURCE, "source", READ_GITOPS)),
+    Row("/v1/gitops/rollouts", get=SeenWith(_ANY, READ_GITOPS)),
     Row(
         "/v1/gitops/rollout/{rollout_id}",
-        get=_rollout(*_READ_GITOPS),
+        get=_rollout(*READ_GITOPS),
         delete=_rollout("gitops-source"),
     ),
-    Row("/v1/gitops/rollout/{rollout_id}/report", get=_rollout(*_READ_GITOPS)),
+    Row("/v1/gitops/rollout/{rollout_id}/report", get=_rollout(*READ_GITOPS)),
     Row("/v1/gitops/rollout/{rollout_id}/revert", put=_rollout("gitops-revert")),
     Row("/v1/gitops/rollout/{rollout_id}/approve", put=_rollout("gitops-approve")),
     Row("/v1/gitops/rollout/{rollout_id}/reject", put=_rollout("gitops-approve")),
     Row("/v1/gitops/authors", get=MANAGEMENT),
-    Row("/v1/gitops/authors/{job_id:path}", get=_in(*_READ_GITOPS)),
-    Row("/v1/gitops/blame/{id:path}", get=SeenWith(_ANY, _READ_GITOPS)),
+    Row("/v1/gitops/authors/{job_id:path}", get=_in(*READ_GITOPS)),
+    Row("/v1/gitops/blame/{id:path}", get=SeenWith(_ANY, READ_GITOPS)),
     Row("/v1/gitops/webhooks/{host}", put=OwnCheck("the webhook's signature")),
     Row("/git/{name}.git/info/refs", get=_REMOTE),
     Row("/git/{name}.git/git-upload-pack", put=_REMOTE),

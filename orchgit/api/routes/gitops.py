@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 from starlette.responses import Response
 
-from orchgit.acl.capabilities import LIST
+from orchgit.acl.capabilities import LIST, READ_GITOPS
 from orchgit.acl.jobs import STOP, missing_in_namespace
 from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
@@ -293,7 +293,11 @@ async def retry(call: ApiCall) -> Response:
 
 async def plan(call: ApiCall) -> Response:
     """Returns what a commit with these files would do to `BaseFiles`, or to what is
-    registered now. With `Fit`, the scheduler may plan for a minute."""
+    registered now. With `Fit`, the scheduler may plan for a minute.
+
+    How a registered job differs is left out in namespaces that the caller may not read: the files
+    are the caller's own, and the source's policies may open more than the caller's token does.
+    """
     body = nomad_json.decode_tree(await call.body(MAX_PLAN_BODY_BYTES))
     base = nomad_json.get(body, "BaseFiles", kind=list)
     planned = await required_gitops(call).plan_files(
@@ -302,7 +306,18 @@ async def plan(call: ApiCall) -> Response:
         None if base is None else _files(base),
         nomad_json.get(body, "Fit", False),
     )
-    return call.answer(planned)
+    if base is not None:
+        return call.answer(planned)
+    counts: dict[str, Any] = {"DesiredTGUpdates": {}}
+    hidden = {"Diff": None, "ByHand": None, **counts, "Annotations": counts}
+    rights = call.rights
+    jobs = [
+        job
+        if any(rights.allows_namespace(job["Namespace"], each) for each in READ_GITOPS)
+        else {**job, **hidden}
+        for job in planned["Jobs"]
+    ]
+    return call.answer({**planned, "Jobs": jobs})
 
 
 def _files(entries: list[dict[str, Any]]) -> list[tuple[str, bytes]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from dataclasses import replace as replace_plan
+from dataclasses import replace as with_rights
 
 from msgspec.structs import replace
 
+from orchgit.acl.rights import MANAGEMENT
 from orchgit.errors import ConflictError, JobFileError, NotFoundError, OrchgitError
 from orchgit.gitops.commits.deletions import delete_trailers
 from orchgit.gitops.commits.last_applied import last_applied_jobs
@@ -25,7 +26,7 @@ from orchgit.gitops.commits.log_entry import (
 from orchgit.gitops.commits.plan import CommitPlan, Trigger, plan_between, plan_commit
 from orchgit.gitops.commits.plan_request import NO_REQUEST, PlanRequest
 from orchgit.gitops.commits.source_cache import CommitJobs, SourceCache
-from orchgit.gitops.commits.source_rights import problems_of_rights, rights_of
+from orchgit.gitops.commits.source_rights import rights_of
 from orchgit.gitops.gates.permit import FREE, Permit
 from orchgit.gitops.gates.policy import narrowed_prune
 from orchgit.gitops.git.repository import CommitInfo, Repository
@@ -179,21 +180,17 @@ class CommitApplier:
                     # A commit that loosens its repository's guards is under those before it.
                     prune = narrowed_prune(source.prune, read.applied_policy.prune)
                     source = replace(source, prune=prune)
-                planned = plan_commit(
+                rights = rights_of(snapshot, source) if self._checks_rights else MANAGEMENT
+                return plan_commit(
                     source,
                     read.discovery,
                     snapshot,
                     read.may_delete,
                     last_applied=cache.last_applied_for(source),
                     applied_jobs=read.applied_jobs,
-                    request=request,
+                    request=with_rights(request, rights=rights),
                     job_settings=self._context.job_settings,
                 )
-                if not self._checks_rights:
-                    return planned
-                rights = rights_of(snapshot, source)
-                lacking = problems_of_rights(source, rights, planned.actions.changes)
-                return replace_plan(planned, problems=(*planned.problems, *lacking))
 
         return await asyncio.to_thread(plan)
 

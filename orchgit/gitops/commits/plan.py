@@ -29,6 +29,7 @@ from orchgit.gitops.commits.run_once import (
     run_once_change,
     run_once_records,
 )
+from orchgit.gitops.commits.source_rights import refused_deletions, refused_jobs
 from orchgit.gitops.gates.policy import narrowed_prune
 from orchgit.gitops.gates.source_readiness import cycle_problems
 from orchgit.gitops.parsing.desired import DesiredJob, JobKey
@@ -144,7 +145,7 @@ def plan_commit(
 
     A job that runs once and that the source has recorded is not created again unless the request
     names it. A held version is not applied unless the request names it. `applied_jobs` are the jobs
-    of the applied commit.
+    of the applied commit. A job beyond the request's rights is a problem, and is not looked at.
     """
     known_holds, failed = _held_versions(source.name, snapshot)
     held = held_jobs(discovery.jobs, (*known_holds, *failed), request)
@@ -165,6 +166,9 @@ def plan_commit(
         if is_registered_as_wanted(source.name, wanted, registered.get(key)):
             unchanged.add(key)
     changed = {key: job for key, job in unsure.items() if key not in unchanged}
+    refused = refused_jobs(source, request.rights, changed, registered, held)
+    unchanged |= refused.keys()
+    changed = {key: job for key, job in changed.items() if key not in refused}
     kept_back = {key: job for key, job in changed.items() if key in held}
     admitted, problems, warnings = _admit_all(
         {key: job for key, job in changed.items() if key not in held}, snapshot, job_settings
@@ -199,7 +203,8 @@ def plan_commit(
     ]
     deleted = [each.registered.job for each in actions.of(JobAction.DELETE) if each.registered]
     emptied = emptied_file_problems(deleted, discovery.without_job, may_delete)
-    problems = [*discovery.problems, *problems, *actions.problems, *emptied]
+    problems = [*discovery.problems, *refused.values(), *problems, *actions.problems, *emptied]
+    problems += refused_deletions(source, request.rights, actions.changes)
     problems += _missed_elsewhere(source.name, actions, applied_jobs, snapshot)
     # With a file that has no job the graph would miss jobs that are only misspelt.
     graph = NO_ORDER if discovery.problems else job_graph(discovery.jobs, discovery.policy)

@@ -1,9 +1,11 @@
-"""What a person, or the loop that corrects drift, asks of a plan beyond the commit itself."""
+"""What a plan follows beyond the commit itself: what a person or the loop that corrects drift asks
+for, and what the source may change."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orchgit.acl.rights import MANAGEMENT, Rights
 from orchgit.gitops.parsing.desired import JobKey
 from orchgit.model.held_version import HeldVersion
 
@@ -14,13 +16,14 @@ class PlanRequest:
 
     `hold` are versions that going back takes back, and that are held from then on; what replaces
     them is applied even if it is held. `is_revert`: a person goes back. With `only`, every other
-    job stays as it is.
+    job stays as it is. `rights` are those of the source's policies when the plan is made.
     """
 
     jobs: frozenset[JobKey] = frozenset()
     hold: tuple[HeldVersion, ...] = ()
     is_revert: bool = False
     only: frozenset[JobKey] | None = None
+    rights: Rights = MANAGEMENT
 
     @property
     def asked(self) -> frozenset[JobKey] | None:
