@@ -20,6 +20,7 @@ from orchgit.api.errors import VARY
 from orchgit.api.kept_answers import KeptAnswer
 from orchgit.api.placing import is_safe
 from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.go_json import Fields, decode_body
 from orchgit.errors import InvalidInputError, RefusedError, TooLargeError
 from orchgit.model.author import Author
 from orchgit.replication.proposal import RequestWrites
@@ -210,8 +211,12 @@ class ApiCall:
         self._body = b"".join(chunks)
         return self._body
 
-    async def json(self) -> dict[str, Any]:
-        return nomad_json.decode_tree(await self.body())
+    async def fields(self, fields: Fields, *, may_be_empty: bool = False) -> dict[str, Any]:
+        """Reads the body, and returns the fields that are set. Raises InvalidInputError, unless
+        `may_be_empty` also for an empty body: each field would have its default, which nobody asked
+        for."""
+        data = await self.body()
+        return {} if may_be_empty and not data else decode_body(data, fields)
 
     def answer(
         self,

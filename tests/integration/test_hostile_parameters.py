@@ -39,7 +39,9 @@ _QUERY_NAME = re.compile(
     r"(?:query(?:_params)?\.get\(|flag\((?:request, )?|number\((?:request, )?|in call\.query)"
     r'"(\w+)"'
 )
-_BODY_NAME = re.compile(r'nomad_json\.\w+\(\s*\w+,\s*"(\w+)"|body\.get\("(\w+)"')
+_BODY_NAME = re.compile(
+    r'nomad_json\.\w+\(\s*\w+,\s*"(\w+)"|body\.get\("(\w+)"|"(\w+)": (?:go_json\.|_)'
+)
 _COMMON = ("index", "wait", "namespace", "prefix", "filter", "per_page", "next_token", "reverse")
 _ENOUGH_S = 20.0
 """Streams and long reads are left after `_LET_GO_S`; nothing of the rest takes this long."""
@@ -74,7 +76,7 @@ def query_names(module: ModuleType, method: str) -> tuple[str, ...]:
 
 def body_names(module: ModuleType) -> tuple[str, ...]:
     found = _BODY_NAME.findall(inspect.getsource(module))
-    return tuple(dict.fromkeys(one or two for one, two in found))
+    return tuple(dict.fromkeys(name for names in found for name in names if name))
 
 
 def filled(path: str, value: bytes) -> bytes:

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
+from orchgit.api.shapes import go_json
 from orchgit.errors import InvalidInputError
 
 _CORE = "_core"
+_WORKERS = go_json.Fields(
+    "api.AgentSchedulerWorkerConfigRequest",
+    {
+        "num_schedulers": go_json.whole("int"),
+        "enabled_schedulers": go_json.texts,
+        "paused": go_json.flag,
+    },
+)
 _SCHEDULERS = ("service", "batch", "system", "sysbatch")
 """Nomad's name for cleaning up: the leader does it here, so no worker can be without it."""
 
@@ -105,18 +113,12 @@ async def set_schedulers_config(call: ApiCall) -> Response:
     """Sets how many workers this server runs, for which types of job, and whether they are
     paused."""
     server = call.api.server
-    body = await call.json()
+    body = await call.fields(_WORKERS)
     count, types = server.scheduler_workers()
     paused = body.get("paused", server.schedulers_paused())
     count = body.get("num_schedulers", count)
     types = body.get("enabled_schedulers", [*types, _CORE])
-    if (
-        not isinstance(count, int)
-        or isinstance(count, bool)
-        or not isinstance(types, Sequence)
-        or not {_CORE} <= {*map(str, types)} <= {*_SCHEDULERS, _CORE}
-        or not isinstance(paused, bool)
-    ):
+    if not {_CORE} <= set(types) <= {*_SCHEDULERS, _CORE}:
         raise InvalidInputError("Invalid request")
     wanted = [name for name in types if name != _CORE]
     await server.set_scheduler_workers(count, wanted)

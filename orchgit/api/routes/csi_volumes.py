@@ -11,7 +11,7 @@ from orchgit.api.blocking import answer_list, answer_object
 from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json, nomad_json
 from orchgit.api.shapes.stubs import alloc_stub
 from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
 from orchgit.model.csi import WRITE, CsiTopology, CsiTopologyRequest, CsiVolume
@@ -25,6 +25,22 @@ _HIDDEN = "[REDACTED]"
 _TABLES = ("csi_volumes", "nodes", "allocations")
 _MOST_ENTRIES = (1 << 31) - 1
 """The protocol of CSI counts in 32 bits."""
+
+_VOLUMES = go_json.Fields(
+    "structs.CSIVolumeRegisterRequest", {"Volumes": go_json.trees("structs.CSIVolume")}
+)
+_SNAPSHOT = go_json.Fields(
+    "structs.CSISnapshot",
+    {
+        "SourceVolumeID": go_json.text,
+        "Name": go_json.text,
+        "Secrets": go_json.text_map,
+        "Parameters": go_json.text_map,
+    },
+)
+_SNAPSHOTS = go_json.Fields(
+    "structs.CSISnapshotCreateRequest", {"Snapshots": go_json.structs(_SNAPSHOT)}
+)
 
 
 def _use_cases(call: ApiCall) -> CsiVolumeUseCases:
@@ -138,14 +154,17 @@ async def list_snapshots(call: ApiCall) -> Response:
 async def create_snapshots(call: ApiCall) -> Response:
     """Each `SourceVolumeID` is a volume of the namespace."""
     use_cases, made = _use_cases(call), []
-    for wanted in nomad_json.get(await call.json(), "Snapshots", []) or []:
-        source_id = str(nomad_json.get(wanted, "SourceVolumeID", "") or "")
+    body = await call.fields(_SNAPSHOTS)
+    if not body.get("Snapshots"):
+        raise InvalidInputError("cannot make a snapshot: the body has no Snapshots")
+    for wanted in body["Snapshots"]:
+        source_id = wanted.get("SourceVolumeID", "")
         volume = use_cases.external_volume(call.namespace, source_id)
         request = {
             "source_volume_id": volume.external_id,
-            "name": str(nomad_json.get(wanted, "Name", "") or source_id),
-            "secrets": {**(volume.secrets or {}), **(nomad_json.get(wanted, "Secrets") or {})},
-            "parameters": nomad_json.get(wanted, "Parameters") or {},
+            "name": wanted.get("Name") or source_id,
+            "secrets": {**(volume.secrets or {}), **wanted.get("Secrets", {})},
+            "parameters": wanted.get("Parameters", {}),
         }
         reply = await use_cases.call(
             volume.plugin_id, "SupportsCreateDeleteSnapshot", "CreateSnapshot", request
@@ -168,12 +187,12 @@ async def delete_snapshot(call: ApiCall) -> Response:
 
 
 async def _bodies(call: ApiCall) -> list[CsiVolume]:
-    trees = nomad_json.get(await call.json(), "Volumes", []) or []
+    trees = (await call.fields(_VOLUMES)).get("Volumes")
     if not trees:
         raise InvalidInputError("cannot store a volume: the body has no Volumes")
     volumes = []
     for tree in trees:
-        volume = nomad_json.convert(tree, CsiVolume)
+        volume = nomad_json.convert(tree, CsiVolume, "Volumes.")
         if call.path.get("volume_id", volume.id) != volume.id:
             raise InvalidInputError("volume ID in the body and in the address are not the same")
         chosen = call.query.get("namespace")

@@ -11,8 +11,8 @@ from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routes.allocations import answer_allocations
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
-from orchgit.errors import RefusedError
+from orchgit.api.shapes import go_json, nomad_json
+from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.deployment import Deployment
 from orchgit.services.deployments import (
     DeploymentChange,
@@ -22,6 +22,22 @@ from orchgit.services.deployments import (
     set_deployment_health,
 )
 from orchgit.state.snapshot import Snapshot
+
+_PROMOTE = go_json.Fields(
+    "structs.DeploymentPromoteRequest",
+    {"DeploymentID": go_json.text, "All": go_json.flag, "Groups": go_json.texts},
+)
+_PAUSE = go_json.Fields(
+    "structs.DeploymentPauseRequest", {"DeploymentID": go_json.text, "Pause": go_json.flag}
+)
+_HEALTH = go_json.Fields(
+    "structs.DeploymentAllocHealthRequest",
+    {
+        "DeploymentID": go_json.text,
+        "HealthyAllocationIDs": go_json.texts,
+        "UnhealthyAllocationIDs": go_json.texts,
+    },
+)
 
 
 async def list_deployments(call: ApiCall) -> Response:
@@ -83,15 +99,23 @@ async def allocations(call: ApiCall) -> Response:
 
 
 async def promote(call: ApiCall) -> Response:
-    body = await _optional_json(call)
-    everything = nomad_json.get(body, "All", False)
-    groups = [] if everything else nomad_json.get_texts(body, "Groups")
+    body = await call.fields(_PROMOTE)
+    everything, groups = body.get("All", False), body.get("Groups") or []
+    if not everything and not groups:
+        raise InvalidInputError(
+            "cannot promote the deployment: the body names no group; send Groups, or All: true"
+        )
+    groups = [] if everything else groups
     return _changed(call, await promote_deployment(call.context, call.path["id"], groups))
 
 
 async def pause(call: ApiCall) -> Response:
-    body = await _optional_json(call)
-    paused = nomad_json.get(body, "Pause", False)
+    body = await call.fields(_PAUSE)
+    if "Pause" not in body:
+        raise InvalidInputError(
+            "cannot pause or resume the deployment: the body does not say which; send Pause"
+        )
+    paused = body["Pause"]
     return _changed(call, await pause_deployment(call.context, call.path["id"], paused))
 
 
@@ -100,12 +124,12 @@ async def fail(call: ApiCall) -> Response:
 
 
 async def health(call: ApiCall) -> Response:
-    body = await _optional_json(call)
+    body = await call.fields(_HEALTH)
     done = await set_deployment_health(
         call.context,
         call.path["id"],
-        nomad_json.get_texts(body, "HealthyAllocationIDs"),
-        nomad_json.get_texts(body, "UnhealthyAllocationIDs"),
+        body.get("HealthyAllocationIDs") or [],
+        body.get("UnhealthyAllocationIDs") or [],
     )
     return _changed(call, done)
 
@@ -119,11 +143,6 @@ async def unblock(call: ApiCall) -> Response:
     if not found.is_active:
         raise RefusedError("can't unblock terminal deployment")
     raise RefusedError(f"cannot unblock deployment {found.id}: it is not blocked")
-
-
-async def _optional_json(call: ApiCall) -> dict[str, Any]:
-    data = await call.body()
-    return nomad_json.decode_tree(data) if data.strip() else {}
 
 
 def _changed(call: ApiCall, done: DeploymentChange) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -13,14 +13,18 @@ from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, by_index, in_order_of_creation
 from orchgit.api.routes.allocations import answer_allocations
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json
 from orchgit.api.shapes.evaluations import shown_evaluations
-from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.errors import RefusedError
 from orchgit.filters import FieldError, parse_filter
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import Evaluation
 from orchgit.replication.commands import DeleteEvaluations
 from orchgit.state.snapshot import Snapshot
+
+_DELETE = go_json.Fields(
+    "structs.EvalDeleteRequest", {"EvalIDs": go_json.texts, "Filter": go_json.text}
+)
 
 
 async def list_evaluations(call: ApiCall) -> Response:
@@ -158,34 +162,31 @@ def replace_per_page(page: PageRequest) -> PageRequest:
 
 async def delete(call: ApiCall) -> Response:
     """Deletes evaluations by id, which is safe only while the broker is paused."""
-    data = await call.body()
+    body = await call.fields(_DELETE, may_be_empty=True)
     with call.context.snapshot() as snapshot:
         paused = snapshot.scheduler_config.get().pause_eval_broker
     if not paused:
         raise RefusedError("eval broker is enabled; eval broker must be paused to delete evals")
-    ids = _ids_to_delete(call, data)
+    ids = _ids_to_delete(call, body)
     command = DeleteEvaluations(now_ns=call.context.now_ns(), eval_ids=ids)
     applied = await call.context.propose(command)
     return call.answer({"Count": len(ids), "Index": applied.index}, index=applied.index)
 
 
-def _ids_to_delete(call: ApiCall, data: bytes) -> list[str]:
+def _ids_to_delete(call: ApiCall, body: Mapping[str, Any]) -> list[str]:
     """Returns the ids that the body names, or those that fit its filter or the query's.
 
     As with Nomad's command line, a filter covers the evaluations of one namespace, or of all (`*`).
     """
-    body = nomad_json.decode_tree(data) if data.strip() else {}
-    ids = nomad_json.get(body, "EvalIDs") or []
-    text = nomad_json.get(body, "Filter") or call.query.get("filter") or ""
-    if not isinstance(ids, list) or not isinstance(text, str):
-        raise InvalidInputError("cannot delete evaluations: EvalIDs is a list, Filter is a text")
+    ids: list[str] = body.get("EvalIDs") or []
+    text = body.get("Filter") or call.query.get("filter") or ""
     if ids and text:
         raise RefusedError("evals cannot be deleted by both ID and filter")
     if not ids and not text:
         raise RefusedError("evals must be deleted by either ID or filter")
     with call.context.snapshot() as snapshot:
         if ids:
-            return [each for each in map(str, ids) if snapshot.evaluations.get(each) is not None]
+            return [each for each in ids if snapshot.evaluations.get(each) is not None]
         matches = parse_filter(text)
         return [each.id for each in _chosen(call, snapshot) if matches(each)]
 

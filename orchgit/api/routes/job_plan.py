@@ -10,7 +10,7 @@ from starlette.responses import Response
 from orchgit.api.call import ApiCall
 from orchgit.api.routes.jobs_write import warnings_text
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json, nomad_json
 from orchgit.api.shapes.hcl_texts import hcl_text
 from orchgit.api.shapes.job_body import JobBody, read_job_body
 from orchgit.control.watchers.periodic_rules import next_launch_ns
@@ -25,23 +25,28 @@ from orchgit.services.jobs.register import (
     with_resources_of,
 )
 
+_PARSE = go_json.Fields(
+    "api.JobsParseRequest",
+    {"JobHCL": go_json.text, "Variables": go_json.text, "Canonicalize": go_json.flag},
+)
+
 
 async def plan(call: ApiCall) -> Response:
     """Returns what registering the job would do, without doing it."""
     given = await read_job_body(call)
-    body, job = given.tree, given.job
+    body, job = given.fields, given.job
     if job.id != call.path["job_id"]:
         raise InvalidInputError("Job ID does not match")
     admitted = await _admitted(call, given)
     job, registered = admitted.job, admitted.registered
-    if nomad_json.get(body, "EnforceIndex", False):
-        check_enforced_index(nomad_json.get(body, "JobModifyIndex", 0), registered)
-    if nomad_json.get(body, "PreserveCounts", False) and registered is not None:
+    if body.get("EnforceIndex", False):
+        check_enforced_index(body.get("JobModifyIndex", 0), registered)
+    if body.get("PreserveCounts", False) and registered is not None:
         job = with_counts_of(job, registered)
-    if nomad_json.get(body, "PreserveResources", False) and registered is not None:
+    if body.get("PreserveResources", False) and registered is not None:
         job = with_resources_of(job, registered)
     (planned,) = (await call.api.dry_run.plan_jobs([job])).jobs
-    with_diff = nomad_json.get(body, "Diff", False)
+    with_diff = body.get("Diff", False)
     return _answer(call, planned, warnings_text(admitted.warnings), with_diff)
 
 
@@ -96,14 +101,11 @@ async def validate(call: ApiCall) -> Response:
 
 async def parse(call: ApiCall) -> Response:
     """Parses a job file's text; functions that read files are not available here."""
-    body = await call.json()
-    text = nomad_json.get(body, "JobHCL", "")
+    body = await call.fields(_PARSE)
+    text = body.get("JobHCL", "")
     if not text:
         raise InvalidInputError("Job spec is empty")
-    variables = nomad_json.get(body, "Variables", "") or ""
-    if not isinstance(text, str) or not isinstance(variables, str):
-        raise InvalidInputError("JobHCL and Variables must be strings")
-    wants_defaults = bool(nomad_json.get(body, "Canonicalize", False))
+    variables, wants_defaults = body.get("Variables", ""), body.get("Canonicalize", False)
     try:
         spec = await call.api.job_texts.spec(text.encode(), variables.encode(), wants_defaults)
     except JobFileError as error:

@@ -12,7 +12,7 @@ from orchgit.api.call import ApiCall
 from orchgit.api.caller import changed_by
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import Job
@@ -21,18 +21,30 @@ from orchgit.services.identifiers import scaling_policy_id
 from orchgit.services.jobs.scale import ScaleRequest, scale_job
 from orchgit.state.snapshot import Snapshot
 
+_SCALE = go_json.Fields(
+    "api.ScalingRequest",
+    {
+        "Count": go_json.whole("int64"),
+        "Target": go_json.text_map,
+        "Message": go_json.text,
+        "Error": go_json.flag,
+        "Meta": go_json.any_map,
+        "PolicyOverride": go_json.flag,
+        "JobModifyIndex": go_json.whole("uint64"),
+    },
+)
+
 
 async def scale(call: ApiCall) -> Response:
-    body = await call.json()
-    target = nomad_json.get(body, "Target", {})
-    count = nomad_json.get(body, "Count", kind=int)
+    body = await call.fields(_SCALE)
     request = ScaleRequest(
-        group=nomad_json.get(target, "Group", ""),
-        count=count,
-        message=nomad_json.get(body, "Message", ""),
-        meta=nomad_json.get(body, "Meta", kind=dict),
-        error=nomad_json.get(body, "Error", False),
-        policy_override=nomad_json.get(body, "PolicyOverride", False),
+        group=body.get("Target", {}).get("Group", ""),
+        count=body.get("Count"),
+        message=body.get("Message", ""),
+        meta=body.get("Meta"),
+        error=body.get("Error", False),
+        policy_override=body.get("PolicyOverride", False),
+        expected_modify_index=body.get("JobModifyIndex", 0),
         changed_by=changed_by(call, "scale"),
     )
     done = await scale_job(call.context, call.namespace, call.path["job_id"], request)

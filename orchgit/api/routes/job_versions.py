@@ -13,7 +13,7 @@ from orchgit.api.caller import changed_by
 from orchgit.api.errors import text_response
 from orchgit.api.routes.jobs_write import registered_answer
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.job import Job
@@ -22,6 +22,29 @@ from orchgit.services.jobs.revert import revert_job
 from orchgit.services.jobs.stability import set_job_stability
 from orchgit.services.jobs.tags import tag_job_version, untag_job_version
 from orchgit.state.snapshot import Snapshot
+
+_REVERT = go_json.Fields(
+    "structs.JobRevertRequest",
+    {
+        "JobID": go_json.text,
+        "JobVersion": go_json.whole("uint64"),
+        "EnforcePriorVersion": go_json.whole("uint64"),
+        "ConsulToken": go_json.text,
+        "VaultToken": go_json.text,
+    },
+)
+_STABLE = go_json.Fields(
+    "structs.JobStabilityRequest",
+    {"JobID": go_json.text, "JobVersion": go_json.whole("uint64"), "Stable": go_json.flag},
+)
+_TAG = go_json.Fields(
+    "api.TagVersionRequest",
+    {
+        "Version": go_json.whole("uint64"),
+        "Latest": go_json.flag,
+        "Description": go_json.text,
+    },
+)
 
 
 async def versions(call: ApiCall) -> Response:
@@ -76,40 +99,40 @@ async def submission(call: ApiCall) -> Response:
 
 
 async def revert(call: ApiCall) -> Response:
-    body = await call.json()
-    enforce = nomad_json.get(body, "EnforcePriorVersion", kind=int)
+    body = await call.fields(_REVERT)
     done = await revert_job(
         call.context,
         call.namespace,
         call.path["job_id"],
-        nomad_json.get(body, "JobVersion", 0),
-        enforce,
+        body.get("JobVersion", 0),
+        body.get("EnforcePriorVersion"),
         changed_by(call, "revert"),
     )
     return registered_answer(call, done, read=True)
 
 
 async def stable(call: ApiCall) -> Response:
-    body = await call.json()
+    body = await call.fields(_STABLE)
     index = await set_job_stability(
         call.context,
         call.namespace,
         call.path["job_id"],
-        nomad_json.get(body, "JobVersion", 0),
-        nomad_json.get(body, "Stable", False),
+        body.get("JobVersion", 0),
+        body.get("Stable", False),
     )
     return call.answer({"Index": index}, index=index)
 
 
 async def tag(call: ApiCall) -> Response:
-    body = await call.json()
+    body = await call.fields(_TAG)
+    version = body.get("Version")
     command = SetJobVersionTag(
         now_ns=call.context.now_ns(),
         namespace=call.namespace,
         job_id=call.path["job_id"],
-        version=nomad_json.get(body, "Version", kind=int),
+        version=None if body.get("Latest") and not version else version,
         name=call.path["tag"],
-        description=nomad_json.get(body, "Description", ""),
+        description=body.get("Description", ""),
     )
     done = await tag_job_version(call.context, command)
     value = {

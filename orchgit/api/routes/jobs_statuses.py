@@ -12,7 +12,7 @@ from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routes.jobs_read import job_token
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json
 from orchgit.errors import RefusedError
 from orchgit.filters import FieldError
 from orchgit.model.allocation import Allocation
@@ -20,6 +20,9 @@ from orchgit.model.deployment import Deployment, DeploymentStatus
 from orchgit.model.job import Job
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.tables.jobs import JobPlace
+
+_NAMED = go_json.Fields("structs.NamespacedID", {"ID": go_json.text, "Namespace": go_json.text})
+_STATUSES = go_json.Fields("structs.JobStatusesRequest", {"Jobs": go_json.structs(_NAMED)})
 
 
 async def statuses(call: ApiCall) -> Response:
@@ -55,10 +58,9 @@ def _token(job: Job | JobPlace) -> str:
 
 async def chosen_statuses(call: ApiCall) -> Response:
     """Returns the jobs named in the body, newest change first."""
-    body = await call.json()
+    body = await call.fields(_STATUSES)
     keys = [
-        (nomad_json.get(each, "namespace") or "default", nomad_json.get(each, "id", ""))
-        for each in nomad_json.get(body, "jobs", [])
+        (each.get("Namespace") or "default", each.get("ID", "")) for each in body.get("Jobs", [])
     ]
 
     def read(snapshot: Snapshot) -> list[Any]:

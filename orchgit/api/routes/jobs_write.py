@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 from starlette.responses import Response
@@ -11,7 +10,7 @@ from orchgit.api.call import ApiCall
 from orchgit.api.caller import changed_by
 from orchgit.api.routes.jobs_read import list_jobs, read_job
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json
 from orchgit.api.shapes.job_body import JobBody, read_job_body, submission_of_body
 from orchgit.errors import InvalidInputError
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
@@ -19,6 +18,23 @@ from orchgit.services.jobs.dispatch import DispatchRequest, dispatch_job
 from orchgit.services.jobs.evaluate import evaluate_job
 from orchgit.services.jobs.force_periodic import periodic_force
 from orchgit.services.jobs.register import JobRegistration, RegisterOptions, register_job
+
+_DISPATCH = go_json.Fields(
+    "structs.JobDispatchRequest",
+    {
+        "JobID": go_json.text,
+        "Payload": go_json.base64_bytes,
+        "Meta": go_json.text_map,
+        "IdPrefixTemplate": go_json.text,
+        "Priority": go_json.whole("int"),
+        "IdempotencyToken": go_json.embedded("WriteRequest", go_json.text),
+    },
+)
+_EVAL_OPTIONS = go_json.Fields("structs.EvalOptions", {"ForceReschedule": go_json.flag})
+_EVALUATE = go_json.Fields(
+    "structs.JobEvaluateRequest",
+    {"JobID": go_json.text, "EvalOptions": go_json.struct(_EVAL_OPTIONS)},
+)
 
 
 async def register(call: ApiCall) -> Response:
@@ -33,13 +49,13 @@ async def register_named(call: ApiCall) -> Response:
 
 
 async def _register(call: ApiCall, given: JobBody) -> Response:
-    body, job = given.tree, given.job
-    enforce = nomad_json.get(body, "EnforceIndex", False)
+    body, job = given.fields, given.job
+    enforce = body.get("EnforceIndex", False)
     options = RegisterOptions(
-        enforce_index=nomad_json.get(body, "JobModifyIndex", 0) if enforce else None,
-        preserve_counts=nomad_json.get(body, "PreserveCounts", False),
-        preserve_resources=nomad_json.get(body, "PreserveResources", False),
-        eval_priority=nomad_json.get(body, "EvalPriority", 0),
+        enforce_index=body.get("JobModifyIndex", 0) if enforce else None,
+        preserve_counts=body.get("PreserveCounts", False),
+        preserve_resources=body.get("PreserveResources", False),
+        eval_priority=body.get("EvalPriority", 0),
         submission=submission_of_body(body, job),
         in_thread=given.is_large,
         changed_by=changed_by(call, "register"),
@@ -93,20 +109,21 @@ async def deregister(call: ApiCall) -> Response:
 
 
 async def dispatch(call: ApiCall) -> Response:
-    body = await call.json()
+    body = await call.fields(_DISPATCH)
+    token = call.query.get("idempotency_token") or body.get("IdempotencyToken", "")
     request = DispatchRequest(
-        payload=nomad_json.get(body, "Payload", ""),
-        meta=nomad_json.get(body, "Meta", {}),
-        idempotency_token=call.query.get("idempotency_token", ""),
-        id_prefix=nomad_json.get(body, "IdPrefixTemplate", ""),
-        priority=nomad_json.get(body, "Priority", 0),
+        payload=body.get("Payload", b""),
+        meta=body.get("Meta", {}),
+        idempotency_token=token,
+        id_prefix=body.get("IdPrefixTemplate", ""),
+        priority=body.get("Priority", 0),
     )
     return await _dispatched(call, request)
 
 
 async def dispatch_payload(call: ApiCall) -> Response:
     """Dispatches the job with the request's body as its payload."""
-    payload = base64.b64encode(await call.body()).decode()
+    payload = await call.body()
     token = call.query.get("idempotency_token", "")
     return await _dispatched(call, DispatchRequest(payload=payload, idempotency_token=token))
 
@@ -124,10 +141,8 @@ async def _dispatched(call: ApiCall, request: DispatchRequest) -> Response:
 
 
 async def evaluate(call: ApiCall) -> Response:
-    data = await call.body()
-    body = nomad_json.decode_tree(data) if data.strip() else {}
-    options = nomad_json.get(body, "EvalOptions", {})
-    force = nomad_json.get(options, "ForceReschedule", False)
+    body = await call.fields(_EVALUATE, may_be_empty=True)
+    force = body.get("EvalOptions", {}).get("ForceReschedule", False)
     done = await evaluate_job(call.context, call.namespace, call.path["job_id"], force)
     return registered_answer(call, done)
 

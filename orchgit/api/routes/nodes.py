@@ -12,7 +12,7 @@ from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routes.allocations import with_job
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json
 from orchgit.api.shapes.stubs import node_stub, shown_node, signing_key_id
 from orchgit.model.node import DrainStrategy, Node
 from orchgit.services.nodes.operations import (
@@ -23,6 +23,24 @@ from orchgit.services.nodes.operations import (
 )
 from orchgit.services.nodes.registration import NodeUpdateResult
 from orchgit.state.snapshot import Snapshot
+
+_DRAIN_SPEC = go_json.Fields(
+    "api.DrainSpec",
+    {"Deadline": go_json.whole("time.Duration"), "IgnoreSystemJobs": go_json.flag},
+)
+_DRAIN = go_json.Fields(
+    "api.NodeUpdateDrainRequest",
+    {
+        "NodeID": go_json.text,
+        "DrainSpec": go_json.struct(_DRAIN_SPEC),
+        "MarkEligible": go_json.flag,
+        "Meta": go_json.text_map,
+    },
+)
+_ELIGIBILITY = go_json.Fields(
+    "structs.NodeUpdateEligibilityRequest",
+    {"NodeID": go_json.text, "Eligibility": go_json.text},
+)
 
 
 async def list_nodes(call: ApiCall) -> Response:
@@ -67,29 +85,26 @@ async def allocations(call: ApiCall) -> Response:
 
 
 async def drain(call: ApiCall) -> Response:
-    body = await call.json()
-    spec = nomad_json.get(body, "DrainSpec", kind=dict)
+    body = await call.fields(_DRAIN)
+    spec = body.get("DrainSpec")
     strategy = None
     if spec is not None:
         strategy = DrainStrategy(
-            deadline_ns=nomad_json.get(spec, "Deadline", 0),
-            ignore_system_jobs=nomad_json.get(spec, "IgnoreSystemJobs", False),
+            deadline_ns=spec.get("Deadline", 0),
+            ignore_system_jobs=spec.get("IgnoreSystemJobs", False),
         )
-    eligible = nomad_json.get(body, "MarkEligible", False)
-    meta = nomad_json.get(body, "Meta")
     change = await drain_node(
         call.context,
         call.path["node_id"],
         strategy,
-        eligible,
-        {str(key): str(value) for key, value in meta.items()} if isinstance(meta, dict) else None,
+        body.get("MarkEligible", False),
+        body.get("Meta"),
     )
     return _changed(call, change)
 
 
 async def eligibility(call: ApiCall) -> Response:
-    body = await call.json()
-    wanted = nomad_json.get(body, "Eligibility", "")
+    wanted = (await call.fields(_ELIGIBILITY)).get("Eligibility", "")
     done = await set_node_eligibility(call.context, call.path["node_id"], wanted)
     return _changed(call, done, node_index=0)
 

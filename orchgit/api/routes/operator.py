@@ -44,7 +44,10 @@ async def scheduler_configuration(call: ApiCall) -> Response:
 
 
 async def set_scheduler(call: ApiCall) -> Response:
-    config = nomad_json.decode(await call.body(), SchedulerConfig)
+    body = nomad_json.decode_tree(await call.body(), "api.SchedulerConfiguration")
+    config = nomad_json.convert(body, SchedulerConfig)
+    if "cas" not in call.query:
+        nomad_json.check_names_any(body, SchedulerConfig, "the scheduler's configuration")
     expected = call.number("cas") if "cas" in call.query else None
     index, updated = await set_scheduler_config(call.context, config, expected)
     return call.answer({"Updated": updated, "Index": index}, index=index)

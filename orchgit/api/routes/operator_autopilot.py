@@ -29,7 +29,10 @@ async def configuration(call: ApiCall) -> Response:
 
 
 async def set_configuration(call: ApiCall) -> Response:
-    body = nomad_json.fold_keys(await call.json(), AutopilotConfig)
+    sent = nomad_json.decode_tree(await call.body(), "api.AutopilotConfiguration")
+    if "cas" not in call.query:
+        nomad_json.check_names_any(sent, AutopilotConfig, "autopilot's configuration")
+    body = nomad_json.fold_keys(sent, AutopilotConfig)
     for name in _DURATIONS:
         if isinstance(body.get(name), str):
             body[name] = parse_setting_ns(name, body[name])

@@ -12,7 +12,7 @@ from orchgit.acl.rights import ALL_NAMESPACES, Rights
 from orchgit.api.access.requirements import may_search
 from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json
 from orchgit.services.search import (
     CONTEXTS,
     LIMIT,
@@ -22,15 +22,26 @@ from orchgit.services.search import (
     search_prefix,
 )
 
+_CONTEXT = go_json.text_type("structs.Context")
+_NAMESPACE = go_json.embedded("QueryOptions", go_json.text)
+_PREFIX = go_json.Fields(
+    "structs.SearchRequest",
+    {"Prefix": go_json.text, "Context": _CONTEXT, "Namespace": _NAMESPACE},
+)
+_FUZZY = go_json.Fields(
+    "structs.FuzzySearchRequest",
+    {"Text": go_json.text, "Context": _CONTEXT, "Namespace": _NAMESPACE},
+)
+
 
 async def prefix(call: ApiCall) -> Response:
-    body = await call.json()
+    body = await call.fields(_PREFIX)
     namespace = _namespace(call, body)
     with call.context.snapshot() as snapshot:
         found = search_prefix(
             snapshot,
-            nomad_json.get(body, "Prefix", ""),
-            nomad_json.get(body, "Context", "all"),
+            body.get("Prefix", ""),
+            body.get("Context", "all"),
             namespace,
             _scope(call, namespace),
         )
@@ -41,15 +52,15 @@ async def prefix(call: ApiCall) -> Response:
 
 
 async def fuzzy(call: ApiCall) -> Response:
-    body = await call.json()
+    body = await call.fields(_FUZZY)
     namespace = _namespace(call, body)
     limits = call.services.search
     most = limits.max_results
     with call.context.snapshot() as snapshot:
         found = search_fuzzy(
             snapshot,
-            nomad_json.get(body, "Text", ""),
-            nomad_json.get(body, "Context", "all"),
+            body.get("Text", ""),
+            body.get("Context", "all"),
             namespace,
             _scope(call, namespace),
             limits,
@@ -96,7 +107,7 @@ def _scope(call: ApiCall, namespace: str | None) -> SearchScope:
 
 def _namespace(call: ApiCall, body: dict[str, Any]) -> str | None:
     """Returns the query's namespace, else the body's; an empty one counts as absent."""
-    name = call.query.get("namespace") or nomad_json.get(body, "Namespace") or "default"
+    name = call.query.get("namespace") or body.get("Namespace") or "default"
     return None if name == "*" else str(name)
 
 

@@ -13,7 +13,7 @@ from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, by_index
 from orchgit.api.routes.csi_volumes import list_volumes as list_csi_volumes
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json, nomad_json
 from orchgit.api.shapes.stubs import alloc_stub
 from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
 from orchgit.model.volume import HostVolume
@@ -40,6 +40,7 @@ _STUB = (
     "ModifyTime",
 )
 
+_VOLUME = go_json.Fields("api.HostVolumeCreateRequest", {"Volume": go_json.tree("api.HostVolume")})
 
 MAKE_TIMEOUT_S = 5.0
 """How long an answer waits for the node's agent to make a volume."""
@@ -98,11 +99,10 @@ def _with_allocations(call: ApiCall, snapshot: Snapshot, volume: HostVolume) -> 
 
 
 async def put(call: ApiCall) -> Response:
-    body = await call.json()
-    tree = nomad_json.get(body, "Volume")
-    if not isinstance(tree, dict):
+    tree = (await call.fields(_VOLUME)).get("Volume")
+    if tree is None:
         raise InvalidInputError("cannot store a volume: the body has no Volume")
-    volume = nomad_json.convert(tree, HostVolume)
+    volume = nomad_json.convert(tree, HostVolume, "Volume.")
     volume.namespace = call.namespace if call.query.get("namespace") else volume.namespace
     stored = await put_host_volume(call.context, volume)
     stored = await wait_for_volume(call.context, stored, MAKE_TIMEOUT_S)

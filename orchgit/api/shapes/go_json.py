@@ -1,21 +1,36 @@
-"""Request bodies of access control, read as Go reads them: its error texts are part of the API."""
+"""Request bodies, read as Go reads them: its error texts are part of the API."""
 
 from __future__ import annotations
 
+import base64
 import re
+import string
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import msgspec
 
-from orchgit.api.shapes.nomad_json import ZERO_TIME
+from orchgit.api.shapes.go_types import described, kind_of, type_problem
+from orchgit.api.shapes.nomad_json import ZERO_TIME, decode_tree
 from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError
 from orchgit.model.base import ns_of_rfc3339
 
 T = TypeVar("T", bound=msgspec.Struct)
-Check = Callable[[Any, str], Any]
-"""Reads a value at a place (`ACLRole.Policies`). Raises InvalidInputError."""
+
+
+class FieldPlace(NamedTuple):
+    """Where in a body a value stands: the innermost struct, and the fields that lead there."""
+
+    struct: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.struct}.{self.path}"
+
+
+Check = Callable[[Any, FieldPlace], Any]
+"""Reads a value at a place. Raises InvalidInputError."""
 
 
 class Fields:
@@ -23,96 +38,159 @@ class Fields:
 
     def __init__(self, go_type: str, fields: Mapping[str, Check]) -> None:
         self.go_type = go_type
-        self._label = go_type.removeprefix("structs.").removeprefix("*structs.")
+        package, _, label = go_type.lstrip("*").partition(".")
+        self._above = ""
+        """The fields that lead to this struct, where it is read by itself."""
+        if label.startswith("."):
+            label, self._above = "", f"{label[1:]}."
+        self._label = label or ("" if self._above else package)
         self._fields = {name.lower(): (name, check) for name, check in fields.items()}
 
-    def read(self, value: Mapping[str, Any]) -> dict[str, Any]:
+    def read(self, value: Mapping[str, Any], above: str = "") -> dict[str, Any]:
         """Returns the fields that are set, by their names in Go."""
         found = {}
         for key, item in value.items():
             known = self._fields.get(key.lower())
             if known is not None and item is not None:
                 name, check = known
-                found[name] = check(item, f"{self._label}.{name}")
+                found[name] = check(item, FieldPlace(self._label, (self._above or above) + name))
         return found
 
 
 def decode_body(data: bytes, fields: Fields) -> dict[str, Any]:
     """Reads a body that must be there."""
-    if not data:
-        raise InvalidInputError("Request body is empty")
-    value = decode(data)
-    if not isinstance(value, dict):
-        kind = _kind(value)
-        raise InvalidInputError(
-            f"json: cannot unmarshal {kind} into Go value of type {fields.go_type}"
-        )
-    return fields.read(value)
+    return fields.read(decode_tree(data, fields.go_type))
 
 
-def decode(data: bytes) -> Any:
-    """Reads JSON; raises InvalidInputError in Go's words."""
-    try:
-        return msgspec.json.decode(data)
-    except UnicodeDecodeError as error:
-        raise InvalidInputError("cannot read the request body: it is not UTF-8") from error
-    except msgspec.DecodeError as error:
-        raise InvalidInputError(_syntax_error(data, str(error))) from error
+def refused(value: Any, place: FieldPlace, go_type: str) -> InvalidInputError:
+    """Returns the error of a value that is not of the field's type."""
+    return InvalidInputError(type_problem(kind_of(value), place, go_type))
 
 
-def _syntax_error(data: bytes, text: str) -> str:
-    if "truncated" in text:
-        return "unexpected EOF"
-    place = _BYTE.search(text)
-    at = int(place[1]) if place else 0
-    character = data[at : at + 1].decode("latin-1") or " "
-    return f"invalid character {character!r} looking for beginning of value"
+def text_type(go_type: str) -> Check:
+    """Reads a text of a type of its own."""
+
+    def check(value: Any, place: FieldPlace) -> str:
+        if not isinstance(value, str):
+            raise refused(value, place, go_type)
+        return value
+
+    return check
 
 
-_BYTE = re.compile(r"byte (\d+)")
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, dict):
-        return "object"
-    return "array" if isinstance(value, list) else "number"
-
-
-def _refused(value: Any, place: str, go_type: str) -> InvalidInputError:
-    return InvalidInputError(
-        f"json: cannot unmarshal {_kind(value)} into Go struct field {place} of type {go_type}"
-    )
-
-
-def text(value: Any, place: str) -> str:
-    if not isinstance(value, str):
-        raise _refused(value, place, "string")
-    return value
-
-
-def flag(value: Any, place: str) -> bool:
+def flag(value: Any, place: FieldPlace) -> bool:
     if not isinstance(value, bool):
-        raise _refused(value, place, "bool")
+        raise refused(value, place, "bool")
     return value
 
 
-def texts(value: Any, place: str) -> list[str]:
+def whole(go_type: str) -> Check:
+    """Reads a whole number of a type: `int`, `uint64`, `time.Duration` and the like."""
+    least, most = _RANGES.get(go_type, _RANGES["int"])
+
+    def check(value: Any, place: FieldPlace) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise refused(value, place, go_type)
+        if isinstance(value, float) or not least <= value <= most:
+            raise InvalidInputError(type_problem(described(value, True), place, go_type))
+        return value
+
+    return check
+
+
+_RANGES = {
+    "int": (-(1 << 63), (1 << 63) - 1),
+    "uint": (0, (1 << 64) - 1),
+    "uint64": (0, (1 << 64) - 1),
+}
+
+
+text = text_type("string")
+
+
+def texts(value: Any, place: FieldPlace) -> list[str]:
     if not isinstance(value, list):
-        raise _refused(value, place, "[]string")
+        raise refused(value, place, "[]string")
     return ["" if each is None else text(each, place) for each in value]
 
 
-def text_map(value: Any, place: str) -> dict[str, str]:
+def text_map(value: Any, place: FieldPlace) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise _refused(value, place, "map[string]string")
+        raise refused(value, place, "map[string]string")
     return {key: "" if each is None else text(each, place) for key, each in value.items()}
 
 
-def duration(value: Any, place: str) -> int:
+def embedded(struct_name: str, check: Check) -> Check:
+    """Reads a field of a struct that is embedded in this one."""
+    return lambda value, place: check(value, place._replace(path=f"{struct_name}.{place.path}"))
+
+
+def tree(go_type: str) -> Check:
+    """Reads an object whose keys are read elsewhere."""
+
+    def check(value: Any, place: FieldPlace) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise refused(value, place, go_type)
+        return value
+
+    return check
+
+
+def trees(go_type: str) -> Check:
+    """Reads a list of objects whose keys are read elsewhere."""
+    one = tree(go_type)
+
+    def check(value: Any, place: FieldPlace) -> list[dict[str, Any]]:
+        if not isinstance(value, list):
+            raise refused(value, place, f"[]*{go_type}")
+        return [one(each, place) for each in value if each is not None]
+
+    return check
+
+
+any_map = tree("map[string]interface {}")
+
+
+def base64_bytes(value: Any, place: FieldPlace) -> bytes:
+    """Reads bytes as Go writes them: base64 with padding."""
+    if not isinstance(value, str):
+        raise refused(value, place, "[]uint8")
+    joined = _NEWLINES.sub("", value)
+    if _BASE64.fullmatch(joined) is None:
+        raise InvalidInputError(f"illegal base64 data at input byte {_illegal_base64_at(value)}")
+    return base64.b64decode(joined)
+
+
+def _illegal_base64_at(given: str) -> int:
+    """Returns the place of the first character that cannot be there, as Go counts."""
+    digits = 0
+    for at, character in enumerate(given):
+        if character in _OF_BASE64:
+            digits += 1
+        elif character == "=" and digits % 4 >= 2:
+            return _illegal_padding_at(given, at, 2 if digits % 4 == 2 else 1)
+        elif character not in "\r\n":
+            return at
+    return len(given) - digits % 4
+
+
+def _illegal_padding_at(given: str, at: int, wanted: int) -> int:
+    for place in range(at, len(given)):
+        if wanted == 0 and given[place] not in "\r\n":
+            return place
+        if given[place] == "=":
+            wanted -= 1
+        elif given[place] not in "\r\n":
+            return place - 1
+    return len(given)
+
+
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_NEWLINES = re.compile(r"[\r\n]")
+_OF_BASE64 = frozenset(string.ascii_letters + string.digits + "+/")
+
+
+def duration(value: Any, place: FieldPlace) -> int:
     """Reads Go's duration: a text, or nanoseconds."""
     if isinstance(value, str):
         try:
@@ -122,7 +200,7 @@ def duration(value: Any, place: str) -> int:
     return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0
 
 
-def time_ns(value: Any, place: str) -> int:
+def time_ns(value: Any, place: FieldPlace) -> int:
     """Reads an RFC 3339 time; Go's zero time is 0."""
     given = text(value, place)
     try:
@@ -134,10 +212,10 @@ def time_ns(value: Any, place: str) -> int:
 
 
 def struct(fields: Fields) -> Check:
-    def check(value: Any, place: str) -> dict[str, Any]:
+    def check(value: Any, place: FieldPlace) -> dict[str, Any]:
         if not isinstance(value, dict):
-            raise _refused(value, place, fields.go_type)
-        return fields.read(value)
+            raise refused(value, place, fields.go_type)
+        return fields.read(value, f"{place.path}.")
 
     return check
 
@@ -145,9 +223,9 @@ def struct(fields: Fields) -> Check:
 def structs(fields: Fields) -> Check:
     one = struct(fields)
 
-    def check(value: Any, place: str) -> list[dict[str, Any]]:
+    def check(value: Any, place: FieldPlace) -> list[dict[str, Any]]:
         if not isinstance(value, list):
-            raise _refused(value, place, f"[]*{fields.go_type}")
+            raise refused(value, place, f"[]*{fields.go_type}")
         return [one(each, place) for each in value if each is not None]
 
     return check

@@ -6,23 +6,39 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from jobspec.blocks.api_shape import complete, shape_of
+from jobspec.blocks.api_shape import WrongTypeError, complete, shape_of
 from jobspec.canonical.typed import typed_job
 from jobspec.canonicalize import canonicalize
 from jobspec.writing.same_job import without_additions
 from orchgit.api.call import ApiCall
-from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes import go_json, nomad_json
+from orchgit.api.shapes.job_words import type_words
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job, JobSubmission
 
 _MAX_ON_LOOP_BYTES = 1 << 16
+_FIELDS = {
+    "Submission": go_json.tree("api.JobSubmission"),
+    "Job": go_json.tree("api.Job"),
+    "EnforceIndex": go_json.flag,
+    "JobModifyIndex": go_json.whole("uint64"),
+    "PolicyOverride": go_json.flag,
+    "PreserveCounts": go_json.flag,
+    "PreserveResources": go_json.flag,
+    "EvalPriority": go_json.whole("int"),
+    "Diff": go_json.flag,
+}
+_REGISTER = go_json.Fields("api.JobRegisterRequest", _FIELDS)
+_PLAN = go_json.Fields("api.JobPlanRequest", _FIELDS)
+_VALIDATE = go_json.Fields("api.JobValidateRequest", _FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
 class JobBody:
     """A request's body and its job. Judging a large job takes seconds: not on the event loop."""
 
-    tree: dict[str, Any]
+    fields: dict[str, Any]
+    """The other fields of the body that are set."""
     job: Job
     is_large: bool
 
@@ -41,31 +57,36 @@ async def _read_body(call: ApiCall) -> JobBody:
 
 
 def _read(call: ApiCall, data: bytes, is_large: bool) -> JobBody:
-    tree = nomad_json.decode_tree(data)
-    return JobBody(tree, _job_of(tree, call), is_large)
+    path: str = call.request.scope["path"]
+    kind = _VALIDATE if path == "/v1/validate/job" else _REGISTER
+    fields = go_json.decode_body(data, _PLAN if path.endswith("/plan") else kind)
+    return JobBody(fields, _job_of(fields.get("Job"), call), is_large)
 
 
-def _job_of(body: dict[str, Any], call: ApiCall) -> Job:
+def _job_of(tree: dict[str, Any] | None, call: ApiCall) -> Job:
     """Returns the request's job, completed with its defaults.
 
     The namespace and region of the query beat those of the job. The job's origin is never read from
     a request: only gitops records one.
     """
-    tree = nomad_json.get(body, "Job")
-    if not isinstance(tree, dict):
+    if tree is None:
         raise InvalidInputError("Job must be specified")
-    if not nomad_json.get(tree, "ID"):
+    try:
+        whole = complete(tree, shape_of("job"))
+    except WrongTypeError as error:
+        raise InvalidInputError(type_words(error)) from error
+    if not whole["ID"]:
         raise InvalidInputError("Job ID hasn't been provided")
-    spec = canonicalize(without_additions(complete(tree, shape_of("job"))))
+    spec = canonicalize(without_additions(whole))
     if call.query.get("namespace"):
         spec["Namespace"] = call.namespace
     return typed_job(spec)
 
 
-def submission_of_body(body: dict[str, Any], job: Job) -> JobSubmission | None:
-    tree = nomad_json.get(body, "Submission")
-    if not isinstance(tree, dict):
+def submission_of_body(fields: dict[str, Any], job: Job) -> JobSubmission | None:
+    tree = fields.get("Submission")
+    if tree is None:
         return None
-    submission = nomad_json.convert(tree, JobSubmission)
+    submission = nomad_json.convert(tree, JobSubmission, "Submission.")
     submission.namespace, submission.job_id = job.namespace, job.id
     return submission

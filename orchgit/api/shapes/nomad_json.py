@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 import types
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,10 +12,11 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from orchgit.api.shapes import go_syntax, go_types
 from orchgit.api.shapes.shown import shown
 from orchgit.durations import DurationError, parse_ns
 from orchgit.errors import InvalidInputError
-from orchgit.whole_number import MOST, too_large_at
+from orchgit.whole_number import MOST
 
 T = TypeVar("T")
 
@@ -45,56 +45,44 @@ def tree(value: Any) -> Any:
     return msgspec.to_builtins(shown(value))
 
 
-def decode_tree(data: bytes) -> dict[str, Any]:
+def decode_tree(data: bytes, go_type: str = "") -> dict[str, Any]:
     """Returns a JSON object as it was sent. Raises InvalidInputError for anything else."""
-    if not data.strip():
-        raise InvalidInputError("EOF: cannot read the request body: it is empty")
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        if "truncated" in str(error):
-            raise InvalidInputError("unexpected EOF") from error
-        raise InvalidInputError(f"cannot read the request body as JSON: {error}") from error
-    if _LONG_NUMBER.search(data) and (large := too_large_at(value)) is not None:
-        raise InvalidInputError(
-            f"cannot read the request body: the number at ${large} is beyond 64 bits"
-        )
+    if not data:
+        raise InvalidInputError("Request body is empty")
+    value = go_syntax.decode(data)
+    if value is None:
+        raise InvalidInputError("cannot read the request body: it is null; send an object")
     if not isinstance(value, dict):
-        raise InvalidInputError("cannot read the request body: a JSON object is expected")
+        wanted = go_type or "structs.Request"
+        raise InvalidInputError(
+            f"json: cannot unmarshal {go_types.kind_of(value)} into Go value of type {wanted}"
+        )
     return value
 
 
 def decode(data: bytes, kind: type[T]) -> T:
     """Reads a struct from a request body: keys in any case, unknown keys ignored, null means
-    absent."""
-    return convert(decode_tree(data) if data.strip() else {}, kind)
+    absent. Raises InvalidInputError, also for an empty body: it would set everything to its
+    default."""
+    return convert(decode_tree(data, go_types.type_name(kind)), kind)
 
 
-def convert(value: Any, kind: type[T]) -> T:
+def convert(value: Any, kind: type[T], above: str = "") -> T:
+    """Returns the struct of a tree; `above` leads to the tree in the body (`Volume.`)."""
     try:
         return msgspec.convert(fold_keys(value, kind), kind, strict=True)
     except msgspec.ValidationError as error:
-        raise InvalidInputError(_type_problem(str(error), kind)) from error
+        problem = go_types.conversion_problem(error, kind, above)
+        raise InvalidInputError(problem) from error
 
 
-_TYPE_PROBLEM = re.compile(r"Expected `(\w+)(?: \| null)?`, got `(\w+)` - at `\$\.?([^`]*)`")
-_GO_TYPES = {"str": "string", "int": "int", "bool": "bool", "float": "float64", "array": "[]string"}
-_GO_KINDS = {"str": "string", "int": "number", "float": "number"}
-_GO_STRUCTS = {"VariableBody": "VariableDecrypted"}
-
-
-def _type_problem(text: str, kind: type) -> str:
-    """Returns what Go says of a value of the wrong type; clients and people know it."""
-    problem = _TYPE_PROBLEM.search(text)
-    if problem is None or problem[1] not in _GO_TYPES:
-        return f"cannot read the request body: {text}"
-    struct = _GO_STRUCTS.get(kind.__name__, kind.__name__)
-    place = re.sub(r"\[[^\]]*\]", "", problem[3])
-    found = _GO_KINDS.get(problem[2], problem[2])
-    return (
-        f"json: cannot unmarshal {found} into Go struct field {struct}.{place} "
-        f"of type {_GO_TYPES[problem[1]]}"
-    )
+def check_names_any(body: Mapping[str, Any], kind: type[msgspec.Struct], what: str) -> None:
+    """Raises InvalidInputError for a body without any setting, which would reset all of them."""
+    if not any(key.lower() in _fields_of(kind) for key in body):
+        raise InvalidInputError(
+            f"cannot set {what}: the body has none of its settings; read it, change what you want, "
+            "and send it whole"
+        )
 
 
 def get(value: Any, name: str, default: Any = None, kind: type | None = None) -> Any:
@@ -254,6 +242,3 @@ def in_order(meta: Mapping[str, str] | None) -> Iterator[str]:
     """Yields keys and values in the order in which Nomad hashes them."""
     for key in sorted(meta or {}):
         yield from (key, (meta or {})[key])
-
-
-_LONG_NUMBER = re.compile(rb"\d{19}")

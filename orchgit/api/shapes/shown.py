@@ -15,6 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec.structs import replace
 
+from orchgit.api.shapes.payloads import packed
 from orchgit.model.allocation import Allocation, DesiredTransition
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.deployment import Deployment
@@ -97,7 +98,7 @@ annotations."""
 
 def _job(job: Job) -> Job:
     """Sets the update block of the job itself to what concerns all groups: zeros when it has
-    none."""
+    none. Packs the payload of a dispatch."""
     given = job.update
     update = NO_UPDATE
     if given is not None and given.max_parallel:
@@ -106,7 +107,8 @@ def _job(job: Job) -> Job:
         replace(group, scaling=_policy(job, group, group.scaling)) if group.scaling else group
         for group in job.task_groups
     ]
-    return replace(job, update=update, task_groups=groups)
+    payload = packed(job.payload) if job.payload else job.payload
+    return replace(job, update=update, task_groups=groups, payload=payload)
 
 
 def _policy(job: Job, group: TaskGroup, policy: ScalingPolicy) -> ScalingPolicy:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from orchgit.errors import InvalidInputError, RefusedError
+from orchgit.errors import RefusedError
 from orchgit.model.child_jobs import child_of, dispatched_id
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job, ParameterizedJobConfig
@@ -20,9 +19,9 @@ from orchgit.services.jobs.admission import MAX_PAYLOAD_BYTES, check_total_count
 
 @dataclass(frozen=True, slots=True)
 class DispatchRequest:
-    """What a caller sends. `payload` is base64 text, as the API carries it."""
+    """What a caller sends."""
 
-    payload: str = ""
+    payload: bytes = b""
     meta: dict[str, str] = field(default_factory=dict)
     idempotency_token: str = ""
     id_prefix: str = ""
@@ -56,12 +55,9 @@ async def dispatch_job(
     return await _register_child(context, parent, request)
 
 
-def check_payload(config: ParameterizedJobConfig, payload: str) -> None:
+def check_payload(config: ParameterizedJobConfig, payload: bytes) -> None:
     """Raises RefusedError where the payload breaks the job's rule or is over the limit."""
-    try:
-        size = len(base64.b64decode(payload, validate=True))
-    except binascii.Error as error:
-        raise InvalidInputError(f"cannot read the payload: it is not base64 ({error})") from error
+    size = len(payload)
     if size > MAX_PAYLOAD_BYTES:
         raise RefusedError(f"Payload exceeds maximum size; {size} > {MAX_PAYLOAD_BYTES}")
     if config.payload == "required" and size == 0:
@@ -100,7 +96,7 @@ async def _register_child(
     child = replace(
         child_of(parent, child_id, now_ns),
         dispatched=True,
-        payload=request.payload or None,
+        payload=base64.b64encode(request.payload).decode() or None,
         meta={**(parent.meta or {}), **request.meta} or None,
         dispatch_idempotency_token=request.idempotency_token,
         priority=request.priority or parent.priority,

@@ -16,13 +16,14 @@ from orchgit.replication.commands import JobUpsert, RecordScalingEvent
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.by_hand import register_by_hand, source_warnings
-from orchgit.services.jobs.register import JobRegistration, job_modify_index
+from orchgit.services.jobs.register import JobRegistration, check_enforced_index, job_modify_index
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleRequest:
     """What a caller sends. With `count` None or `error`, an event is recorded and nothing
-    scaled. `changed_by` is the person or autoscaler that sent it."""
+    scaled. `changed_by` is the person or autoscaler that sent it. A job with another
+    `JobModifyIndex` than `expected_modify_index` is left alone; 0 expects nothing."""
 
     group: str
     count: int | None = None
@@ -31,6 +32,7 @@ class ScaleRequest:
     error: bool = False
     policy_override: bool = False
     changed_by: ChangedBy | None = None
+    expected_modify_index: int = 0
 
 
 async def scale_job(
@@ -46,6 +48,8 @@ async def scale_job(
         deployment = snapshot.deployments.latest_of_job(namespace, job_id)
     if job is None:
         raise NotFoundError(f'job "{job_id}" not found')
+    if request.expected_modify_index:
+        check_enforced_index(request.expected_modify_index, job)
     group = _group(job, request.group)
     if request.error or request.count is None:
         index = await _record(context, job, group, request, None) or index

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
+
+import cramjam
 
 from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.shown import shown
@@ -103,3 +106,12 @@ def test_exhausted_resources_are_a_whole_block_and_scores_have_no_sum() -> None:
 def test_values_without_rules_are_passed_on_as_they_are() -> None:
     value = {"a": [1, None, "x"]}
     assert shown(value) == value
+
+
+def test_payload_of_a_dispatch_is_packed_as_clients_expect() -> None:
+    sent = b"hello hello hello hello hello"
+    job = make_job(payload=base64.b64encode(sent).decode())
+    packed = base64.b64decode(tree(job)["Payload"])
+    assert bytes(cramjam.snappy.decompress_raw(packed)) == sent
+    assert len(packed) < len(sent)
+    assert tree(make_job())["Payload"] is None

@@ -231,6 +231,27 @@ def test_scaling_sets_one_count_within_its_bounds() -> None:
     with_context(work)
 
 
+def test_scaling_that_expects_another_version_of_the_job_changes_nothing() -> None:
+    async def work(context: UseCaseContext) -> None:
+        await register_job(context, make_job(id="web", task_groups=[make_group(name="g")]))
+        with context.snapshot() as snapshot:
+            before = snapshot.jobs.get("default", "web")
+        assert before is not None
+        expected = before.job_modify_index
+        other = ScaleRequest("g", 3, expected_modify_index=expected + 1)
+        with pytest.raises(RefusedError, match=f"conflicting job modify index: {expected}"):
+            await scale_job(context, "default", "web", other)
+        without_count = ScaleRequest("g", expected_modify_index=expected + 1)
+        with pytest.raises(RefusedError, match="conflicting job modify index"):
+            await scale_job(context, "default", "web", without_count)
+        with context.snapshot() as snapshot:
+            assert snapshot.jobs.get("default", "web") == before
+        same = ScaleRequest("g", 3, expected_modify_index=expected)
+        assert (await scale_job(context, "default", "web", same)).eval_id
+
+    with_context(work)
+
+
 def test_job_of_more_allocations_than_job_max_count_is_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         limited = UseCaseContext(context.state, context.clock, context.ids, JobSettings(10))
