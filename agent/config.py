@@ -132,6 +132,8 @@ class AgentConfig:
     insecure_http: bool = False
     """Whether HTTP may answer other machines that show no certificate."""
     http_allowed_hosts: tuple[str, ...] = ()
+    http_also: tuple[str, ...] = ()
+    """Addresses (host:port) on which its own HTTP listens beside the first."""
     limits: Limits = field(default_factory=Limits)
     acl_enabled: bool = False
     """Whether the agent's own HTTP checks tokens even if the servers do not say so."""

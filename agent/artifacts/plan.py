@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
 
 _GB = 1_000_000_000
 _HALF_HOUR_S = 1800.0
+EXTRA_PATH = re.compile(r"[fd]:[rwxc]+:/.*")
+"""One of `FetchLimits.extra_paths`."""
 
 Getter = Literal["http", "git", "s3", "gcs"]
 

@@ -33,7 +33,7 @@ class GroupNetworkConfig:
     def problems(self) -> list[str]:
         """Returns what is wrong with it, one sentence for each key."""
         found = []
-        if not _INTERFACE_NAME.fullmatch(self.bridge_name):
+        if not is_interface_name(self.bridge_name):
             found.append(
                 f'bridge_network_name: "{self.bridge_name}" is no name of an interface: it needs '
                 "1 to 15 letters, digits, dots, dashes or underscores"
@@ -42,16 +42,21 @@ class GroupNetworkConfig:
             ("bridge_network_subnet", self.bridge_subnet, 4),
             ("bridge_network_subnet_ipv6", self.bridge_subnet_ipv6, 6),
         ):
-            if text and not _is_subnet(text, version):
+            if text and not is_subnet(text, version):
                 found.append(
                     f'{key}: "{text}" is no CIDR block of IPv{version} with free addresses'
                 )
         return found
 
 
-def _is_subnet(text: str, version: int) -> bool:
+def is_subnet(text: str, version: int) -> bool:
+    """Returns whether the text is a CIDR block of this version of IP with free addresses."""
     try:
         block = ipaddress.ip_network(text, strict=False)
     except ValueError:
         return False
     return block.version == version and block.num_addresses >= 4
+
+
+def is_interface_name(text: str) -> bool:
+    return _INTERFACE_NAME.fullmatch(text) is not None

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import re
-
 from agent.artifacts.plan import FetchLimits
 from orchgit.configuration.schema import ArtifactSection
 from orchgit.configuration.sizes import parse_bytes
 from orchgit.durations import parse_setting_ns
-from orchgit.errors import InvalidInputError
 
-_EXTRA_PATH = re.compile(r"[fd]:[rwxc]+:/.*")
+_YEAR_S = 365.0 * 86400
+_UNLIMITED = 1 << 62
 
 
 def artifact_limits(section: ArtifactSection) -> FetchLimits:
-    """Raises InvalidInputError, which names the key."""
-    for name in ("decompression_file_count_limit", "decompression_ratio_limit"):
-        if getattr(section, name) < 0:
-            raise InvalidInputError(f"cannot use client.artifact.{name}: it must not be negative")
-    for path in section.filesystem_isolation_extra_paths:
-        if not _EXTRA_PATH.fullmatch(path):
-            raise InvalidInputError(
-                f'cannot use client.artifact.filesystem_isolation_extra_paths: "{path}" is not '
-                "TYPE:MODES:PATH, as in f:r:/etc/artifacts.conf"
-            )
+    """Returns the limits; 0 is none. Raises InvalidInputError, which names the key."""
     timeouts_s = {
-        name: parse_setting_ns(f"client.artifact.{name}", getattr(section, name)) / 1e9
+        name: parse_setting_ns(f"client.artifact.{name}", getattr(section, name)) / 1e9 or _YEAR_S
         for name in ("http_read_timeout", "git_timeout", "s3_timeout", "gcs_timeout")
     }
     return FetchLimits(
@@ -33,11 +22,13 @@ def artifact_limits(section: ArtifactSection) -> FetchLimits:
         git_timeout_s=timeouts_s["git_timeout"],
         s3_timeout_s=timeouts_s["s3_timeout"],
         gcs_timeout_s=timeouts_s["gcs_timeout"],
-        max_download_bytes=parse_bytes("client.artifact.http_max_size", section.http_max_size),
+        max_download_bytes=parse_bytes("client.artifact.http_max_size", section.http_max_size)
+        or _UNLIMITED,
         max_unpacked_bytes=parse_bytes(
             "client.artifact.decompression_size_limit", section.decompression_size_limit
-        ),
-        max_files=section.decompression_file_count_limit,
+        )
+        or _UNLIMITED,
+        max_files=section.decompression_file_count_limit or _UNLIMITED,
         max_ratio=section.decompression_ratio_limit,
         environment=tuple(
             name for one in section.set_environment_variables.split(",") if (name := one.strip())

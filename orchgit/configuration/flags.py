@@ -31,6 +31,9 @@ def add_flags(loaded: LoadedConfig, given: Mapping[str, str | bool | Sequence[st
         values = reader.block(CONFIGURATION, tree)
         if reader.problems:
             raise InvalidInputError(f"cannot use the flag for {reader.problems[0].text}")
+        if reader.faults:
+            wrong = reader.faults[0].text.removeprefix("cannot use ")
+            raise InvalidInputError(f"cannot use the flag for {wrong}")
         loaded.values = merge(CONFIGURATION, loaded.values, values)
 
 

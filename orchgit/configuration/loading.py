@@ -9,11 +9,12 @@ from pathlib import Path
 from orchgit.configuration.documented import CONFIGURATION
 from orchgit.configuration.keys import BlockValues
 from orchgit.configuration.merging import merge
-from orchgit.configuration.plugins import plugin_problems
+from orchgit.configuration.plugins import plugin_faults
 from orchgit.configuration.reading import FileReader
 from orchgit.errors import InvalidInputError, OrchgitError
 from orchgit.hcl1.errors import Hcl1Error
 from orchgit.hcl1.parse import MAX_BYTES, parse
+from orchgit.hcl1.tree import Position
 
 MAX_FILES = 1000
 _SUFFIXES = (".hcl", ".json")
@@ -38,14 +39,30 @@ class LoadedConfig:
     empty: list[str] = field(default_factory=list)
     """Named directories without configuration files."""
     warnings: list[str] = field(default_factory=list)
-    plugin_problems: list[str] = field(default_factory=list)
-    """Options that drivers do not have: an agent does not start with them."""
+    faults: list[str] = field(default_factory=list)
+    """Lines about what Nomad reads and no agent can use: values that cannot work, options that
+    drivers do not have."""
+    places: dict[str, Position] = field(default_factory=dict)
+    """Where each key and block stands last, by its path with labels."""
+    refused: set[str] = field(default_factory=set)
+    """The keys that `faults` are about, by their paths with labels."""
+    is_whole: bool = True
+    """Whether each file could be read to its end: what a file wants is known then."""
+
+    @property
+    def mistakes(self) -> list[str]:
+        """Lines about what cannot be read, and then about what cannot be used."""
+        return [*(line for failed in self.failed for line in failed.lines), *self.faults]
 
     def check(self) -> None:
         """Raises InvalidInputError with every mistake of every file, if there is any."""
-        if self.failed:
-            lines = "\n".join(line for failed in self.failed for line in failed.lines)
-            raise InvalidInputError(f"cannot use the configuration:\n{lines}")
+        refuse(self.mistakes)
+
+
+def refuse(lines: Sequence[str]) -> None:
+    """Raises InvalidInputError with these lines, if there are any."""
+    if lines:
+        raise InvalidInputError("cannot use the configuration:\n" + "\n".join(lines))
 
 
 def load(paths: Sequence[str]) -> LoadedConfig:
@@ -63,6 +80,7 @@ def load(paths: Sequence[str]) -> LoadedConfig:
             loaded.failed.append(
                 FailedPath(named, f"stat {named}: {why}", (f"cannot read {named}: {why}",))
             )
+            loaded.is_whole = False
             continue
         if not found:
             loaded.empty.append(named)
@@ -97,11 +115,13 @@ def _load_file(loaded: LoadedConfig, named: str, path: str) -> None:
         )
         lines = tuple(map(str, error.problems))
         loaded.failed.append(FailedPath(named, nomad, lines))
+        loaded.is_whole = False
         return
     except (OSError, UnicodeDecodeError, OrchgitError) as error:
         loaded.failed.append(
             FailedPath(named, f"Error loading {path}: {error}", (f"cannot read {path}: {error}",))
         )
+        loaded.is_whole = False
         return
     reader = FileReader(CONFIGURATION)
     values = reader.block(CONFIGURATION, body)
@@ -114,7 +134,9 @@ def _load_file(loaded: LoadedConfig, named: str, path: str) -> None:
         loaded.failed.append(
             FailedPath(named, f"Error loading {path}: {decoding}{first.nomad}", lines)
         )
-        return
-    loaded.plugin_problems += plugin_problems(body)
+    faults = sorted([*reader.faults, *plugin_faults(body)])
+    loaded.faults += dict.fromkeys(map(str, faults))
+    loaded.refused |= {fault.path for fault in reader.faults}
+    loaded.places |= reader.places
     loaded.files.append(Path(path))
     loaded.values = merge(CONFIGURATION, loaded.values, values)

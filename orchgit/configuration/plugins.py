@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from agent.drivers.config import option_problems
 from agent.drivers.registry import OPTION_SHAPES
-from orchgit.configuration.reading import plain_value
+from orchgit.configuration.reading import Fault, plain_value
 from orchgit.hcl1.tree import Hcl1Body, Position
 
 
-def plugin_problems(file: Hcl1Body) -> Iterator[str]:
-    """Yields a sentence with its place for each option that a built-in driver does not have.
+def plugin_faults(file: Hcl1Body) -> Iterator[Fault]:
+    """Yields a fault for each option that a built-in driver does not have.
 
     Other drivers check their options themselves.
     """
@@ -22,7 +22,8 @@ def plugin_problems(file: Hcl1Body) -> Iterator[str]:
         for config in block.body.blocks("config"):
             for problem in option_problems(plain_value(config), shape):
                 place = _position(config, problem.path)
-                yield f'{place}: plugin "{block.label.text}": {problem.message}'
+                text = f'plugin "{block.label.text}": {problem.message}'
+                yield Fault(place, text)
 
 
 def _position(body: Hcl1Body, path: Sequence[str]) -> Position:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orchgit.configuration.bounds import problem_of
 from orchgit.configuration.keys import BlockValues, ConfigBlock, ConfigKey, Kind, walk
 from orchgit.durations import DurationError, parse_ns
 from orchgit.hcl1.tree import Hcl1Body, Hcl1Item, ListValue, Literal, Position, Value, bodies_of
@@ -29,13 +30,29 @@ class ConfigProblem:
         return f"{self.position}: {self.text}"
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Fault:
+    """A value that Nomad reads and no agent can use, and where it stands."""
+
+    position: Position
+    text: str
+    path: str = ""
+    """The key's, with labels; "" where it is in no table."""
+
+    def __str__(self) -> str:
+        return f"{self.position}: {self.text}"
+
+
 class FileReader:
-    """Collects the problems and warnings of one file while its blocks are read."""
+    """Collects the problems, faults and warnings of one file while its blocks are read."""
 
     def __init__(self, table: ConfigBlock) -> None:
         self._table = table
         self.problems: list[ConfigProblem] = []
+        self.faults: list[Fault] = []
         self.warnings: list[str] = []
+        self.places: dict[str, Position] = {}
+        """Where each key and block stands, by its path with labels."""
 
     def block(self, shape: ConfigBlock, body: Hcl1Body, path: tuple[str, ...] = ()) -> BlockValues:
         """Returns the values of a body. Names of keys are compared without regard to case."""
@@ -53,6 +70,7 @@ class FileReader:
         self._unexpected(shape, unexpected, path)
         for name, item in expected.items():
             key = shape.keys[name]
+            self.places[".".join((*path, name))] = item.position
             if isinstance(key, ConfigKey):
                 self._value(found, key, item, (*path, name))
             else:
@@ -80,6 +98,7 @@ class FileReader:
                     text = f"{'.'.join(path)}: needs one label, its name"
                     self.problems.append(ConfigProblem(item.position, text, text, 0))
                     continue
+                self.places[".".join((*path, one.label.text))] = one.label.position
                 values = self.block(shape, one.body, (*path, one.label.text))
                 earlier = named.get(one.label.text)
                 if earlier is not None and not shape.replaced:
@@ -120,6 +139,11 @@ class FileReader:
             )
             return
         found.values[path[-1]] = read
+        wrong = "" if key.no_effect else problem_of(key_path(self._table, path), read)
+        if wrong:
+            shown = ".".join(path)
+            self.places[shown] = value.position
+            self.faults.append(Fault(value.position, f"cannot use {shown}: {wrong}", shown))
 
     def _wrong(self, error: _WrongKindError, path: tuple[str, ...]) -> None:
         position = error.value.position
@@ -174,6 +198,20 @@ class _WrongKindError(Exception):
         self.message = message
         self.placed = placed
         self.named = named
+
+
+def key_path(table: ConfigBlock, path: Sequence[str]) -> str:
+    """Returns the path of a key in the table: without the labels of blocks, with dots between."""
+    names: list[str] = []
+    parts = iter(path)
+    for name in parts:
+        names.append(name)
+        key = table.keys[name]
+        if isinstance(key, ConfigBlock):
+            table = key
+            if key.labelled:
+                next(parts, None)
+    return ".".join(names)
 
 
 def _joined(one: BlockValues, other: BlockValues) -> BlockValues:

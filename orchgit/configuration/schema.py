@@ -28,7 +28,7 @@ class Advertise(Addresses):
 
 
 class HostVolumeSection(Section):
-    path: str
+    path: str = ""
     read_only: bool = False
 
 
@@ -220,7 +220,7 @@ class AuditSection(Section):
 
 
 class CredentialSection(Section):
-    origin: str
+    origin: str = ""
     username: str = ""
     password: str = ""
     ssh_key_file: str = ""

@@ -24,17 +24,20 @@ from agent.vault.tokens import VaultConfig
 from orchgit.configuration.artifacts import artifact_limits
 from orchgit.configuration.audit import audit_settings
 from orchgit.configuration.control import control_config, scheduler_config
+from orchgit.configuration.faults import Faults
 from orchgit.configuration.gitops import (
     gitops_limits,
     source_certificates,
     transport_config,
 )
 from orchgit.configuration.schema import (
+    AclSection,
     AutopilotSection,
     ClientSection,
     ConsulSection,
     FileConfig,
     GatesSection,
+    GitopsSection,
     JoinSection,
     LimitsSection,
     ServerSection,
@@ -49,25 +52,31 @@ from orchgit.errors import InvalidInputError
 from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.credentials import GitCredential
 from orchgit.log_file import LogRotation
+from orchgit.metrics.push import PushSettings
 from orchgit.metrics.settings import MetricFilter, TelemetrySettings
 from orchgit.model.gates import GatePolicy
 from orchgit.model.operator import AutopilotConfig
 from orchgit.model.source import DriftPolicy, PrunePolicy, Source, TagPolicy
 from orchgit.model.window_text import parse_window
 from orchgit.server.config import ServerConfig
-from orchgit.server.http.access import check_headers
-from orchgit.server.http.host_names import check_names
 from orchgit.server.membership.joining_rules import JoinConfig, rpc_address_of
 from orchgit.server.tracing import TraceSettings
 from orchgit.services.acl.settings import AclSettings
+from orchgit.services.gitops.sources import check_source
 from orchgit.services.jobs.admission import JobSettings
 from orchgit.wire.limits import Limits
 
 
-def server_settings(file: FileConfig) -> dict[str, Any]:
-    log_rotation(file)
-    sources = tuple(_source(name, section) for name, section in sorted(file.gitops.source.items()))
-    git_limits, parse_limits = gitops_limits(file.gitops.limits)
+def server_settings(file: FileConfig, faults: Faults) -> dict[str, Any]:
+    """Returns the keyword arguments of ServerConfig; what cannot be used is noted in `faults`."""
+    made = faults.made
+    made("log_rotate_duration", log_rotation, file)
+    _check_together(file, faults)
+    found = (
+        made(f"gitops.source.{name}", _source, name, section)
+        for name, section in sorted(file.gitops.source.items())
+    )
+    sources = tuple(source for source in found if source is not None)
     settings: dict[str, Any] = {
         "name": file.name,
         "region": file.region,
@@ -78,46 +87,32 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
             file.server.job_max_priority,
             frozenset(name for name, one in file.vault.items() if one.enabled),
         ),
-        "search": search_limits(file.server.search),
+        "search": made("server.search", search_limits, file.server.search),
         "ui_enabled": file.ui.enabled,
         "ui_label": file.ui.label.text,
-        "introductions": introduction_settings(file),
-        "control": control_config(file.server),
-        "scheduler_config": scheduler_config(file.server),
-        "autopilot_config": _autopilot(file.autopilot),
-        "join": _join(file.server),
+        "introductions": made("server.client_introduction", introduction_settings, file),
+        "control": made("server", control_config, file.server),
+        "scheduler_config": made("server.default_scheduler_config", scheduler_config, file.server),
+        "autopilot_config": made("autopilot", _autopilot, file.autopilot),
+        "join": made("server.server_join", _join, file.server),
         "oidc_issuer": file.server.oidc_issuer.rstrip("/"),
         "leave_on_interrupt": file.leave_on_interrupt,
         "leave_on_terminate": file.leave_on_terminate,
         "http_advertise": file.advertise.http,
         "rpc_advertise": file.advertise.rpc,
         "raft_advertise": file.advertise.serf,
-        **http_settings(file),
-        "acl": AclSettings(
-            enabled=file.acl.enabled,
-            token_min_expiration_ttl_ns=parse_setting_ns(
-                "acl.token_min_expiration_ttl", file.acl.token_min_expiration_ttl
-            ),
-            token_max_expiration_ttl_ns=parse_setting_ns(
-                "acl.token_max_expiration_ttl", file.acl.token_max_expiration_ttl
-            ),
-        ),
-        "traces": TraceSettings(file.telemetry.otlp_endpoint, file.telemetry.otlp_headers)
+        **http_settings(file, faults),
+        "acl": made("acl", _acl, file.acl),
+        "traces": made(
+            "telemetry.otlp_endpoint",
+            TraceSettings,
+            file.telemetry.otlp_endpoint,
+            file.telemetry.otlp_headers,
+        )
         if file.telemetry.otlp_endpoint
         else None,
-        "audit": audit_settings(file.audit),
-        "gitops": GitopsConfig(
-            credentials={
-                name: GitCredential(**msgspec.to_builtins(section))
-                for name, section in file.gitops.credential.items()
-            },
-            limits=git_limits,
-            parsing=parse_limits,
-            transport=transport_config(file.gitops),
-            webhook_secrets=file.gitops.webhook_secrets,
-            local_paths=tuple(file.gitops.local_paths),
-            sources=sources,
-        ),
+        "audit": made("audit", audit_settings, file.audit),
+        "gitops": made("gitops", _gitops, file.gitops, sources, faults),
         "sources": sources,
     }
     if file.server.cluster_key_file:
@@ -125,6 +120,66 @@ def server_settings(file: FileConfig) -> dict[str, Any]:
     if file.server.enabled_schedulers is not None:
         settings["enabled_schedulers"] = tuple(file.server.enabled_schedulers)
     return settings
+
+
+def _gitops(section: GitopsSection, sources: tuple[Source, ...], faults: Faults) -> GitopsConfig:
+    credentials: dict[str, GitCredential] = {}
+    for name, one in section.credential.items():
+        credential = GitCredential(**msgspec.to_builtins(one))
+        path = f"gitops.credential.{name}"
+        if one.origin:
+            faults.made(path, credential.check, name)
+            credentials[name] = credential
+        else:
+            faults.add(path, f"cannot use {path}: it needs an origin, as https://host")
+    git_limits, parse_limits = gitops_limits(section.limits)
+    return GitopsConfig(
+        credentials=credentials,
+        limits=git_limits,
+        parsing=parse_limits,
+        transport=transport_config(section),
+        webhook_secrets=section.webhook_secrets,
+        local_paths=tuple(section.local_paths),
+        sources=sources,
+    )
+
+
+def _acl(section: AclSection) -> AclSettings:
+    least_ns, most_ns = (
+        parse_setting_ns(f"acl.{name}", getattr(section, name))
+        for name in ("token_min_expiration_ttl", "token_max_expiration_ttl")
+    )
+    if least_ns > most_ns:
+        raise InvalidInputError(
+            "cannot use acl.token_min_expiration_ttl: it is more than "
+            f"token_max_expiration_ttl ({section.token_max_expiration_ttl})"
+        )
+    return AclSettings(section.enabled, least_ns, most_ns)
+
+
+def _check_together(file: FileConfig, faults: Faults) -> None:
+    """Notes values that cannot work together, each by itself as it should be."""
+    client = file.client
+    if client.min_dynamic_port > client.max_dynamic_port:
+        faults.add(
+            "client.max_dynamic_port",
+            f"cannot use client.max_dynamic_port: {client.max_dynamic_port} is less than "
+            f"min_dynamic_port ({client.min_dynamic_port})",
+        )
+    ports = {"http": file.ports.http, "rpc": file.ports.rpc, "serf": file.ports.serf}
+    for one, other in (("http", "rpc"), ("http", "serf"), ("rpc", "serf")):
+        hosts = [
+            set((getattr(file.addresses, name) or file.bind_addr).split()) for name in (one, other)
+        ]
+        if ports[one] and ports[one] == ports[other] and hosts[0] & hosts[1]:
+            faults.add(
+                f"ports.{other}",
+                f"cannot use ports.{other}: ports.{one} is {ports[one]} too, on the same address",
+            )
+    for name, volume in client.host_volume.items():
+        path = f"client.host_volume.{name}"
+        if not volume.path:
+            faults.add(path, f"cannot use {path}: it needs a path, a directory of this machine")
 
 
 def _autopilot(section: AutopilotSection | None) -> AutopilotConfig | None:
@@ -155,11 +210,9 @@ def log_rotation(file: FileConfig) -> LogRotation:
     return LogRotation(file.log_rotate_bytes, age_ns / 1e9, file.log_rotate_max_files)
 
 
-def http_settings(file: FileConfig) -> dict[str, Any]:
+def http_settings(file: FileConfig, faults: Faults) -> dict[str, Any]:
     """Returns the settings that servers and agents have in common: certificates, names, limits,
     metrics."""
-    check_names(file.http_allowed_hosts)
-    check_headers(file.http_api_response_headers)
     section = file.limits
     limits = Limits(
         http_max_conns_per_client=section.http_max_conns_per_client,
@@ -168,7 +221,7 @@ def http_settings(file: FileConfig) -> dict[str, Any]:
         rpc_max_conns_per_client=section.rpc_max_conns_per_client,
     )
     return {
-        **tls_settings(file.tls),
+        **(faults.made("tls", tls_settings, file.tls) or {}),
         "insecure_http": file.insecure_http,
         "http_allowed_hosts": tuple(file.http_allowed_hosts),
         "http_response_headers": file.http_api_response_headers,
@@ -179,7 +232,7 @@ def http_settings(file: FileConfig) -> dict[str, Any]:
             prometheus=file.telemetry.prometheus_metrics,
             dispatched_summaries=not file.telemetry.disable_dispatched_job_summary_metrics,
             filter=MetricFilter(tuple(file.telemetry.prefix_filter), file.telemetry.filter_default),
-            push=push_settings(file.telemetry),
+            push=faults.made("telemetry", push_settings, file.telemetry) or PushSettings(),
         ),
     }
 
@@ -294,12 +347,13 @@ def _group_networks(client: ClientSection) -> GroupNetworkConfig:
     )
 
 
-def agent_settings(file: FileConfig) -> dict[str, Any]:
-    client = file.client
+def agent_settings(file: FileConfig, faults: Faults) -> dict[str, Any]:
+    """Returns the keyword arguments of AgentConfig; what cannot be used is noted in `faults`."""
+    client, made = file.client, faults.made
     settings: dict[str, Any] = {
         "region": file.region,
         "datacenter": file.datacenter,
-        "node_pool": client.node_pool,
+        "node_pool": client.node_pool or "default",
         "node_class": client.node_class,
         "meta": client.meta,
         "network_interface": client.network_interface,
@@ -352,10 +406,10 @@ def agent_settings(file: FileConfig) -> dict[str, Any]:
         "max_kill_timeout_s": (
             parse_setting_ns("client.max_kill_timeout", client.max_kill_timeout) / 1e9
         ),
-        "artifact": artifact_limits(client.artifact),
-        "template": template_settings(client.template),
+        "artifact": made("client.artifact", artifact_limits, client.artifact),
+        "template": made("client.template", template_settings, client.template),
         "acl_enabled": file.acl.enabled,
-        **http_settings(file),
+        **http_settings(file, faults),
     }
     if client.task_env_allow is not None:
         settings["task_env_allow"] = tuple(client.task_env_allow)
@@ -420,6 +474,7 @@ def _source(name: str, section: SourceSection) -> Source:
     )
     if section.paths is not None:
         source.paths = section.paths
+    check_source(source)
     return source
 
 

@@ -9,10 +9,12 @@ from orchgit.durations import parse_setting_ns
 from orchgit.errors import InvalidInputError
 
 _NS_PER_S = 1e9
+_UNLIMITED_S = 365.0 * 86400
 
 
 def template_settings(section: TemplateSection) -> TemplateSettings:
-    """Raises InvalidInputError, which names the key."""
+    """Returns the settings; a `max_backoff` of 0 is no limit. Raises InvalidInputError, which names
+    the key."""
     denied = section.function_denylist
     if denied is None:
         denied = section.function_blacklist
@@ -29,7 +31,7 @@ def template_settings(section: TemplateSection) -> TemplateSettings:
         wait_bounds=None if bounds is None else _times("wait_bounds", bounds),
         query_wait_s=wait_ns / _NS_PER_S,
         first_backoff_s=first_ns / _NS_PER_S,
-        max_backoff_s=most_ns / _NS_PER_S,
+        max_backoff_s=most_ns / _NS_PER_S or _UNLIMITED_S,
     )
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from orchgit.configuration import nomad_checks
-from orchgit.configuration.file import settings_of
-from orchgit.configuration.loading import LoadedConfig, load
-from orchgit.errors import OrchgitError
+from orchgit.configuration.file import unusable, warnings_of
+from orchgit.configuration.loading import load
 
 
 @dataclass(slots=True)
@@ -31,6 +30,7 @@ def validate(paths: Sequence[str]) -> Validated:
             path = failed.path
             result.errors.append(f"\t* Error loading configuration from {path}: {failed.nomad}")
         result.errors += ["", *(line for failed in loaded.failed for line in failed.lines)]
+        result.errors += [_unusable(line) for line in unusable(loaded)]
         return result
     verdict = nomad_checks.check(loaded.values)
     result = Validated(verdict.valid)
@@ -38,16 +38,12 @@ def validate(paths: Sequence[str]) -> Validated:
     result.errors += verdict.lines
     if verdict.valid:
         result.output.append("Configuration is valid!")
-        result.errors += _warnings(loaded)
     else:
         result.errors.append("Configuration is invalid")
+    result.errors += [_unusable(line) for line in unusable(loaded)]
+    result.errors += [f"WARNING: {text}" for text in warnings_of(loaded)]
     return result
 
 
-def _warnings(loaded: LoadedConfig) -> list[str]:
-    """Returns what concerns orchgit alone: settings it cannot start with, keys without effect."""
-    try:
-        found = settings_of(loaded).warnings
-    except OrchgitError as error:
-        found = [f"an agent does not start with this configuration: {error.message}"]
-    return [f"WARNING: {text}" for text in found if not text.startswith("no configuration in")]
+def _unusable(line: str) -> str:
+    return f"WARNING: an agent does not start with this configuration: {line}"

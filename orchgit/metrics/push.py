@@ -37,7 +37,7 @@ class PushSettings:
 
     def __post_init__(self) -> None:
         for name, address in (("statsd_address", self.statsd), ("datadog_address", self.dogstatsd)):
-            if address and not _has_port(address):
+            if address and not has_port(address):
                 raise InvalidInputError(f"cannot use telemetry.{name}: {address!r} is no host:port")
         if self.interval_s < 1:
             raise InvalidInputError("cannot use telemetry.collection_interval: at least 1s")
@@ -47,7 +47,8 @@ class PushSettings:
         return bool(self.statsd or self.dogstatsd)
 
 
-def _has_port(address: str) -> bool:
+def has_port(address: str) -> bool:
+    """Returns whether the address is host:port, and the port is not 0."""
     try:
         return split_host_port(address)[1] > 0
     except (InvalidInputError, ValueError):

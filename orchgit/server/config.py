@@ -42,6 +42,8 @@ class ServerConfig:
     region: str = "global"
     datacenter: str = "dc1"
     http_bind: str = "127.0.0.1:4646"
+    http_also: tuple[str, ...] = ()
+    """Addresses on which HTTP listens beside `http_bind`."""
     rpc_bind: str = "127.0.0.1:4647"
     raft_bind: str = "127.0.0.1:0"
     http_advertise: str = ""
@@ -104,6 +106,7 @@ class ServerConfig:
             *_address_problems(
                 {"http": self.http_bind, "rpc": self.rpc_bind, "serf": self.raft_bind}
             ),
+            *_address_problems({f"http {each}": each for each in self.http_also}),
             *_address_problems({f"peer {peer}": peer for peer in self.peers}),
         ]
         if unknown := set(self.enabled_schedulers) - set(SCHEDULER_TYPES):

@@ -79,6 +79,28 @@ class AgentOptions:
     )
 
 
+_KEYS = {
+    "bind": "bind_addr",
+    "http_port": "ports.http",
+    "rpc_port": "ports.rpc",
+    "serf_port": "ports.serf",
+    "bootstrap_expect": "server.bootstrap_expect",
+    "retry_join": "server.retry_join",
+    "start_join": "server.start_join",
+    "node_name": "name",
+    "node_pool": "client.node_pool",
+    "node_class": "client.node_class",
+    "datacenter": "datacenter",
+    "region": "region",
+    "log_level": "log_level",
+}
+"""Option -> path of the key in configuration files that takes the same values."""
+_FLAGS = {name: name.replace("_", "-") for name in _KEYS} | {
+    "start_join": "join",
+    "datacenter": "dc",
+}
+
+
 @cli_command("agent")
 @options_of(AgentOptions)
 @configuration_flags
@@ -105,6 +127,7 @@ def agent(options: AgentOptions, flags: Mapping[str, Any]) -> None:
     from orchgit.configuration.audit import audit_settings
     from orchgit.configuration.file import Listen, read_config
 
+    _check_options(options)
     by_path = {FLAGS[flag]: value for flag, value in flags.items()}
     given = read_config(*options.config, flags=by_path)
     file = given.file
@@ -151,6 +174,17 @@ def agent(options: AgentOptions, flags: Mapping[str, Any]) -> None:
     click.echo("==> Stopped.")
 
 
+def _check_options(options: AgentOptions) -> None:
+    """Raises UsageError for an option whose key in a file could not have the value."""
+    from orchgit.configuration.bounds import problem_of
+
+    for name, path in _KEYS.items():
+        value = getattr(options, name)
+        wrong = "" if value is None else problem_of(path, value)
+        if wrong:
+            raise click.UsageError(f"cannot use -{_FLAGS[name]}: {wrong}")
+
+
 def _server_config(
     options: AgentOptions, given: ReadConfig, listen: Listen, directory: Path
 ) -> ServerConfig:
@@ -163,6 +197,7 @@ def _server_config(
     config = ServerConfig(
         data_dir=directory,
         http_bind=listen.http,
+        http_also=listen.http_also,
         rpc_bind=listen.rpc,
         raft_bind=listen.serf,
         dev_mode=options.dev,
@@ -193,6 +228,7 @@ def _agent_config(
         data_dir=directory,
         servers=named or known_servers(given.file.client) or (listen.rpc,),
         node_name=options.node_name or given.file.name,
+        http_also=listen.http_also,
         intro_token=_introduction(options.intro_token, directory),
         **(with_dev_defaults(settings, listen.host) if options.dev else settings),
     )

@@ -35,6 +35,8 @@ class HttpAccess:
     names: HostNames = field(default_factory=HostNames)
     response_headers: Mapping[str, str] = field(default_factory=dict)
     """Added to every answer."""
+    also: tuple[str, ...] = ()
+    """Addresses (host:port) on which it listens beside the first."""
 
 
 class HttpSettings(Protocol):
@@ -61,6 +63,9 @@ class HttpSettings(Protocol):
     @property
     def http_response_headers(self) -> Mapping[str, str]: ...
 
+    @property
+    def http_also(self) -> tuple[str, ...]: ...
+
 
 def access_of(config: HttpSettings, addresses: Iterable[str]) -> HttpAccess:
     """Returns how the listener is reached.
@@ -69,7 +74,7 @@ def access_of(config: HttpSettings, addresses: Iterable[str]) -> HttpAccess:
     InvalidInputError for a certificate that cannot be read.
     """
     files = (config.tls, config.http_tls.files if config.http_tls else None)
-    own = own_names(addresses, {each.cert for each in files if each})
+    own = own_names((*addresses, *config.http_also), {each.cert for each in files if each})
     names = HostNames(config.http_allowed_hosts, own)
     return HttpAccess(
         config.http_tls,
@@ -78,6 +83,7 @@ def access_of(config: HttpSettings, addresses: Iterable[str]) -> HttpAccess:
         config.limits,
         names,
         config.http_response_headers,
+        config.http_also,
     )
 
 

@@ -45,7 +45,8 @@ _NO_BROKEN_ANSWERS = _NoBrokenAnswers()
 
 
 class HttpServer:
-    """Serves one app; `address` is known after `bind`. `kept` answers what was asked before."""
+    """Serves one app; `address`, the first of its addresses, is known after `bind`. `kept` answers
+    what was asked before."""
 
     def __init__(
         self,
@@ -66,23 +67,36 @@ class HttpServer:
             self._kept = None
         self._bind = bind
         self._clients = HttpClients(self._access.limits.http_max_conns_per_client)
-        self._tls_listener: TlsListener | None = None
+        self._tls_listeners: list[TlsListener] = []
         self._server: uvicorn.Server | None = None
-        self._socket: socket.socket | None = None
+        self._sockets: list[socket.socket] = []
         self._loop: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self.address = bind
 
     def bind(self) -> None:
-        """Takes the port.
+        """Takes the ports.
 
         Raises InvalidInputError if another program has it, where everyone who reaches it would be
         let in, or where the audit log cannot be written.
         """
-        check_exposure(self._bind, self._access)
+        addresses = (self._bind, *self._access.also)
+        for each in addresses:
+            check_exposure(each, self._access)
         if self._audit is not None:
             self._audit.writer.open()
-        host, port = split_host_port(self._bind)
+        for each in addresses:
+            host, port = split_host_port(each)
+            self._listen(each, host, port or self._port)
+        self.address = f"{split_host_port(self._bind)[0]}:{self._port}"
+
+    @property
+    def _port(self) -> int:
+        """The port of the first address: where any port will do, the other addresses have it too;
+        0 as long as there is none."""
+        return int(self._sockets[0].getsockname()[1]) if self._sockets else 0
+
+    def _listen(self, address: str, host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         # Named, as asyncio sends small answers at once (TCP_NODELAY) only where it knows it is TCP.
         sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -90,18 +104,19 @@ class HttpServer:
         try:
             sock.bind((host, port))
         except OSError as error:
-            sock.close()
+            for each in (sock, *self._sockets):
+                each.close()
+            self._sockets.clear()
             raise InvalidInputError(
-                f"cannot serve HTTP on {self._bind}: {error.strerror}; "
+                f"cannot serve HTTP on {address}: {error.strerror}; "
                 "stop the other program or choose another port"
             ) from error
         sock.listen(_BACKLOG)
         sock.setblocking(False)
-        self._socket = sock
-        self.address = f"{host}:{sock.getsockname()[1]}"
+        self._sockets.append(sock)
 
     async def start(self) -> None:
-        if self._socket is None:
+        if not self._sockets:
             self.bind()
         config = uvicorn.Config(
             self._app,
@@ -140,9 +155,8 @@ class HttpServer:
     async def _let_in(self, server: uvicorn.Server) -> None:
         """Starts to accept. uvicorn accepts plain connections itself; the TLS listener accepts
         those of HTTPS."""
-        assert self._socket is not None
         if self._access.tls is None:
-            await server.startup(sockets=[self._socket])
+            await server.startup(sockets=self._sockets)
             return
         tls = self._access.tls
         context = PerVersion(tls.files, lambda files: serving_context(replace(tls, files=files)))
@@ -156,10 +170,12 @@ class HttpServer:
             app_state=server.lifespan.state,
         )
         handshake_s = self._access.limits.https_handshake_timeout_s
-        self._tls_listener = TlsListener(
-            self._socket, context.get, make_protocol, self._clients, handshake_s
-        )
-        self._tls_listener.open()
+        self._tls_listeners = [
+            TlsListener(each, context.get, make_protocol, self._clients, handshake_s)
+            for each in self._sockets
+        ]
+        for listener in self._tls_listeners:
+            listener.open()
 
     async def stop(self, deadline_s: float) -> None:
         """Finishes the current answers within the deadline, then cuts the rest."""
@@ -169,13 +185,12 @@ class HttpServer:
         await self._loop
         if self._sweeping is not None:
             self._sweeping.cancel()
-        if self._tls_listener is not None:
-            await self._tls_listener.close()
-        sockets = [self._socket] if self._socket else []
+        for listener in self._tls_listeners:
+            await listener.close()
         self._server.config.timeout_graceful_shutdown = None
         try:
             async with asyncio.timeout(deadline_s):
-                await self._server.shutdown(sockets=sockets)
+                await self._server.shutdown(sockets=self._sockets)
         except TimeoutError:
             await self._cut()
         self._server = None

@@ -254,6 +254,11 @@ def _check(context: UseCaseContext, source: Source) -> None:
     if source.depends_on:
         with context.snapshot() as snapshot:
             check_depends_on(source, snapshot.sources.all())
+    check_source(source)
+
+
+def check_source(source: Source) -> None:
+    """Raises InvalidInputError for settings of a source that cannot work, whatever is stored."""
     where = f'cannot store source "{source.name}"'
     if not is_source_name(source.name):
         raise InvalidInputError(

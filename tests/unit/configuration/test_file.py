@@ -311,8 +311,14 @@ def test_limits_and_names_are_those_of_servers_and_of_agents(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("limits { http_max_conns_per_client = -1 }", "http_max_conns_per_client must not be neg"),
-        ("limits { rpc_max_conns_per_client = -5 }", "rpc_max_conns_per_client must not be neg"),
+        (
+            "limits { http_max_conns_per_client = -1 }",
+            "http_max_conns_per_client: it must not be neg",
+        ),
+        (
+            "limits { rpc_max_conns_per_client = -5 }",
+            "rpc_max_conns_per_client: it must not be neg",
+        ),
         ('limits { https_handshake_timeout = "soon" }', "limits.https_handshake_timeout"),
         ('limits { rpc_handshake_timeout = "-1s" }', "limits.rpc_handshake_timeout"),
         ('limits { rpc_handshake_timeout = "48h" }', "limits.rpc_handshake_timeout"),

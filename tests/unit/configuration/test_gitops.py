@@ -107,7 +107,10 @@ def test_ways_to_reach_remotes_are_read(tmp_path: Path) -> None:
         ('ca_pem = "nonsense"', "cannot use these certificates"),
         ('ca_pem = "x"\nca_file = "/y"', "cannot use"),
         ('ca_pem = "-----BEGIN PRIVATE KEY-----"', "a private key is among them"),
-        ('credential "x" { origin = "https://h/path" }', "gitops.credential 'x': cannot use ori"),
+        (
+            'credential "x" { origin = "https://h/path" }',
+            "2:27: cannot use gitops.credential.x.origin: ",
+        ),
         (
             'credential "x" {\n origin = "https://h"\n client_key_file = "/k"\n}',
             "client_cert_file and client_key_file belong together",

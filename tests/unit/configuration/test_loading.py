@@ -120,8 +120,8 @@ def test_validation_names_what_an_agent_could_not_use(tmp_path: Path) -> None:
     result = validate([path])
     assert result.valid
     assert result.errors[-1] == (
-        "WARNING: an agent does not start with this configuration: cannot use the "
-        "limits: limits.rpc_max_conns_per_client must not be negative"
+        f"WARNING: an agent does not start with this configuration: {path}:3:37: "
+        "cannot use limits.rpc_max_conns_per_client: it must not be negative, not -5"
     )
 
 
