@@ -48,9 +48,17 @@ def leaves(block: ConfigBlock, path: Path_ = ()) -> list[tuple[Path_, Kind]]:
 
 KINDS = dict(leaves(CONFIGURATION))
 REPLACED = {("client", "host_volume"), ("client", "host_network"), ("plugin",)}
-FILE = st.lists(st.sampled_from(sorted(KINDS)), max_size=6, unique=True).flatmap(
-    lambda paths: st.fixed_dictionaries({path: VALUES[KINDS[path]] for path in paths})
+KEYS = st.sampled_from(sorted(set(KINDS.values()), key=str)).flatmap(
+    lambda kind: st.sampled_from(sorted(path for path in KINDS if KINDS[path] is kind))
 )
+"""Kinds are as likely as each other, however many keys they have."""
+FILES = st.lists(KEYS, min_size=1, max_size=5, unique=True).flatmap(
+    lambda paths: st.lists(
+        st.fixed_dictionaries({}, optional={path: VALUES[KINDS[path]] for path in paths}),
+        max_size=4,
+    )
+)
+"""Files about the same few keys."""
 
 
 def tree_of(file: Mapping[Path_, Any]) -> dict[str, Any]:
@@ -96,7 +104,7 @@ def flat(values: BlockValues, path: Path_ = ()) -> dict[Path_, Any]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(FILE, max_size=4))
+@given(FILES)
 def test_files_are_joined_as_the_model_says(files: list[dict[Path_, Any]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
         for number, file in enumerate(files):
