@@ -33,6 +33,7 @@ from agent.identities.task_api import TaskApi
 from agent.integrations import start_integrations
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
+from agent.metrics.hook_times import HookTimes
 from agent.metrics.task_usage import UsageSampler
 from agent.migration.remote_data import RemoteData
 from agent.networks.alloc_networks import AllocNetworks, namespace_dir
@@ -166,6 +167,7 @@ class Agent:
             self.drivers,
             self.clock,
         )
+        self.hook_times = HookTimes()
         self.allocations = Allocations(self._node_context(), self.link.report)
         stored = self.local.allocations()
         await self._end_orphans({entry.alloc.id for entry in stored})
@@ -320,6 +322,7 @@ class Agent:
             services=self.services,
             wait_ended=lambda alloc_id: self.allocations.wait_ended(alloc_id),
             templates=self._templates,
+            hook_times=self.hook_times,
             max_kill_timeout_s=self.config.max_kill_timeout_s,
             sign_identities=self._calls.sign_identities,
             task_api=self._task_api,

@@ -15,6 +15,7 @@ from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.identities.task_identities import SignIdentities, no_identities
 from agent.local_state.store import LocalState
+from agent.metrics.hook_times import HookTimes
 from agent.networks.alloc_networks import AllocNetworks
 from agent.paths import AllocPaths
 from agent.services.registrations import ServiceTable
@@ -70,6 +71,7 @@ class NodeContext:
     wait_ended: Callable[[str], Awaitable[AllocPaths | None]]
     """Waits until another allocation of this node has ended; its files, if they are still here."""
     templates: NodeTemplates = field(default_factory=NodeTemplates)
+    hook_times: HookTimes = field(default_factory=HookTimes)
     max_kill_timeout_s: float = 30.0
     """A task's own `kill_timeout` counts up to this."""
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)

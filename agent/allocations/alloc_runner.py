@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 
 import msgspec
 import structlog
@@ -23,6 +24,7 @@ from agent.hooks import alloc_dir, previous_alloc, volumes
 from agent.hooks.base import SetupError
 from agent.local_state.store import LocalAllocRecord, TaskRecord
 from agent.loops import spawn, until_done
+from agent.metrics.hook_times import measured
 from agent.services.probes import RunInTask
 from agent.services.registrations import AllocServices
 from agent.tasks import lifecycle, task_state
@@ -235,25 +237,33 @@ class AllocRunner:
             old_paths = await wait_for_replaced(
                 context.alloc, self._node.wait_ended, self._stop_asked
             )
-            alloc_dir.create(context.paths)
+            with self._measured("alloc_dir"):
+                alloc_dir.create(context.paths)
             if old_paths is not None:
-                await previous_alloc.take_over(context.group, old_paths, context.paths)
+                with self._measured("previous_alloc"):
+                    await previous_alloc.take_over(context.group, old_paths, context.paths)
             elif context.alloc.previous_allocation and context.group.ephemeral_disk.migrate:
-                await self._take_over_remote_data()
+                with self._measured("previous_alloc"):
+                    await self._take_over_remote_data()
         if context.alloc.is_terminal or self.local.killed:
             self.stop(kill_request(self.clock.now_ns(), self.local.killed))
         if self._stop is None:
             try:
-                context.volume_sources = volumes.find_sources(
-                    context.group, context.alloc, self._node.node()
-                )
-                context.volume_sources |= await self._node.csi.publish(
-                    context.alloc, context.group, self.tasks.any_runs
-                )
+                with self._measured("volumes"):
+                    context.volume_sources = volumes.find_sources(
+                        context.group, context.alloc, self._node.node()
+                    )
+                    context.volume_sources |= await self._node.csi.publish(
+                        context.alloc, context.group, self.tasks.any_runs
+                    )
             except SetupError:  # tasks that survived the agent have their volumes mounted already
                 if not self.tasks.any_runs:
                     raise
-            await self._set_up_network()
+            with self._measured("network"):
+                await self._set_up_network()
+
+    def _measured(self, hook: str) -> AbstractContextManager[None]:
+        return measured(self._node.hook_times.of_allocs, hook, self.clock)
 
     async def _set_up_network(self) -> None:
         """Also where tasks have survived the agent: the network of one that starts again, and the

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from agent.allocations.alloc_runner import AllocRunner
 from agent.drivers.base import TaskHandle
+from agent.metrics.hook_times import HookCounts, HookTimes
 from orchgit.errors import OrchgitError
-from orchgit.metrics.values import Counter, Gauge, Metric
+from orchgit.metrics.durations import BOUNDS_S
+from orchgit.metrics.values import Counter, Gauge, Histogram, Metric
 from orchgit.model.allocation import ClientStatus
 from orchgit.model.resources import AllocatedTask
 
@@ -28,6 +30,8 @@ async def node_metrics(agent: Agent) -> Sequence[Metric]:
     telemetry = agent.config.telemetry
     runners = list(agent.allocations)
     found: list[Metric] = [*_allocated(agent, runners), *_counted(runners), *_restarts(runners)]
+    if telemetry.hooks:
+        found += [*_hooks(agent.hook_times)]
     if telemetry.node_metrics:
         from agent.serve import host_stats  # psutil is loaded by the first who asks
 
@@ -90,6 +94,28 @@ def _restarts(runners: Sequence[AllocRunner]) -> Iterator[Metric]:
         for task, state in runner.states.items():
             labels = _labels(runner, task)
             yield Counter("nomad.client.allocs.restart", state.restarts, labels, plain=True)
+
+
+def _hooks(times: HookTimes) -> Iterator[Metric]:
+    for kind, phase, known in (
+        ("alloc_hook", "prerun", times.of_allocs),
+        ("task_hook", "prestart", times.of_tasks),
+    ):
+        for name, counts in sorted(known.items()):
+            yield from _hook(kind, phase, counts, {"hook_name": name})
+
+
+def _hook(kind: str, phase: str, counts: HookCounts, labels: dict[str, str]) -> Iterator[Metric]:
+    succeeded, failed, elapsed = counts.succeeded, counts.failed, counts.elapsed
+    yield Counter(f"nomad.client.{kind}.{phase}.success", succeeded, labels, plain=True)
+    yield Counter(f"nomad.client.{kind}.{phase}.failed", failed, labels, plain=True)
+    yield Histogram(
+        f"nomad.client.{kind}.{phase}.elapsed.seconds",
+        BOUNDS_S,
+        list(elapsed.counts),
+        elapsed.total_s,
+        labels,
+    )
 
 
 def _labels(runner: AllocRunner, task: str) -> dict[str, str]:

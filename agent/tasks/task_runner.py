@@ -20,11 +20,12 @@ from typing import TypeVar
 
 from agent.context import AllocContext, NodeContext
 from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskHandle
-from agent.hooks import TASK_HOOKS, validate
+from agent.hooks import TASK_HOOKS, TaskHook, validate
 from agent.hooks.base import TaskSetup
 from agent.identities.renewal import accompany
 from agent.local_state.store import TaskRecord
 from agent.loops import spawn
+from agent.metrics.hook_times import measured
 from agent.services.registrations import AllocServices
 from agent.tasks import task_state
 from agent.tasks.after_attempt import follow_failed_start, follow_policy, restart_at_once
@@ -229,9 +230,14 @@ class TaskRunner:
             said = "Building Task Directory"
             self._progress.happened(TaskEventType.SETUP, said, {"message": said})
         for hook in TASK_HOOKS:
-            if not await unless_interrupted(hook(setup)):
+            if not await unless_interrupted(self._measured(hook, setup)):
                 return None
         return task_config(setup, self.record.attempt + (0 if self.record.starting else 1))
+
+    async def _measured(self, hook: TaskHook, setup: TaskSetup) -> None:
+        name = hook.__module__.rpartition(".")[2]
+        with measured(self._node.hook_times.of_tasks, name, self._node.clock):
+            await hook(setup)
 
     async def _start(self, config: TaskConfig) -> TaskHandle | None:
         """Store the start, then start. Returns None when the task was killed meanwhile: a start

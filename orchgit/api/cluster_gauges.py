@@ -7,14 +7,16 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 
+from orchgit.metrics.settings import TelemetrySettings
 from orchgit.metrics.values import Gauge
 from orchgit.model.job import JobStatus
+from orchgit.state.quota_usage import namespaces_of_quota, quota_usage
 from orchgit.state.snapshot import Snapshot
 
 
-def cluster_gauges(snapshot: Snapshot, dispatched: bool = True) -> Iterator[Gauge]:
-    """Yields the cluster's figures; without `dispatched`, children of other jobs are only in the
-    sums."""
+def cluster_gauges(snapshot: Snapshot, settings: TelemetrySettings) -> Iterator[Gauge]:
+    """Yields the cluster's figures; without `dispatched_summaries`, children of other jobs are only
+    in the sums."""
     yield Gauge("nomad.raft.applied_index", snapshot.index)
     statuses = snapshot.jobs.count_by_status()
     for each in JobStatus:
@@ -24,7 +26,7 @@ def cluster_gauges(snapshot: Snapshot, dispatched: bool = True) -> Iterator[Gaug
     sums: Counter[str] = Counter()
     for row in snapshot.job_summaries.all():
         sums.update(row.counts)
-        if row.parent_id and not dispatched:
+        if row.parent_id and not settings.dispatched_summaries:
             continue
         labels = {"namespace": row.namespace, "job": row.job_id, "task_group": row.task_group}
         if row.parent_id:
@@ -39,11 +41,26 @@ def cluster_gauges(snapshot: Snapshot, dispatched: bool = True) -> Iterator[Gaug
     for source in snapshot.sources.all():
         labels = {"source": source.name}
         yield Gauge("orchgit.gitops.drifted_jobs", drifted.get(source.name, 0), labels)
+    if settings.quotas:
+        yield from quota_gauges(snapshot)
     rollouts: Counter[str] = Counter()
     for (_, status), count in snapshot.rollouts.counts().items():
         rollouts[status] += count
     for status, count in sorted(rollouts.items()):
         yield Gauge("orchgit.gitops.rollouts", count, {"status": status})
+
+
+def quota_gauges(snapshot: Snapshot) -> Iterator[Gauge]:
+    """Yields what the namespaces of each quota take, and what they may."""
+    for quota in snapshot.quotas.all():
+        used = quota_usage(snapshot, namespaces_of_quota(snapshot, quota.name)).by_name()
+        for name, amount in used.items():
+            yield Gauge("orchgit.quota.used", amount, {"quota": quota.name, "resource": name})
+        for limit in quota.limits:
+            for name, amount in limit.region_limit.by_name().items():
+                if amount:  # 0 is no limit
+                    labels = {"quota": quota.name, "resource": name}
+                    yield Gauge("orchgit.quota.limit", max(amount, 0), labels)
 
 
 def process_gauges() -> Iterator[Gauge]:

@@ -15,9 +15,7 @@ async def collected(api: ApiContext) -> list[Metric]:
     with api.services.context.snapshot() as snapshot:
         found: list[Metric] = [*process_gauges(), *api.scrape()]
         # In threads: there may be many jobs, and a source may have many.
-        found += await asyncio.to_thread(
-            lambda: list(cluster_gauges(snapshot, settings.dispatched_summaries))
-        )
+        found += await asyncio.to_thread(lambda: list(cluster_gauges(snapshot, settings)))
         if api.gitops is not None:
             found += await asyncio.to_thread(api.gitops.metrics, snapshot)
     if api.local_node is not None:

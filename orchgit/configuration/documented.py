@@ -426,10 +426,8 @@ _TELEMETRY = ConfigBlock(
         "filter_default": _given_switch(),
         "prefix_filter": _replaced(),
         "disable_dispatched_job_summary_metrics": _switch(),
-        "disable_quota_utilization_metrics": _switch(
-            "there are no metrics of quotas; `orchgit quota status` shows them"
-        ),
-        "disable_allocation_hook_metrics": _switch("there are no metrics of hooks"),
+        "disable_quota_utilization_metrics": _switch(),
+        "disable_allocation_hook_metrics": _switch(),
         "disable_rpc_rate_metrics_labels": _switch(
             "there are no metrics of RPC", "DisableRPCRateMetricsLabels"
         ),

@@ -342,6 +342,8 @@ class TelemetrySection(Section):
     filter_default: bool = True
     prefix_filter: list[str] = []
     disable_dispatched_job_summary_metrics: bool = False
+    disable_quota_utilization_metrics: bool = False
+    disable_allocation_hook_metrics: bool = False
     statsd_address: str = ""
     statsite_address: str = ""
     datadog_address: str = ""

@@ -231,6 +231,8 @@ def http_settings(file: FileConfig, faults: Faults) -> dict[str, Any]:
             node_metrics=file.telemetry.publish_node_metrics,
             prometheus=file.telemetry.prometheus_metrics,
             dispatched_summaries=not file.telemetry.disable_dispatched_job_summary_metrics,
+            quotas=not file.telemetry.disable_quota_utilization_metrics,
+            hooks=not file.telemetry.disable_allocation_hook_metrics,
             filter=MetricFilter(tuple(file.telemetry.prefix_filter), file.telemetry.filter_default),
             push=faults.made("telemetry", push_settings, file.telemetry) or PushSettings(),
         ),

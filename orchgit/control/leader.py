@@ -15,7 +15,7 @@ import structlog
 
 from orchgit.cancellation import is_canceled
 from orchgit.clock import Clock
-from orchgit.control.evaluations.broker import WorkerSession
+from orchgit.control.evaluations.broker import EvalTimes, WorkerSession
 from orchgit.control.leader_term import ControlConfig, ControlTerm, Watcher
 from orchgit.control.plans.plan_counts import PlanCounts
 from orchgit.control.watchers.autopilot import ClusterHealth
@@ -48,6 +48,7 @@ class LeaderCounts:
     """`queues`: type of job -> evaluations that are ready, and that workers hold."""
 
     queues: Mapping[str, tuple[int, int]]
+    times: Mapping[str, EvalTimes]
     plans: PlanCounts
     missed_heartbeats: int
 
@@ -173,6 +174,7 @@ class Control:
         blocked = term.blocked.stats()
         stats["blocked"] = blocked.blocked
         stats["blocked_escaped"] = blocked.escaped
+        stats["blocked_by_quota"] = blocked.by_quota
         stats["plans_waiting"] = len(term.plans)
         stats["heartbeats"] = term.heartbeats.expected
         return stats
@@ -182,7 +184,12 @@ class Control:
         term = self._term
         if term is None or not self._ready.is_set():
             return None
-        return LeaderCounts(term.evaluations.queues(), term.plan_counts, term.heartbeats.missed)
+        return LeaderCounts(
+            term.evaluations.queues(),
+            term.evaluations.times,
+            term.plan_counts,
+            term.heartbeats.missed,
+        )
 
     # -- inside --------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ class ControlTerm:
         self._broker = EvalBroker(config.broker)
         self.evaluations = EvalQueue(self._broker, clock, ids)
         self.blocked = BlockedEvals()
-        self.plans = PlanQueue()
+        self.plans = PlanQueue(clock.monotonic_s)
         self.heartbeats = Heartbeats(state, clock, ids, config.heartbeats)
         self.garbage = StateGarbageCollector(state, clock, config.garbage)
         self._rejections = NodeRejections(config.rejections)
@@ -118,7 +118,7 @@ class ControlTerm:
 
     @property
     def plan_counts(self) -> PlanCounts:
-        return self._applier.counts
+        return self.plans.counts
 
     async def run(self) -> None:
         """Lead until canceled. Any loop's unexpected error ends all of them."""

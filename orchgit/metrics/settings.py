@@ -50,5 +50,9 @@ class TelemetrySettings:
     """Whether Prometheus' form is served."""
     dispatched_summaries: bool = True
     """Whether the counts of dispatched and periodic jobs are shown one by one."""
+    quotas: bool = True
+    """Whether the use of quotas is shown."""
+    hooks: bool = True
+    """Whether agents show how the steps before allocations and tasks end."""
     filter: MetricFilter = field(default_factory=MetricFilter)
     push: PushSettings = field(default_factory=PushSettings)

@@ -397,4 +397,5 @@ class Server:
 
     def _metrics(self) -> Sequence[Metric]:
         in_flight = self.rpc.forwarded_in_flight if self.rpc is not None else 0
-        return list(server_metrics(self.state, self.control, self.gitops, in_flight))
+        refused = self.http.refused_connections
+        return list(server_metrics(self.state, self.control, self.gitops, in_flight, refused))

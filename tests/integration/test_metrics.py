@@ -78,7 +78,19 @@ def test_scrape_of_a_cluster_that_works_names_only_documented_metrics(rig: Serve
         "nomad_client_host_cpu_total_percent",
         "nomad_client_uptime",
         "nomad_client_allocs_restart",
+        "nomad_nomad_broker_wait_time_seconds_bucket",
+        "nomad_nomad_broker_process_time_seconds_bucket",
+        "nomad_nomad_plan_submit_seconds_bucket",
+        "nomad_http_exceeded",
     } <= names
+    hooks = {
+        dict(pairs)["hook_name"]
+        for (name, pairs), value in found.items()
+        if name == "nomad_client_task_hook_prestart_success" and value
+    }
+    assert {"task_dir", "artifacts", "templates"} <= hooks
+    of_alloc = frozenset({("hook_name", "volumes")})
+    assert found["nomad_client_alloc_hook_prerun_success", of_alloc] == 1
     of_task = {pairs: value for (name, pairs), value in found.items() if "allocs_memory" in name}
     assert of_task
     for pairs in of_task:

@@ -26,6 +26,7 @@ NODE_TYPES = frozenset(("system", "sysbatch"))
 class BlockedStats:
     blocked: int = 0
     escaped: int = 0
+    by_quota: int = 0
     cancelable: int = 0
 
 
@@ -125,6 +126,7 @@ class BlockedEvals:
         return BlockedStats(
             blocked=len(self._evals),
             escaped=sum(evaluation.escaped_computed_class for evaluation in kept),
+            by_quota=sum(bool(evaluation.quota_limit_reached) for evaluation in kept),
             cancelable=len(self._cancelable),
         )
 

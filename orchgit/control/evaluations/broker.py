@@ -20,6 +20,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from orchgit.errors import ConflictError
+from orchgit.metrics.durations import MeasuredTimes
 from orchgit.model.base import NS_PER_S
 from orchgit.model.evaluation import Evaluation
 
@@ -89,6 +90,21 @@ class _Tracked:
     """When the hold or the delay ends; heap entries with another time are stale."""
     again: Evaluation | None = None
     """A newer form that came while a worker held it: enqueued at the ack."""
+    came_ns: int = 0
+    """Since when a worker could have had it."""
+    taken_ns: int = 0
+
+
+@dataclass(slots=True)
+class EvalTimes:
+    """How long evaluations of one type of job take, as far as the broker sees."""
+
+    wait: MeasuredTimes = field(default_factory=MeasuredTimes)
+    """From the queue to a worker, for each delivery; a time to wait for is left out."""
+    process: MeasuredTimes = field(default_factory=MeasuredTimes)
+    """From the worker to its acknowledgment."""
+    response: MeasuredTimes = field(default_factory=MeasuredTimes)
+    """From the queue to the acknowledgment."""
 
 
 @dataclass
@@ -120,6 +136,8 @@ class EvalBroker:
         self._cancelable: dict[str, Evaluation] = {}
         self._job_indexes: dict[JobKey, int] = {}
         self._order = itertools.count(1)
+        self.times: dict[str, EvalTimes] = {}
+        """By type of job."""
         self.floor_index = 0
         """No evaluation is scheduled below this index: the state's when leadership began."""
 
@@ -131,7 +149,8 @@ class EvalBroker:
         self.note_index(job_key(evaluation), evaluation.modify_index)
         known = self._tracked.get(evaluation.id)
         if known is None:
-            self._tracked[evaluation.id] = _Tracked(evaluation)
+            came_ns = max(now_ns, evaluation.wait_until)
+            self._tracked[evaluation.id] = _Tracked(evaluation, came_ns=came_ns)
             if evaluation.wait_until > now_ns:
                 self._set_alarm(evaluation.id, evaluation.wait_until)
             else:
@@ -185,7 +204,10 @@ class EvalBroker:
         tracked.deliveries += 1
         self._held.add(eval_id)
         self._set_alarm(eval_id, now_ns + self.limits.nack_timeout_ns)
+        tracked.taken_ns = now_ns
         evaluation = tracked.evaluation
+        times = self.times.setdefault(evaluation.type, EvalTimes())
+        times.wait.observe(max(0, now_ns - tracked.came_ns) / NS_PER_S)
         wait_index = max(
             self.floor_index,
             evaluation.modify_index,
@@ -199,6 +221,9 @@ class EvalBroker:
         tracked = self._holder(eval_id, token)
         self._held.discard(eval_id)
         del self._tracked[eval_id]
+        times = self.times.setdefault(tracked.evaluation.type, EvalTimes())
+        times.process.observe(max(0, now_ns - tracked.taken_ns) / NS_PER_S)
+        times.response.observe(max(0, now_ns - tracked.came_ns) / NS_PER_S)
         key = job_key(tracked.evaluation)
         self._cancel_older(key)
         self._release(key)

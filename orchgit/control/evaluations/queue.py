@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from orchgit.clock import SECOND_NS, Clock
@@ -19,6 +19,7 @@ from orchgit.control.evaluations.broker import (
     BrokerStats,
     Delivery,
     EvalBroker,
+    EvalTimes,
     JobKey,
     WorkerSession,
 )
@@ -163,6 +164,11 @@ class EvalQueue:
 
     def stats(self) -> BrokerStats:
         return self._broker.stats()
+
+    @property
+    def times(self) -> Mapping[str, EvalTimes]:
+        """How long evaluations take, by type of job."""
+        return self._broker.times
 
     def queues(self) -> dict[str, tuple[int, int]]:
         return self._broker.queues()

@@ -21,7 +21,6 @@ import structlog
 from orchgit.clock import Clock
 from orchgit.control.plans.check import NodeChange, PlanCheck, changes_by_node, examine_plan
 from orchgit.control.plans.node_cache import NodeCache
-from orchgit.control.plans.plan_counts import PlanCounts
 from orchgit.control.plans.queue import PendingPlan, PlanQueue
 from orchgit.control.plans.quota_check import NamespaceQuotas, exceeded
 from orchgit.control.plans.usage_cache import NodeUsageCache
@@ -92,7 +91,7 @@ class PlanApplier:
         self._clock = clock
         self._ids = ids
         self._on_rejected = on_rejected
-        self.counts = PlanCounts()
+        self.counts = queue.counts
         self._usages = NodeUsageCache()
         self._nodes = NodeCache()
         self._quotas = NamespaceQuotas()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from orchgit.control.plans.plan_counts import PlanCounts
 from orchgit.errors import NotLeaderError, UnavailableError
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.plan import Plan, PlanResult
@@ -27,12 +28,15 @@ class PendingPlan:
     answer: asyncio.Future[PlanResult] = field(compare=False)
     followups: list[Evaluation] = field(compare=False, default_factory=list)
     closing: list[Evaluation] = field(compare=False, default_factory=list)
+    came_s: float = field(compare=False, default=0.0)
 
 
 class PlanQueue:
     """The queue between the RPC handlers, which submit plans, and the one applier."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self._monotonic_s = monotonic_s
+        self.counts = PlanCounts()
         self._heap: list[PendingPlan] = []
         self._order = itertools.count()
         self._filled = asyncio.Event()
@@ -55,10 +59,13 @@ class PlanQueue:
             raise UnavailableError(f"cannot queue the plan: {MAX_WAITING} plans wait already")
         answer: asyncio.Future[PlanResult] = asyncio.get_running_loop().create_future()
         rank = (-plan.priority, next(self._order))
-        pending = PendingPlan(rank, plan, answer, list(followups), list(closing))
+        came_s = self._monotonic_s()
+        pending = PendingPlan(rank, plan, answer, list(followups), list(closing), came_s)
         heapq.heappush(self._heap, pending)
         self._filled.set()
-        return await answer
+        result = await answer
+        self.counts.submit.observe(self._monotonic_s() - came_s)
+        return result
 
     async def next(self) -> PendingPlan:
         """Returns the next plan; drops plans whose submitter was canceled."""
@@ -66,6 +73,7 @@ class PlanQueue:
             while self._heap:
                 pending = heapq.heappop(self._heap)
                 if not pending.answer.done():
+                    self.counts.queued.observe(self._monotonic_s() - pending.came_s)
                     return pending
             self._filled.clear()
             await self._filled.wait()

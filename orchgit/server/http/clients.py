@@ -11,10 +11,13 @@ class HttpClients:
     def __init__(self, most: int) -> None:
         self._most = most
         self._open: Counter[str] = Counter()
+        self.refused = 0
+        """Connections that were refused since the start."""
 
     def enter(self, address: str) -> bool:
         """Counts one more connection; returns False, and does not count it, at the limit."""
         if self._most and self._open[address] >= self._most:
+            self.refused += 1
             return False
         self._open[address] += 1
         return True

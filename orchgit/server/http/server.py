@@ -74,6 +74,11 @@ class HttpServer:
         self._sweeping: asyncio.Task[None] | None = None
         self.address = bind
 
+    @property
+    def refused_connections(self) -> int:
+        """How many connections were refused as their addresses had too many."""
+        return self._clients.refused
+
     def bind(self) -> None:
         """Takes the ports.
 

@@ -43,6 +43,20 @@ def test_highest_priority_is_delivered_first_then_the_oldest() -> None:
     assert [take(broker).evaluation.job_id for _ in range(3)] == ["old", "new", "low"]
 
 
+def test_times_count_from_when_a_worker_could_have_it_until_the_acknowledgment() -> None:
+    broker = EvalBroker()
+    broker.enqueue(evaluation("now"), NOW)
+    broker.enqueue(evaluation("later", wait_until=NOW + 5 * SECOND_NS), NOW)
+    first = take(broker, NOW + 2 * SECOND_NS)
+    broker.ack(first.evaluation.id, first.token, NOW + 3 * SECOND_NS)
+    broker.expire(NOW + 5 * SECOND_NS)
+    second = take(broker, NOW + 6 * SECOND_NS)
+    broker.ack(second.evaluation.id, second.token, NOW + 10 * SECOND_NS)
+    times = broker.times["service"]
+    assert (times.wait.total_s, times.process.total_s, times.response.total_s) == (3, 5, 8)
+    assert sum(times.wait.counts) == sum(times.response.counts) == 2
+
+
 def test_types_with_equal_priority_take_turns() -> None:
     broker = EvalBroker()
     for number in range(4):

@@ -172,11 +172,11 @@ class Scene:
         self.chance = chance
         self.turns = Turns(lambda labels: chance.randrange(len(labels)))
         self.state = SteppedState(store, self.turns)
-        self.plans = PlanQueue()
+        self._clock = FakeClock()
+        self.plans = PlanQueue(self._clock.monotonic_s)
         self.leader = SteppedLeader(self.state, self.plans, self.turns)
         self.rejected: list[str] = []
         self._ids = SequentialIds()
-        self._clock = FakeClock()
 
     def prepare(self) -> None:
         for number in range(3):
