@@ -52,15 +52,17 @@ def quota() -> None:
 
 @quota.command("apply")
 @click.argument("path")
-@option("json", "as_json", is_flag=True, help="The specification is JSON, as the API takes it.")
+@option(
+    "json", dest="as_json", is_flag=True, help="The specification is JSON, as the API takes it."
+)
 @connected
-def apply(client: ApiClient, path: str, json: bool) -> None:
+def apply(client: ApiClient, path: str, as_json: bool) -> None:
     """Create or change a quota; PATH is its specification, or - for standard input.
 
     `orchgit quota init` writes an example.
     """
     text, name = (sys.stdin.read(), "stdin") if path == "-" else (_read(path), path)
-    spec = _of_json(text, name) if json else _of_hcl(text, name)
+    spec = _of_json(text, name) if as_json else _of_hcl(text, name)
     client.put("/v1/quota", spec)
     click.echo(f'Successfully applied quota specification "{spec.get("Name")}"!')
 
@@ -124,7 +126,7 @@ def delete(client: ApiClient, name: str) -> None:
 
 @quota.command("init")
 @click.argument("filename", default="")
-@option("json", "as_json", is_flag=True, help="Write JSON.")
+@option("json", dest="as_json", is_flag=True, help="Write JSON.")
 def init(filename: str, as_json: bool) -> None:
     """Write an example of a quota's specification, to spec.hcl or FILENAME."""
     name = filename or ("spec.json" if as_json else "spec.hcl")
