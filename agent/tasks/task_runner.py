@@ -22,7 +22,8 @@ from agent.context import AllocContext, NodeContext
 from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskHandle
 from agent.hooks import TASK_HOOKS, validate
 from agent.hooks.base import TaskSetup
-from agent.identities.renewal import accompany
+from agent.hooks.resume import resume
+from agent.identities.renewal import keep_current
 from agent.local_state.store import TaskRecord
 from agent.loops import spawn
 from agent.services.registrations import AllocServices
@@ -43,6 +44,7 @@ from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.service_addresses import DriverAddress
 from orchgit.model.task import Task
+from orchgit.model.workload_identity import identities_of
 from orchgit.wait_first import wait_first
 
 T = TypeVar("T")
@@ -68,7 +70,7 @@ class TaskRunner:
             context.alloc.id, task, record, node.local, node.clock, changed
         )
         self._requests = TaskRequests()
-        self._parts = task_parts(node, context, task, self._progress.add)
+        self._parts = task_parts(node, context, task, self._progress)
         self._stopping: asyncio.Task[None] | None = None
 
     @property
@@ -257,9 +259,11 @@ class TaskRunner:
         """Wait for the running attempt's end, decide what follows, and forget the attempt."""
         handle = self.record.handle
         assert handle is not None, "a running task has a handle"
+        if resumed:
+            await resume(self.setup())
         beside: list[asyncio.Task[None]] = []
-        if resumed or self.task.identities:  # the default identity never expires
-            beside.append(spawn(accompany(self, resumed), f"identities {handle.key}"))
+        if any(each.ttl_ns for each in identities_of(self.task)):
+            beside.append(spawn(keep_current(self), f"identities {handle.key}"))
         if self.task.vault is not None:
             from agent.vault.renewal import keep_token  # only where a task uses Vault
 
