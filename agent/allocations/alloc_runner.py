@@ -381,7 +381,7 @@ class AllocRunner:
         self._reported(self)
 
     def _run_in_task(self, task_name: str) -> RunInTask:
-        return self.tasks[task_name or self.context.group.tasks[0].name].run_command
+        return self.tasks[task_name or self.context.group.tasks[0].name].run_script
 
     def _check_restart(self, owner: str, check: ServiceCheck) -> None:
         """A check has failed too often: its task is restarted, by its restart policy."""

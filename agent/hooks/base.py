@@ -70,6 +70,15 @@ async def no_network() -> None:
 
 
 @dataclass
+class HookResults:
+    """What hooks gave the task for as long as it runs; one for each task, over all its setups."""
+
+    env: dict[str, str] = field(default_factory=dict, repr=False)
+    """Variables with tokens and addresses of sockets."""
+    devices: TaskDevices = field(default_factory=TaskDevices)
+
+
+@dataclass
 class TaskSetup:
     """One task about to be started; `done` names the steps that need not be repeated."""
 
@@ -94,11 +103,10 @@ class TaskSetup:
     secrets: SecretsMounts = field(default_factory=SecretsMounts)
     fetch_limits: FetchLimits = field(default_factory=FetchLimits)
     devices: Devices = field(default_factory=Devices)
-    given_devices: TaskDevices = field(default_factory=TaskDevices)
     network: NetworkIsolation | None = None
     set_up_network: SetUpNetwork = no_network
     vault: Vault | None = None
-    identity_env: dict[str, str] = field(default_factory=dict, repr=False)
+    results: HookResults = field(default_factory=HookResults)
     template_env: dict[str, str] = field(default_factory=dict)
     mounts: list[Mount] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
@@ -133,8 +141,8 @@ class TaskSetup:
                 secrets_dir=self.secrets_dir,
                 host_env=self._host_env(),
                 template_env={
-                    **self.given_devices.env,
-                    **self.identity_env,
+                    **self.results.devices.env,
+                    **self.results.env,
                     **self.template_env,
                 },
                 network=self.network,

@@ -43,7 +43,7 @@ async def prepare(setup: TaskSetup) -> None:
     if setup.isolation != "none":
         seen = str(config.get("MountDir") or "/csi")
         setup.mounts.append(Mount(str(directory), seen))
-    setup.identity_env["CSI_ENDPOINT"] = f"unix://{seen}/{SOCKET}"
+    setup.results.env["CSI_ENDPOINT"] = f"unix://{seen}/{SOCKET}"
 
 
 def plugin_name(task: Task) -> tuple[str, str]:

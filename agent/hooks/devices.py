@@ -16,8 +16,8 @@ _NO_GPU = "void"
 async def prepare(setup: TaskSetup) -> None:
     allocated = allocated_task(setup.alloc, setup.task).devices
     if allocated:
-        setup.given_devices = await asyncio.to_thread(setup.devices.reserve, allocated)
+        setup.results.devices = await asyncio.to_thread(setup.devices.reserve, allocated)
     elif setup.isolation == "image" and any(
         device.vendor == "nvidia" for device in setup.node.node_resources.devices or ()
     ):
-        setup.given_devices = TaskDevices(env={VISIBLE: _NO_GPU})
+        setup.results.devices = TaskDevices(env={VISIBLE: _NO_GPU})

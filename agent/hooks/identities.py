@@ -8,5 +8,5 @@ from orchgit.model.workload_identity import identities_of
 
 
 async def prepare(setup: TaskSetup) -> None:
-    setup.identity_env = {}
+    setup.results.env.clear()
     await place(setup, [each for each in identities_of(setup.task) if each.env or each.file])

@@ -87,6 +87,14 @@ async def render_templates(
     return RenderPass(tuple(changed), tuple(sorted(missing)), is_unknown, tuple(waiting))
 
 
+def recall_templates(setup: TaskSetup) -> None:
+    """Takes over what an agent before this one rendered for the running task."""
+    live = setup.task_templates
+    for position, template in enumerate(setup.task.templates or ()):
+        _recall(setup, template, live.state(position))
+    setup.template_env = live.variables()
+
+
 def _recall(setup: TaskSetup, template: Template, state: TemplateState) -> None:
     """Takes over what an agent before this one rendered."""
     if state.text is not None or not setup.is_again:

@@ -41,6 +41,13 @@ async def prepare(setup: TaskSetup) -> None:
         place(setup, await logged_in(setup))
 
 
+def recall(setup: TaskSetup) -> None:
+    """Sets the variables of a task that an agent before this one started."""
+    lease = read_lease(setup) if setup.task.vault is not None else None
+    if lease is not None:
+        _set_variables(setup, lease.token)
+
+
 async def logged_in(setup: TaskSetup) -> VaultToken:
     """Returns a new token. Raises SetupError, recoverable while servers or Vault do not answer."""
     block = setup.task.vault or {}
@@ -89,10 +96,15 @@ def _hand_out(setup: TaskSetup, token: str) -> None:
             user.uid if user is not None else None,
             user.gid if user is not None else None,
         )
+    _set_variables(setup, token)
+
+
+def _set_variables(setup: TaskSetup, token: str) -> None:
+    block = setup.task.vault or {}
     if block.get("Env", True):
-        setup.identity_env["VAULT_TOKEN"] = token
+        setup.results.env["VAULT_TOKEN"] = token
         if namespace := text_of(block, "Namespace"):
-            setup.identity_env["VAULT_NAMESPACE"] = namespace
+            setup.results.env["VAULT_NAMESPACE"] = namespace
 
 
 def read_lease(setup: TaskSetup) -> Lease | None:

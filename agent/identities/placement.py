@@ -10,7 +10,7 @@ from agent.hooks.files import write_inside
 from agent.identities.task_api import SOCKET
 from agent.paths import PRIVATE
 from orchgit.errors import OrchgitError, UnavailableError
-from orchgit.model.workload_identity import WorkloadIdentity
+from orchgit.model.workload_identity import WorkloadIdentity, identities_of
 
 _IN_IMAGE, _ALONE = 0o644, 0o600
 """Modes of files. A task in an image may run as any of its users; the closed directory around its
@@ -29,11 +29,7 @@ async def place(setup: TaskSetup, given: Sequence[WorkloadIdentity]) -> None:
     except OrchgitError as error:
         raise SetupError(str(error), recoverable=isinstance(error, UnavailableError)) from None
     for identity, token in zip(given, tokens, strict=True):
-        if identity.env:
-            name = "NOMAD_TOKEN" if identity.is_default else f"NOMAD_TOKEN_{identity.name}"
-            setup.identity_env[name] = token
-            if identity.is_default:
-                setup.identity_env["NOMAD_UNIX_ADDR"] = f"unix:{setup.secrets_dir}/{SOCKET}"
+        _set_variables(setup, identity, token)
         if identity.file:
             user = None if setup.isolation == "image" else setup.user()
             write_inside(
@@ -44,6 +40,23 @@ async def place(setup: TaskSetup, given: Sequence[WorkloadIdentity]) -> None:
                 user.uid if user is not None else None,
                 user.gid if user is not None else None,
             )
+
+
+def recall(setup: TaskSetup) -> None:
+    """Sets the variables of a task that an agent before this one started."""
+    for identity in identities_of(setup.task):
+        token = setup.identities.current(identity.name)
+        if token is not None:
+            _set_variables(setup, identity, token)
+
+
+def _set_variables(setup: TaskSetup, identity: WorkloadIdentity, token: str) -> None:
+    if not identity.env:
+        return
+    name = "NOMAD_TOKEN" if identity.is_default else f"NOMAD_TOKEN_{identity.name}"
+    setup.results.env[name] = token
+    if identity.is_default:
+        setup.results.env["NOMAD_UNIX_ADDR"] = f"unix:{setup.secrets_dir}/{SOCKET}"
 
 
 def _path(identity: WorkloadIdentity) -> str:

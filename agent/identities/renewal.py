@@ -6,7 +6,6 @@ from typing import Protocol
 
 import structlog
 
-from agent.hooks import task_api
 from agent.hooks.base import SetupError, TaskSetup
 from agent.identities.placement import place
 from agent.tasks import task_state
@@ -30,30 +29,29 @@ class RunningTask(Protocol):
     async def signal(self, signal: str, reason: str) -> None: ...
 
 
-async def accompany(task: RunningTask, resumed: bool) -> None:
-    """Keeps what the running task has of its identities good. `resumed`: another agent began it."""
-    if resumed:
-        await task_api.prepare(task.setup())
-    await keep_current(task, resumed)
+async def keep_current(task: RunningTask) -> None:
+    """Has each of the running task's tokens that expire signed anew when half of its time is over.
 
-
-async def keep_current(task: RunningTask, at_once: bool) -> None:
-    """Has the running task's tokens that expire signed anew when half of their time is over.
-
-    `at_once`: the age of the tokens is not known, as after a restart of the agent.
+    A token that an agent before this one got is left alone until then.
     """
     while True:
         setup = task.setup()
-        ending = [
-            each for each in identities_of(setup.task) if each.ttl_ns and (each.env or each.file)
-        ]
-        if not ending:
+        now_ns = setup.clock.now_ns()
+        due_ns: dict[str, int] = {}
+        for each in identities_of(setup.task):
+            at_ns = setup.identities.due_ns(each.name) if each.env or each.file else None
+            if each.ttl_ns and at_ns is not None:
+                due_ns[each.name] = at_ns
+        if not due_ns:
             return
-        wait_s = min(each.ttl_ns for each in ending) / 2 / SECOND_NS
-        await setup.clock.sleep(0 if at_once else wait_s)
-        at_once = False
+        first_ns = min(due_ns.values())
+        if first_ns > now_ns:
+            await setup.clock.sleep((first_ns - now_ns) / SECOND_NS)
+            continue
+        is_due = {name for name, at_ns in due_ns.items() if at_ns <= now_ns}
+        ending = [each for each in identities_of(setup.task) if each.name in is_due]
         try:
-            await place(task.setup(), ending)
+            await place(setup, ending)
         except SetupError as error:
             _log.warning(
                 "cannot renew the identities of a task; trying again",
@@ -61,8 +59,8 @@ async def keep_current(task: RunningTask, at_once: bool) -> None:
                 task=setup.task.name,
                 error=str(error),
             )
-            await setup.clock.sleep(min(wait_s, _RETRY_S))
-            at_once = True
+            shortest_s = min(each.ttl_ns for each in ending) / 2 / SECOND_NS
+            await setup.clock.sleep(min(shortest_s, _RETRY_S))
             continue
         for identity in ending:
             reason = f"Identity[{identity.name}] was renewed"

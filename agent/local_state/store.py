@@ -38,6 +38,18 @@ CREATE TABLE volumes (id TEXT PRIMARY KEY, body BLOB NOT NULL) WITHOUT ROWID;
 """
 
 
+class HeldToken(msgspec.Struct, frozen=True):
+    """A token of one of the task's identities."""
+
+    token: str
+    half_over_ns: int | None
+    """Unix time at which half of the token's time is over; None for a token without an end."""
+
+    def __repr__(self) -> str:
+        """Keeps the token out of tracebacks and logs."""
+        return "HeldToken(...)"
+
+
 class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The last known state of one task. `attempt` counts starts; it is stored before each start."""
 
@@ -50,6 +62,8 @@ class TaskRecord(msgspec.Struct, frozen=True, kw_only=True):
     restart_window_ns: int = 0
     next_start_ns: int = 0
     """While a restart's delay runs: when it ends."""
+    tokens: dict[str, HeldToken] = msgspec.field(default_factory=dict)
+    """The current ones by identity: a restarted agent leaves good tokens alone."""
 
 
 class LocalAllocRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +96,7 @@ class LocalState:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._writer = StateWriter(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             connection = connect(path)
             try:

@@ -59,7 +59,8 @@ async def _open(agent: Agent, socket: WebSocket) -> ExecSession:
         raise NotAllowedError("Permission denied")
     query = socket.query_params
     runner = agent.allocations.get(socket.path_params["alloc_id"])
-    command = _command(query.get("command", ""))
+    action = query.get("action", "")
+    command = [] if action else _command(query.get("command", ""))
     name = query.get("task", "")
     if not name and len(runner.tasks) == 1:
         (name,) = runner.tasks
@@ -68,9 +69,10 @@ async def _open(agent: Agent, socket: WebSocket) -> ExecSession:
     handle = runner.tasks[name].handle
     if handle is None:
         raise InvalidInputError(f'task "{name}" is not running.')
-    return await agent.drivers[handle.driver].exec_stream(
-        handle, command, query.get("tty", "") == "true"
-    )
+    if action:
+        command = runner.tasks[name].action(action)
+    tty = query.get("tty", "") == "true"
+    return await agent.drivers[handle.driver].exec_stream(handle, command, tty)
 
 
 def _command(text: str) -> list[str]:

@@ -48,9 +48,9 @@ def task_config(setup: TaskSetup, attempt: int) -> TaskConfig:
             cpu_fraction=given.cpu.cpu_shares
             / max(1, setup.node.node_resources.cpu.cpu_shares, given.cpu.cpu_shares),
         ),
-        mounts=(*setup.mounts, *setup.given_devices.mounts),
+        mounts=(*setup.mounts, *setup.results.devices.mounts),
         ports=tuple(ports),
-        devices=setup.given_devices,
+        devices=setup.results.devices,
         network=setup.network,
         logs=task.log_config,
         kill_signal=task.kill_signal,

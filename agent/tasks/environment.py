@@ -92,9 +92,29 @@ def build(source: EnvInput) -> TaskEnv:
         **source.template_env,
     }
     first = Interpolator(names, in_env)
-    for name, value in (task.env or {}).items():
-        env[name] = in_env[name] = first.text(value)
+    given = task.env or {}
+    for name in _in_order(given):
+        env[name] = in_env[name] = first.text(given[name])
     return TaskEnv(env, Interpolator(names, env), names)
+
+
+def _in_order(given: Mapping[str, str]) -> list[str]:
+    """Returns the names of a task's `env`, each after those that its value refers to. Of names that
+    refer to each other, and of one that refers to itself, some see what is outside of `env`."""
+    order: dict[str, None] = {}
+    begun: set[str] = set()
+
+    def visit(name: str) -> None:
+        if name in begun or name not in given:
+            return
+        begun.add(name)
+        for other in Interpolator.references(given[name]):
+            visit(other)
+        order[name] = None
+
+    for name in given:
+        visit(name)
+    return list(order)
 
 
 def host_env(

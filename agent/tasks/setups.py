@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from agent.context import AllocContext, NodeContext
-from agent.hooks.base import TaskSetup
+from agent.hooks.base import HookResults, TaskSetup
 from agent.identities.task_identities import TaskIdentities
+from agent.tasks.progress import TaskProgress
 from agent.templates.cluster_reads import Reader
 from agent.templates.task_templates import TaskTemplates
 from orchgit.model.allocation import TaskEvent
@@ -23,19 +24,27 @@ class TaskParts:
     emit: Callable[[TaskEvent], None]
     done: set[str] = field(default_factory=set)
     """Hooks that need not run again."""
+    results: HookResults = field(default_factory=HookResults)
 
 
 def task_parts(
-    node: NodeContext, context: AllocContext, task: Task, emit: Callable[[TaskEvent], None]
+    node: NodeContext, context: AllocContext, task: Task, progress: TaskProgress
 ) -> TaskParts:
     alloc = context.alloc
     job_id = context.job.parent_id or context.job.id
     place = f"{alloc.namespace}/{job_id}/{alloc.task_group}/{task.name}"
     reader = Reader(alloc.id, task.name, alloc.namespace, place)
     return TaskParts(
-        TaskIdentities(alloc.id, task.name, node.sign_identities, node.clock),
+        TaskIdentities(
+            alloc.id,
+            task.name,
+            node.sign_identities,
+            node.clock,
+            progress.record.tokens,
+            lambda tokens: progress.save(tokens=tokens),
+        ),
         TaskTemplates(node.templates.reads, reader),
-        emit,
+        progress.add,
     )
 
 
@@ -67,5 +76,7 @@ def task_setup(
         set_up_network=context.set_up_network,
         vault=node.vault,
         done=parts.done,
+        results=parts.results,
+        template_env=parts.templates.variables(),
         is_again=is_again,
     )

@@ -22,7 +22,8 @@ from agent.context import AllocContext, NodeContext
 from agent.drivers.base import Driver, ExecResult, ExitResult, TaskConfig, TaskHandle
 from agent.hooks import TASK_HOOKS, TaskHook, validate
 from agent.hooks.base import TaskSetup
-from agent.identities.renewal import accompany
+from agent.hooks.resume import resume
+from agent.identities.renewal import keep_current
 from agent.local_state.store import TaskRecord
 from agent.loops import spawn
 from agent.metrics.hook_times import measured
@@ -39,11 +40,12 @@ from agent.tasks.setups import task_parts, task_setup
 from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
 from agent.templates.changes import keep_rendered
 from orchgit.durations import to_text
-from orchgit.errors import DriverError, OrchgitError
+from orchgit.errors import DriverError, NotFoundError, OrchgitError
 from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.service_addresses import DriverAddress
 from orchgit.model.task import Task
+from orchgit.model.workload_identity import identities_of
 from orchgit.wait_first import wait_first
 
 T = TypeVar("T")
@@ -69,7 +71,7 @@ class TaskRunner:
             context.alloc.id, task, record, node.local, node.clock, changed
         )
         self._requests = TaskRequests()
-        self._parts = task_parts(node, context, task, self._progress.add)
+        self._parts = task_parts(node, context, task, self._progress)
         self._stopping: asyncio.Task[None] | None = None
 
     @property
@@ -150,8 +152,23 @@ class TaskRunner:
         self._progress.happened(TaskEventType.SIGNALING, said, details)
         await self._driver().signal_task(handle, signal)
 
+    def interpolated(self, command: list[str]) -> list[str]:
+        """Returns the command with references replaced by the environment of the running task."""
+        return self.setup().environment().interpolate.tree(command)
+
+    def action(self, name: str) -> list[str]:
+        """Returns the command line of an action of the task. Raises NotFoundError."""
+        for action in self.task.actions or ():
+            if action.name == name:
+                return self.interpolated([action.command, *(action.args or ())])
+        raise NotFoundError(f'task "{self.name}" has no action "{name}"')
+
+    async def run_script(self, command: list[str], timeout_s: float) -> ExecResult:
+        """Run the script of a check in the task's context."""
+        return await self.run_command(self.interpolated(command), timeout_s)
+
     async def run_command(self, command: list[str], timeout_s: float) -> ExecResult:
-        """Run a command in the task's context, for script checks."""
+        """Run a command in the task's context."""
         handle = self.handle
         if handle is None:
             raise DriverError(f'cannot run a command in task "{self.name}": it does not run')
@@ -263,9 +280,11 @@ class TaskRunner:
         """Wait for the running attempt's end, decide what follows, and forget the attempt."""
         handle = self.record.handle
         assert handle is not None, "a running task has a handle"
+        if resumed:
+            await resume(self.setup())
         beside: list[asyncio.Task[None]] = []
-        if resumed or self.task.identities:  # the default identity never expires
-            beside.append(spawn(accompany(self, resumed), f"identities {handle.key}"))
+        if any(each.ttl_ns for each in identities_of(self.task)):
+            beside.append(spawn(keep_current(self), f"identities {handle.key}"))
         if self.task.vault is not None:
             from agent.vault.renewal import keep_token  # only where a task uses Vault
 
@@ -354,7 +373,7 @@ class TaskRunner:
             address = DriverAddress(given.ip, given.ports, given.auto_advertise)
             self._services.driver_addresses[self.name] = address
         self._services.start(
-            self.name, self.task.services or [], interpolate, lambda _name: self.run_command
+            self.name, self.task.services or [], interpolate, lambda _name: self.run_script
         )
 
     async def _until_answered(self, what: str, call: Callable[[], Awaitable[T]]) -> T | DriverError:

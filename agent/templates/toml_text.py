@@ -16,10 +16,13 @@ _BARE = re.compile(r"[A-Za-z0-9_\-]+")
 
 
 def to_toml(value: Any) -> str:
-    """Raises InvalidInputError for what is no map."""
+    """Returns a map as a document, and another value as it would stand behind its key. Raises
+    InvalidInputError for what TOML cannot say."""
     value = _plain(value)
-    if not isinstance(value, Mapping) or isinstance(value, AnyMap):
+    if isinstance(value, AnyMap) or value is None or value is INVALID:
         raise InvalidInputError("toml: top-level values must be Go maps or structs")
+    if not isinstance(value, Mapping):
+        return _value(value)
     lines: list[str] = []
     _write(lines, value, (), "")
     return "\n".join(lines).strip()
@@ -46,7 +49,13 @@ def _write(lines: list[str], table: Mapping[str, Any], path: tuple[str, ...], in
             _write(lines, _plain(each), below, f"{indent}  ")
 
 
+class _PlainText(str):
+    """Stands without quotes."""
+
+
 def _plain(value: Any) -> Any:
+    if hasattr(value, "go_yaml"):
+        return _PlainText(value.go_yaml())
     return value.go_fields() if isinstance(value, GoStruct) else value
 
 
@@ -63,6 +72,8 @@ def _value(value: Any) -> str:
         return text if not text.lstrip("-").isdigit() else f"{text}.0"
     if isinstance(value, int):
         return str(int(value))
+    if isinstance(value, _PlainText):
+        return str(value)
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, list):

@@ -11,7 +11,7 @@ import yaml
 
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.printing import float_text
-from orchgit.go_templates.values import INVALID, AnyMap, GoStruct
+from orchgit.go_templates.values import INVALID, AnyMap, GoStruct, type_name
 
 _TRUE = frozenset(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])
 _FALSE = frozenset(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
@@ -93,6 +93,10 @@ def from_yaml(text: str) -> Any:
         raise InvalidInputError(f"yaml: {place}{problem}") from None
 
 
+class _PlainText(str):
+    """Stands without quotes: a time, a duration."""
+
+
 class _Dumper(yaml.SafeDumper):
     """Writes what Go's would, so that Go reads the same back."""
 
@@ -123,21 +127,32 @@ def _write_float(dumper: _Dumper, value: float) -> yaml.ScalarNode:
     return dumper.represent_scalar(f"tag:yaml.org,2002:{kind}", shown)
 
 
+def _write_plain(dumper: _Dumper, text: _PlainText) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text))
+
+
 _Dumper.add_representer(str, _write_text)
+_Dumper.add_representer(_PlainText, _write_plain)
 _Dumper.add_representer(float, _write_float)
 
 
 def to_yaml(value: Any) -> str:
-    """The text without a newline at its end."""
-    text: str = yaml.dump(
-        _plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20
-    )
+    """Returns the text without a newline at its end. Raises InvalidInputError for what YAML does
+    not have."""
+    try:
+        text: str = yaml.dump(
+            _plain(value), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 20
+        )
+    except yaml.representer.RepresenterError as error:
+        raise InvalidInputError(f"cannot marshal type: {type_name(error.args[-1])}") from None
     return text.removesuffix("...\n").strip()
 
 
 def _plain(value: Any) -> Any:
     if value is INVALID:
         return None
+    if hasattr(value, "go_yaml"):
+        return _PlainText(value.go_yaml())
     if isinstance(value, GoStruct):
         return {name.lower(): _plain(each) for name, each in value.go_fields().items()}
     if isinstance(value, Mapping):

@@ -6,7 +6,15 @@ from typing import Any
 
 from orchgit.go_templates.functions import ANY
 from orchgit.go_templates.tree import LiteralValue
-from orchgit.go_templates.values import INVALID, Int64, kind_of, plain, type_name
+from orchgit.go_templates.values import (
+    INVALID,
+    Int64,
+    NilList,
+    NilStrings,
+    kind_of,
+    plain,
+    type_name,
+)
 
 _INT64 = 1 << 63
 _MAY_BE_NIL = ("[]", "map", "*")
@@ -29,15 +37,15 @@ def literal_argument(node: LiteralValue, type_: str | None) -> Any:
         return literal_value(node)
     if node.kind == "nil":
         if type_.startswith(_MAY_BE_NIL):
-            return INVALID
+            return _nil_of(type_)
         raise RefusedArgument(f"cannot assign nil to {type_}")
     value = node.value
     if type_ in ("string", "bool"):
         if node.kind != type_:
             raise RefusedArgument(f"expected {type_}; found {node}")
         return value
-    if type_ in ("int", "int64"):
-        if isinstance(value, float) and value.is_integer():
+    if type_ in ("int", "int64", "time.Duration"):
+        if isinstance(value, float) and value.is_integer() and abs(value) < _INT64:
             value = int(value)
         if node.kind != "number" or not isinstance(value, int):
             raise RefusedArgument(f"expected integer; found {node}")
@@ -55,7 +63,7 @@ def checked_argument(value: Any, type_: str | None) -> Any:
         return None if value is INVALID and type_ == ANY else value
     if value is INVALID:
         if type_.startswith(_MAY_BE_NIL):
-            return INVALID
+            return _nil_of(type_)
         raise RefusedArgument(f"invalid value; expected {type_}")
     if type_ == "string":
         value = plain(value)
@@ -63,6 +71,15 @@ def checked_argument(value: Any, type_: str | None) -> Any:
         got = "interface {}" if value is None else type_name(value)
         raise RefusedArgument(f"wrong type for value; expected {type_}; got {got}")
     return value
+
+
+def _nil_of(type_: str) -> Any:
+    """Returns nil of a type: a map and a list without elements."""
+    if type_.startswith("map"):
+        return {}
+    if type_.startswith("[]"):
+        return NilStrings() if type_ == "[]string" else NilList()
+    return INVALID
 
 
 def _is_assignable(value: Any, type_: str) -> bool:

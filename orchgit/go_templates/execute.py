@@ -15,7 +15,7 @@ from orchgit.go_templates.arguments import (
 )
 from orchgit.go_templates.budget import StepBudget
 from orchgit.go_templates.errors import LimitError, TemplateError
-from orchgit.go_templates.functions import ANY, GO_FUNCTIONS, GoFunction
+from orchgit.go_templates.functions import ANY, GO_FUNCTIONS, GoFunction, call, fn
 from orchgit.go_templates.parse import Parsed
 from orchgit.go_templates.printing import formatted, is_printable, text_of
 from orchgit.go_templates.tree import (
@@ -163,6 +163,8 @@ class Execution:
         items = items_of(values)
         if items is None:
             self._fail(f"range can't iterate over {formatted(values)}")
+        if len(names) > 1 and isinstance(values, int):
+            self._fail(f"can't use {formatted(values)} to iterate over more than one variable")
         for key, value in items:
             self._budget.spend()
             empty = False
@@ -317,6 +319,8 @@ class Execution:
     ) -> Any:
         self._node = node
         function = self._functions[node.name]
+        if node.name == "call" and function is GO_FUNCTIONS["call"] and arguments:
+            function = fn(lambda *given: call(*given, shown=str(arguments[0])), ANY, rest=ANY)
         if node.name in ("and", "or") and function is GO_FUNCTIONS[node.name]:
             return self._short_circuit(node.name, dot, arguments, final)
         return self._call(function, shown, node.name, dot, arguments, final)

@@ -16,6 +16,7 @@ from orchgit.go_templates.values import (
     TypedList,
     Uint8,
     from_bytes,
+    is_nil,
     kind_of,
     plain,
     to_bytes,
@@ -69,7 +70,7 @@ def index(value: Any, *keys: Any) -> Any:
         elif value is None or value is INVALID:
             raise InvalidInputError("index of nil pointer")
         else:
-            raise InvalidInputError(f"can't index item of type {type_name(value)}")
+            raise InvalidInputError(f"can't index item of type {type_name(value).lstrip('*')}")
     return value
 
 
@@ -104,7 +105,7 @@ def slice_of(value: Any, *bounds: Any) -> Any:
     if is_text and len(bounds) == 3:
         raise InvalidInputError("cannot 3-index slice a string")
     if not is_text and kind_of(value) != "slice":
-        raise InvalidInputError(f"can't slice item of type {type_name(value)}")
+        raise InvalidInputError(f"can't slice item of type {type_name(value).lstrip('*')}")
     sequence = to_bytes(value) if is_text else value
     places = [_position(bound, len(sequence) + 1) for bound in bounds]
     start, end = [*places[:2], *[0, len(sequence)][len(places) :]][:2]
@@ -126,14 +127,15 @@ def length(value: Any) -> int:
         return len(value.numbers)
     if value is None or value is INVALID:
         raise InvalidInputError("len of nil pointer")
-    raise InvalidInputError(f"len of type {type_name(value)}")
+    raise InvalidInputError(f"len of type {type_name(value).lstrip('*')}")
 
 
-def call(function: Any, *arguments: Any) -> Any:
+def call(function: Any, *arguments: Any, shown: str = "") -> Any:
+    """`shown` is the function's expression in the template."""
     if function is None or function is INVALID:
         raise InvalidInputError("call of nil")
     if not callable(function):
-        shown = formatted(function)
+        shown = shown or formatted(function)
         raise InvalidInputError(f"non-function {shown} of type {type_name(function)}")
     return function(*arguments)
 
@@ -145,11 +147,14 @@ _JS = {
 }  # fmt: skip
 
 
+_NO_VALUE = "<no value>"
+
+
 def _printed(values: tuple[Any, ...]) -> str:
     """The arguments as `html`, `js` and `urlquery` take them."""
     if len(values) == 1 and isinstance(values[0], str):
         return values[0]
-    return sprint([None if value is INVALID else value for value in values])
+    return sprint([_NO_VALUE if value is None or value is INVALID else value for value in values])
 
 
 def html(*values: Any) -> str:
@@ -193,35 +198,43 @@ def _incompatible(first: Any, second: Any) -> InvalidInputError:
 
 
 def equal(first: Any, *others: Any) -> bool:
+    """Returns whether `first` equals any of `others`; raises InvalidInputError for values that Go
+    does not compare."""
     if not others:
         raise InvalidInputError("missing argument for comparison")
-    first, others = plain(first), tuple(map(plain, others))
-    if isinstance(first, list | Mapping) or (callable(first) and not isinstance(first, GoStruct)):
-        if all(other is None or other is INVALID for other in others):
-            return False
-        raise InvalidInputError(f"non-comparable type {formatted(first)}: {type_name(first)}")
+    first = plain(first)
+    return any(_is_same(first, plain(other)) for other in others)
+
+
+def _is_same(first: Any, other: Any) -> bool:
     kind = _basic_kind(first)
-    for other in others:
-        if first is None or first is INVALID:
-            if other is None or other is INVALID:
-                return True
-            continue
-        if other is None or other is INVALID:
-            continue
-        if isinstance(other, list | Mapping):
-            raise InvalidInputError(f"non-comparable type {formatted(other)}: {type_name(other)}")
-        if kind != _basic_kind(other):
-            raise _incompatible(first, other)
-        same = first is other or (not isinstance(first, GoStruct) and bool(first == other))
-        if same or (isinstance(first, GoStruct) and _same_struct(first, other)):
-            return True
-    return False
-
-
-def _same_struct(first: GoStruct, other: Any) -> bool:
-    if type_name(first) != type_name(other):
+    if kind != _basic_kind(other):
+        if _is_no_value(first) or _is_no_value(other):
+            return False
         raise _incompatible(first, other)
-    return not first.go_type.startswith("*") and first.go_fields() == other.go_fields()
+    if kind:
+        return bool(first == other)
+    if not (_is_no_value(first) or _is_no_value(other) or kind_of(first) == kind_of(other)):
+        raise InvalidInputError(
+            f"non-comparable types {formatted(first)}: {type_name(first)}, {type_name(other)}: "
+            f"{formatted(other)}"
+        )
+    if is_nil(first) or is_nil(other):
+        return is_nil(first) and is_nil(other)
+    if isinstance(other, list | Mapping):
+        raise InvalidInputError(f"non-comparable type {formatted(other)}: {type_name(other)}")
+    return first is other or (isinstance(first, GoStruct) and _is_same_struct(first, other))
+
+
+def _is_no_value(value: Any) -> bool:
+    return value is None or value is INVALID
+
+
+def _is_same_struct(first: GoStruct, other: GoStruct) -> bool:
+    """Pointers are the same only where they point to one value."""
+    if first.go_type.startswith("*") or type_name(first) != type_name(other):
+        return False
+    return first.go_identity() == other.go_identity()
 
 
 def less(first: Any, second: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.printing import float_text, shortest
-from orchgit.go_templates.values import INVALID, AnyMap, GoStruct, to_bytes, type_name
+from orchgit.go_templates.values import AnyMap, GoStruct, is_nil, to_bytes, type_name
 
 _ESCAPED = {
     '"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f",
@@ -68,7 +68,7 @@ class _Writer:
     def write(self, value: object, line: str) -> None:
         if isinstance(value, GoStruct):
             value = value.go_json()
-        if value is None or value is INVALID:
+        if is_nil(value):
             self._parts.append("null")
         elif isinstance(value, str):
             self._parts.append(self._text(value))

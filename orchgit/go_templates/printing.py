@@ -9,8 +9,12 @@ from orchgit.errors import InvalidInputError
 from orchgit.go_quote import quote
 from orchgit.go_templates.values import (
     INVALID,
+    GoChannel,
     GoStruct,
+    NamedInt,
+    is_nil,
     sorted_keys,
+    stringer_text,
     to_bytes,
     type_name,
 )
@@ -39,6 +43,8 @@ def formatted(value: object, plus: bool = False, sharp: bool = False, quoted: bo
         return "true" if value else "false"
     if isinstance(value, float):
         return float_text(value)
+    if isinstance(value, NamedInt) and not sharp:
+        return value.go_text()
     if isinstance(value, int):
         return hex(value) if sharp and type_name(value) in ("uint8", "uint64") else str(int(value))
 
@@ -46,6 +52,8 @@ def formatted(value: object, plus: bool = False, sharp: bool = False, quoted: bo
         return formatted(each, plus, sharp, quoted)
 
     if isinstance(value, list):
+        if sharp and is_nil(value):
+            return f"{type_name(value)}(nil)"
         parts = [inner(each) for each in value]
         return f"{type_name(value)}{{{', '.join(parts)}}}" if sharp else f"[{' '.join(parts)}]"
     if isinstance(value, Mapping):
@@ -53,6 +61,8 @@ def formatted(value: object, plus: bool = False, sharp: bool = False, quoted: bo
         return f"{type_name(value)}{{{', '.join(pairs)}}}" if sharp else f"map[{' '.join(pairs)}]"
     if isinstance(value, GoStruct):
         return _struct_text(value, inner, plus, sharp)
+    if isinstance(value, GoChannel):
+        return "0xc000000000"
     return "0x0" if callable(value) else str(value)
 
 
@@ -74,6 +84,12 @@ def float_text(value: float, verb: str = "g", digits: int | None = None) -> str:
     """A float64 as `strconv.FormatFloat` gives it; `digits` None: the fewest that suffice."""
     if math.isinf(value) or math.isnan(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    if verb in "xX":
+        text = _hexadecimal(value, digits)
+        return text.upper() if verb == "X" else text
+    if verb == "b":
+        whole, power = _parts(value)
+        return f"{whole}p{power:+d}"
     if digits is not None:
         return f"{value:.{digits}{verb}}"
     mantissa, exponent = shortest(value)
@@ -100,6 +116,29 @@ def shortest(value: float) -> tuple[str, int]:
     all_digits = all_digits.rstrip("0") or "0"
     rest = f".{all_digits[1:]}" if len(all_digits) > 1 else ""
     return f"{sign}{all_digits[0]}{rest}", exponent
+
+
+def _parts(value: float) -> tuple[int, int]:
+    """Returns (mantissa of 53 bits, exponent) of `value` as it is stored."""
+    part, exponent = math.frexp(value)
+    exponent = max(exponent - 53, -1074)
+    return int(math.ldexp(value, -exponent)) if part else 0, exponent if part else -1074
+
+
+def _hexadecimal(value: float, digits: int | None) -> str:
+    sign = "-" if math.copysign(1.0, value) < 0 else ""
+    part, exponent = math.frexp(abs(value))
+    mantissa, exponent = int(part * (1 << 53)), exponent - 1 if part else 0
+    if digits is not None and digits < 13:
+        unit = 1 << (52 - 4 * digits)
+        units, rest = divmod(mantissa, unit)
+        mantissa = (units + (2 * rest > unit or (2 * rest == unit and units % 2))) * unit
+        if mantissa >= 1 << 53:
+            mantissa, exponent = mantissa >> 1, exponent + 1
+    shown = f"{mantissa & ((1 << 52) - 1):013x}"
+    shown = shown.rstrip("0") if digits is None else shown.ljust(digits, "0")[:digits]
+    point = f".{shown}" if shown else ""
+    return f"{sign}0x{mantissa >> 52}{point}p{exponent:+03d}"
 
 
 def _plain(value: float) -> str:
@@ -242,7 +281,8 @@ class _Directive:
 
     def __init__(self, flags: str, width: int | None, digits: int | None, verb: str) -> None:
         self._minus = "-" in flags
-        self._plus = "+" in flags
+        self._plus = "+" in flags and verb != "v"
+        self._has_names = "+" in flags and verb == "v"
         self._sharp = "#" in flags
         self._space = " " in flags
         self._zero = "0" in flags and not self._minus
@@ -255,10 +295,9 @@ class _Directive:
         if verb == "T":
             return self._padded("<nil>" if value is None else type_name(value))
         if value is INVALID or value is None:
-            nothing = self._padded("<nil>") if verb in "vs" and not self._sharp else ""
-            return nothing if verb == "v" and nothing else f"%!{verb}(<nil>)"
-        if isinstance(value, GoStruct) and verb in "vsxXq" and not self._sharp:
-            text = value.go_text()
+            return self._padded("<nil>") if verb == "v" else f"%!{verb}(<nil>)"
+        if verb in "vsxXq" and not self._sharp:
+            text = stringer_text(value)
             if text is not None:
                 return self._string(text)
         if verb == "v":
@@ -272,19 +311,23 @@ class _Directive:
         if isinstance(value, str):
             return self._string(value)
         if isinstance(value, list):
-            return f"[{' '.join(self.of(each) for each in value)}]"
+            return f"[{' '.join(map(self._inner, value))}]"
         if isinstance(value, Mapping):
-            keys = sorted_keys(value)
-            return f"map[{' '.join(f'{self.of(key)}:{self.of(value[key])}' for key in keys)}]"
+            pairs = [f"{self._inner(key)}:{self._inner(value[key])}" for key in sorted_keys(value)]
+            return f"map[{' '.join(pairs)}]"
         if isinstance(value, GoStruct):
-            return f"{{{' '.join(self.of(each) for each in value.go_fields().values())}}}"
+            return f"{{{' '.join(map(self._inner, value.go_fields().values()))}}}"
         return self._bad(value)
+
+    def _inner(self, value: object) -> str:
+        """Returns an element of a list or map: nil is no bad value there."""
+        return "<nil>" if value is None or value is INVALID else self.of(value)
 
     def _value(self, value: object) -> str:
         if isinstance(value, bool | str) or not isinstance(value, int | float):
             if isinstance(value, list) and not self._sharp:
-                return f"[{' '.join(self.of(each) for each in value)}]"
-            text = formatted(value, self._plus, self._sharp)
+                return f"[{' '.join(map(self._inner, value))}]"
+            text = formatted(value, self._has_names, self._sharp)
             is_text = isinstance(value, str) and not self._sharp
             return self._padded(text[: self._digits] if is_text else text)
         if isinstance(value, float):
@@ -305,7 +348,9 @@ class _Directive:
         if verb == "c":
             return self._padded(chr(number) if 0 <= number < 0x110000 else "\ufffd")
         if verb == "q":
-            return self._padded(quote(chr(number))[1:-1].join("''"))
+            character = chr(number) if 0 <= number < 0x110000 else "\ufffd"
+            shown = {"'": "\\'", '"': '"'}.get(character, quote(character)[1:-1])
+            return self._padded(f"'{shown}'")
         if verb == "U":
             shown = f" '{chr(number)}'" if self._sharp else ""
             return self._padded(f"U+{number:04X}{shown}")
@@ -313,10 +358,10 @@ class _Directive:
 
     def _float(self, value: float) -> str:
         verb = self._verb
-        if verb not in "eEfFgG":
+        if verb not in "eEfFgGxXb":
             return self._bad(value)
         plain = verb.replace("F", "f")
-        default = None if plain in "gG" else 6
+        default = None if plain in "gGxXb" else 6
         return self._signed(
             float_text(value, plain, default if self._digits is None else self._digits)
         )

@@ -42,10 +42,25 @@ class TypedList(list[Any]):
     """A slice whose elements are of one type; `zero` is its element's zero value."""
 
     go_type: ClassVar[str] = "[]interface {}"
+    is_nil: ClassVar[bool] = False
+
+
+class NilList(TypedList):
+    """The nil slice: it has no elements, and equals nil."""
+
+    is_nil = True
 
 
 class Strings(TypedList):
     go_type: ClassVar[str] = "[]string"
+
+
+class NilStrings(Strings):
+    is_nil = True
+
+
+class Lists(TypedList):
+    go_type: ClassVar[str] = "[][]interface {}"
 
 
 class Ints(TypedList):
@@ -94,6 +109,10 @@ class GoStruct:
         """What it is where a string is wanted; None: it is no string."""
         return None
 
+    def go_identity(self) -> object:
+        """Returns what decides whether two of the type are equal."""
+        return dict(self.go_fields())
+
     def go_text(self) -> str | None:
         """What its String method returns; None without one."""
         return None
@@ -101,6 +120,28 @@ class GoStruct:
     def go_json(self) -> Any:
         """What its JSON is made of."""
         return dict(self.go_fields())
+
+
+class NamedInt(int):
+    """A whole number of a named type, which prints as a text of its own."""
+
+    go_type: ClassVar[str] = "int"
+
+    def go_text(self) -> str:
+        raise NotImplementedError
+
+    def go_method(self, name: str) -> Callable[..., Any] | None:
+        return self.go_text if name == "String" else None
+
+
+def stringer_text(value: object) -> str | None:
+    """Returns what the value's String method returns, or None for a value without one."""
+    return value.go_text() if isinstance(value, GoStruct | NamedInt) else None
+
+
+def is_nil(value: object) -> bool:
+    """Returns whether the value equals nil."""
+    return value is None or value is INVALID or getattr(value, "is_nil", False)
 
 
 def type_name(value: object) -> str:
@@ -174,7 +215,8 @@ def items_of(values: Any) -> Iterable[tuple[Any, Any]] | None:
     if isinstance(values, GoChannel):
         return enumerate(map(Int64, values.numbers))
     if isinstance(values, int) and not isinstance(values, bool):
-        return ((number, number) for number in range(values))
+        of_type = type(values)
+        return ((number, of_type(number)) for number in range(values))
     return () if values is None or values is INVALID else None
 
 

@@ -50,6 +50,11 @@ class Interpolator:
             return value
         return _REFERENCE.sub(self._replace, value)
 
+    @staticmethod
+    def references(value: str) -> list[str]:
+        """Returns the names that the text refers to."""
+        return _REFERENCE.findall(value) if "${" in value else []
+
     def tree(self, value: T) -> T:
         """As `text`, for every string inside lists and maps, keys included."""
         return self._tree(value)  # type: ignore[return-value]

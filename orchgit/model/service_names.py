@@ -10,7 +10,8 @@ from orchgit.model.service import Service, ServiceCheck
 
 
 def interpolated_service(service: Service, interpolate: Interpolator) -> Service:
-    """Returns the service with references replaced in all texts, those of its checks too.
+    """Returns the service with references replaced in all texts, those of its checks too but for
+    scripts: these run in a task, with what its environment is then.
 
     Checks without `check_restart` get that of the service.
     """
@@ -34,8 +35,6 @@ def _check(check: ServiceCheck, service: Service, interpolate: Interpolator) -> 
         check,
         name=text(check.name),
         type=text(check.type),
-        command=text(check.command),
-        args=tree(check.args),
         path=text(check.path),
         protocol=text(check.protocol),
         port_label=text(check.port_label),

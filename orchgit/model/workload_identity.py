@@ -37,6 +37,12 @@ def identities_of(task: Task) -> list[WorkloadIdentity]:
     return [default, *(_identity(each) for each in task.identities or ())]
 
 
+def hands_out_tokens(task: Task) -> bool:
+    """Returns whether the task, or what it logs in at, is given a signed token."""
+    given = identities_of(task)
+    return task.vault is not None or len(given) > 1 or given[0].env or given[0].file
+
+
 def _identity(block: dict[str, object]) -> WorkloadIdentity:
     given = {key: value for key, value in block.items() if value is not None}
     return msgspec.convert(given, WorkloadIdentity)

@@ -24,7 +24,22 @@ JOB = {
                     "Name": "t",
                     "Driver": "raw_exec",
                     "Config": {"command": "/bin/sh", "args": ["-c", "exec sleep 1000"]},
-                    "Actions": [{"Name": "hi", "Command": "/bin/echo", "Args": ["hello", "you"]}],
+                    "Env": {"WORD": "from-env", "TOOL": "/bin/echo"},
+                    "Templates": [
+                        {
+                            "EmbeddedTmpl": "OTHER=from-template",
+                            "DestPath": "local/e",
+                            "Envvars": True,
+                        }
+                    ],
+                    "Actions": [
+                        {"Name": "hi", "Command": "/bin/echo", "Args": ["hello", "you"]},
+                        {
+                            "Name": "words",
+                            "Command": "${TOOL}",
+                            "Args": ["${WORD}", "${OTHER}", "${NOMAD_TASK_NAME}", "${none}"],
+                        },
+                    ],
                     "Resources": {"CPU": 20, "MemoryMB": 16},
                 }
             ],
@@ -52,15 +67,21 @@ def run(rig: ServerRig, **query: str) -> tuple[list[dict[str, Any]], int]:
     return asyncio.run(websocket(port, path, [{"stdin": {"close": True}}]))
 
 
-def test_action_runs_its_command_in_the_task(running: tuple[ServerRig, str]) -> None:
+@pytest.mark.parametrize(
+    ("action", "expected"),
+    [("hi", b"hello you\n"), ("words", b"from-env from-template t ${none}\n")],
+)
+def test_action_runs_its_command_in_the_task(
+    running: tuple[ServerRig, str], action: str, expected: bytes
+) -> None:
     rig, alloc_id = running
-    frames, code = run(rig, allocID=alloc_id, task="t", action="hi")
+    frames, code = run(rig, allocID=alloc_id, task="t", action=action)
     told = b"".join(
         base64.b64decode(each["stdout"]["data"])
         for each in frames
         if each.get("stdout", {}).get("data")
     )
-    assert (told, code) == (b"hello you\n", 1000)
+    assert (told, code) == (expected, 1000)
     assert frames[-1] == {"exited": True, "result": {"exit_code": 0}}
 
 

@@ -7,9 +7,17 @@ from typing import Any
 
 from orchgit.errors import InvalidInputError
 from orchgit.go_quote import quote
-from orchgit.go_templates.functions import GoFunction, any_fn, fn
+from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn
 from orchgit.go_templates.printing import formatted
-from orchgit.go_templates.values import TypedList, plain, sorted_keys, type_name
+from orchgit.go_templates.values import (
+    INVALID,
+    AnyMap,
+    GoStruct,
+    TypedList,
+    plain,
+    sorted_keys,
+    type_name,
+)
 
 _LIST = "[]interface {}"
 _MAP = "map[string]interface {}"
@@ -48,19 +56,36 @@ def _same(each: Any, value: Any) -> bool:
 def _of(test: Callable[[int, int], bool]) -> GoFunction:
     """A function of (wanted, values); `test` gets how many are there, and how many are wanted."""
 
-    def check(wanted: list[Any], values: list[Any]) -> bool:
+    def check(wanted: list[Any], values: Any) -> bool:
         return test(sum(is_in(values, each) for each in wanted), len(wanted))
 
-    return fn(check, _LIST, _LIST)
+    return fn(check, _LIST, ANY)
 
 
-def _merged(winner: Mapping[str, Any], loser: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(loser)
-    for key, value in winner.items():
-        known = merged.get(key)
+def merge_into(into: dict[str, Any], other: Mapping[str, Any], overwrite: bool = False) -> None:
+    """Adds the entries of `other` that `into` does not have, or has empty; with `overwrite` all of
+    them. Maps that both have are merged."""
+    for key, value in other.items():
+        known = into.get(key)
         if type(value) is dict and type(known) is dict:
-            value = _merged(value, known)
-        merged[key] = value
+            merge_into(known, value, overwrite)
+        elif overwrite or (value is not None and not (known or isinstance(known, GoStruct))):
+            into[key] = copied(value)
+
+
+def copied(value: Any) -> Any:
+    """Returns the value with maps and lists of its own."""
+    if isinstance(value, Mapping):
+        inner = {key: copied(each) for key, each in value.items()}
+        return AnyMap(inner) if isinstance(value, AnyMap) else inner
+    return [copied(each) for each in value] if type(value) is list else value
+
+
+def _merged(
+    into: Mapping[str, Any], other: Mapping[str, Any], overwrite: bool = False
+) -> dict[str, Any]:
+    merged: dict[str, Any] = copied(into)
+    merge_into(merged, other, overwrite)
     return merged
 
 
@@ -83,9 +108,16 @@ def _explode_map(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _services(name: str, value: Any) -> list[Any]:
+    if value is None or value is INVALID:
+        return []
+    if not isinstance(value, list) or not all(isinstance(each, GoStruct) for each in value):
+        raise InvalidInputError(f"{name}: wrong argument type {type_name(value)}")
+    return value
+
+
 def _by_tag(services: Any) -> dict[str, Any]:
-    if not isinstance(services, list):
-        raise InvalidInputError(f"don't know what to do with type {type_name(services)}")
+    services = _services("byTag", services)
     found: dict[str, Any] = {}
     for service in services:
         for tag in service.go_field("Tags"):
@@ -94,8 +126,7 @@ def _by_tag(services: Any) -> dict[str, Any]:
 
 
 def _by_port(services: Any) -> dict[Any, Any]:
-    if not isinstance(services, list):
-        raise InvalidInputError(f"don't know what to do with type {type_name(services)}")
+    services = _services("byPort", services)
     found: dict[Any, Any] = {}
     for service in services:
         found.setdefault(service.go_field("Port"), []).append(service)
@@ -120,9 +151,11 @@ LISTS: dict[str, GoFunction] = {
     "containsNotAll": _of(lambda found, wanted: found < wanted),
     "explodeMap": fn(_explode_map, _MAP),
     "mergeMap": fn(
-        lambda winner, loser, *_: _merged(winner, loser), _MAP, _MAP, rest="func(*mergo.Config)"
+        lambda into, other, *_: _merged(into, other), _MAP, _MAP, rest="func(*mergo.Config)"
     ),
-    "mergeMapWithOverride": fn(lambda loser, winner: _merged(winner, loser), _MAP, _MAP),
+    "mergeMapWithOverride": fn(
+        lambda into, other: _merged(into, other, overwrite=True), _MAP, _MAP
+    ),
     "byTag": any_fn(_by_tag),
     "byPort": any_fn(_by_port),
     "byMeta": fn(_by_meta, "string", HealthServices.go_type),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from orchgit.errors import InvalidInputError
 from orchgit.go_quote import quote
 from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn, is_number, text_fn
-from orchgit.go_templates.printing import formatted
+from orchgit.go_templates.printing import sprintf
 from orchgit.go_templates.values import GoChannel, Int64, Uint64, type_name
 
 _INT64 = 1 << 63
@@ -31,10 +32,12 @@ def named(name: str, work: Callable[[], Any]) -> Any:
 
 def _arithmetic(name: str, work: Callable[[Any, Any], Any]) -> GoFunction:
     def calculate(by: Any, value: Any) -> Any:
-        for each in (by, value):
+        for each in (value, by):
             if not is_number(each):
-                shown = quote(each) if isinstance(each, str) else formatted(each)
-                raise InvalidInputError(f"{name}: unknown type for {shown} ({type_name(each)})")
+                shown = "<invalid reflect.Value> (<nil>)"
+                if each is not None:
+                    shown = sprintf("%q (%T)", (each, each))
+                raise InvalidInputError(f"{name}: unknown type for {shown}")
         result = work(value, by)
         return float(result) if isinstance(result, float) else wrapped(result)
 
@@ -110,11 +113,11 @@ def _loop(*bounds: Any) -> GoChannel:
     numbers = []
     for bound in bounds:
         if isinstance(bound, str):
-            numbers.append(parse_int(bound))
+            numbers.append(named("parseInt", partial(parse_int, bound)))
         elif isinstance(bound, int) and not isinstance(bound, bool):
             numbers.append(int(bound))
         else:
-            raise InvalidInputError(f"loop: bad parameter type {type_name(bound)}")
+            raise InvalidInputError(f"loop: bad argument type: {type_name(bound)}")
     if not 1 <= len(numbers) <= 2:
         got = len(numbers)
         raise InvalidInputError(f"loop: wrong number of arguments, expected 1 or 2, but got {got}")

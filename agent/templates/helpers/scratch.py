@@ -8,7 +8,7 @@ from typing import Any
 from orchgit.errors import InvalidInputError
 from orchgit.go_quote import quote
 from orchgit.go_templates.functions import ANY, fn, text_fn
-from orchgit.go_templates.values import GoStruct, sorted_keys
+from orchgit.go_templates.values import GoStruct, NilList, sorted_keys
 
 
 class Scratch(GoStruct):
@@ -54,6 +54,6 @@ class Scratch(GoStruct):
 
     def _map_values(self, key: str) -> list[Any]:
         if key not in self._values:
-            return []
+            return NilList()
         values = self._map(key)
         return [values[inner] for inner in sorted_keys(values)]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from orchgit.errors import InvalidInputError
-from orchgit.go_quote import quote
 from orchgit.go_templates.budget import MAX_TEXT
 from orchgit.go_templates.functions import GoFunction, fn, text_fn
 from orchgit.go_templates.values import StringMap, Strings
@@ -24,6 +24,32 @@ def go_title(text: str) -> str:
         is_word = character == "_" or character.isalnum()
         after_letter = is_word or (ord(character) > 0x7F and not character.isspace())
     return "".join(parts)
+
+
+_WITHIN_WORDS = frozenset(".':\u00b7\u2018\u2019\u2024\u2027\ufe13\ufe52\ufe55\uff07\uff0e\uff1a")
+_IDEOGRAPHS = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+
+
+def word_title(text: str) -> str:
+    """Returns the text with the first letter that has a case in upper case, in each word as Unicode
+    parts them: an apostrophe, a point or a colon between two letters belongs to a word."""
+    parts, is_within = [], False
+    for position, character in enumerate(text):
+        has_case = character.lower() != character.upper()
+        parts.append(character.title() if has_case and not is_within else character)
+        if has_case:
+            is_within = True
+        elif character in _WITHIN_WORDS:
+            is_within = is_within and _is_word(text[position + 1 : position + 2])
+        elif not _is_word(character) or _IDEOGRAPHS.match(character):
+            is_within = False
+    return "".join(parts)
+
+
+def _is_word(character: str) -> bool:
+    return bool(character) and (
+        character.isalnum() or unicodedata.category(character) in ("Mn", "Mc", "Me", "Pc")
+    )
 
 
 def go_upper(text: str) -> str:
@@ -47,10 +73,9 @@ def _split(separator: str, text: str) -> Strings:
 def _split_to_map(separator: str, inner: str, text: str) -> StringMap:
     found = StringMap()
     for pair in _split(separator, text):
-        key, mark, value = pair.partition(inner)
-        if not mark:
-            raise InvalidInputError(f"splitToMap: {quote(pair)} has no {quote(inner)}")
-        found[key] = value
+        key, mark, value = pair.partition(inner) if inner else ("", "all", pair)
+        if mark:
+            found[key] = value
     return found
 
 
@@ -84,7 +109,7 @@ TEXTS: dict[str, GoFunction] = {
     "replaceAll": text_fn(lambda old, new, text: replaced(text, old, new), 3),
     "toLower": text_fn(go_lower),
     "toUpper": text_fn(go_upper),
-    "toTitle": text_fn(go_title),
+    "toTitle": text_fn(word_title),
     "trim": text_fn(lambda cut, text: text.strip(cut) if cut else text, 2),
     "trimSpace": text_fn(str.strip),
     "trimPrefix": text_fn(lambda prefix, text: text.removeprefix(prefix), 2),

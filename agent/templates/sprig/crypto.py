@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from typing import Any
 
+from agent.templates.helpers.encodings import base64_decoded
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.functions import GoFunction, fn, text_fn
 from orchgit.go_templates.values import GoStruct, from_bytes, to_bytes
@@ -176,7 +177,14 @@ def _issued(
 
 
 def _custom(cert: str, key: str) -> Certificate:
-    return Certificate(from_bytes(base64.b64decode(cert)), from_bytes(base64.b64decode(key)))
+    return Certificate(_decoded(cert, "certificate"), _decoded(key, "private key"))
+
+
+def _decoded(text: str, what: str) -> str:
+    try:
+        return base64_decoded(text)
+    except InvalidInputError:
+        raise InvalidInputError(f"unable to decode base64 {what}") from None
 
 
 def _cipher(password: str, start: bytes) -> Any:
@@ -195,8 +203,10 @@ def _encrypted(password: str, text: str) -> str:
 
 
 def _decrypted(password: str, text: str) -> str:
+    if not text:
+        return ""
     try:
-        data = base64.b64decode(to_bytes(text))
+        data = to_bytes(base64_decoded(text))
         decryptor = _cipher(password, data[:16]).decryptor()
         body = decryptor.update(data[16:]) + decryptor.finalize()
     except ValueError as error:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agent.templates.helpers.lists import copied
 from agent.templates.sprig.values import is_empty, items_of, to_int
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn
 from orchgit.go_templates.values import (
-    AnyMap,
     GoStruct,
+    Lists,
+    NilList,
     from_bytes,
     kind_of,
     to_bytes,
@@ -35,7 +37,7 @@ def same(first: Any, second: Any) -> bool:
 
 def _unique(value: Any) -> list[Any]:
     found: list[Any] = []
-    for each in items_of(value, "find uniq"):
+    for each in items_of(value, "Cannot find uniq on"):
         if not any(same(each, known) for known in found):
             found.append(each)
     return found
@@ -44,7 +46,7 @@ def _unique(value: Any) -> list[Any]:
 def _without(value: Any, *omitted: Any) -> list[Any]:
     return [
         each
-        for each in items_of(value, "find without")
+        for each in items_of(value, "Cannot find without on")
         if not any(same(each, one) for one in omitted)
     ]
 
@@ -52,61 +54,71 @@ def _without(value: Any, *omitted: Any) -> list[Any]:
 def _has(wanted: Any, value: Any) -> bool:
     if value is None:
         return False
-    return any(same(wanted, each) for each in items_of(value, "find has"))
+    return any(same(wanted, each) for each in items_of(value, "Cannot find has on"))
 
 
 def _sliced(value: Any, *bounds: Any) -> Any:
-    items = items_of(value, "slice")
+    if value is not None and not isinstance(value, list):
+        raise InvalidInputError(f"list should be type of slice or array but {kind_of(value)}")
+    items = items_of(value, "")
+    if not items:
+        return None
     start, end = [*map(to_int, bounds[:2]), *[0, len(items)][len(bounds[:2]) :]][:2]
     if not 0 <= start <= end <= len(items):
-        raise InvalidInputError("slice bounds out of range")
+        raise InvalidInputError("reflect.Value.Slice: slice index out of bounds")
     return items[start:end]
 
 
-def _chunks(size: int, value: Any) -> list[Any]:
-    items = items_of(value, "chunk")
+def _chunks(size: int, value: Any) -> Lists:
+    items = items_of(value, "Cannot chunk")
     if size < 1:
         raise InvalidInputError("the size of a chunk must be at least 1")
-    return [items[start : start + size] for start in range(0, len(items), size)]
+    return Lists(items[start : start + size] for start in range(0, len(items), size))
 
 
 def _last_but(value: Any) -> list[Any]:
-    return items_of(value, "find initial")[:-1]
+    items = items_of(value, "Cannot find initial on")
+    return items[:-1] if items else NilList()
+
+
+def _rest(value: Any) -> list[Any]:
+    items = items_of(value, "Cannot find rest on")
+    return items[1:] if items else NilList()
 
 
 def _first(value: Any) -> Any:
-    items = items_of(value, "find first")
+    items = items_of(value, "Cannot find first on")
     return items[0] if items else None
 
 
 def _last(value: Any) -> Any:
-    items = items_of(value, "find last")
+    items = items_of(value, "Cannot find last on")
     return items[-1] if items else None
 
 
 def _concatenated(*values: Any) -> list[Any]:
-    return [each for value in values for each in items_of(value, "concat")]
+    for value in values:
+        if not isinstance(value, list):
+            raise InvalidInputError(f"Cannot concat type {kind_of(value)} as list")
+    return [each for value in values for each in value] or NilList()
 
 
-def copied(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        inner = {key: copied(each) for key, each in value.items()}
-        return AnyMap(inner) if isinstance(value, AnyMap) else inner
-    if type(value) is list:
-        return [copied(each) for each in value]
-    return value
+def _deep_copy(value: Any) -> Any:
+    if value is None:
+        raise InvalidInputError("reflect: call of reflect.Value.Type on zero Value")
+    return copied(value)
 
 
 def _reversed(value: Any) -> list[Any]:
-    return items_of(value, "find reverse")[::-1]
+    return items_of(value, "Cannot find reverse on")[::-1]
 
 
 _WITH_MUST: dict[str, GoFunction] = {
-    "append": any_fn(lambda value, each: [*items_of(value, "push"), each], 2),
-    "push": any_fn(lambda value, each: [*items_of(value, "push"), each], 2),
-    "prepend": any_fn(lambda value, each: [each, *items_of(value, "prepend")], 2),
+    "append": any_fn(lambda value, each: [*items_of(value, "Cannot push on"), each], 2),
+    "push": any_fn(lambda value, each: [*items_of(value, "Cannot push on"), each], 2),
+    "prepend": any_fn(lambda value, each: [each, *items_of(value, "Cannot prepend on")], 2),
     "first": any_fn(_first),
-    "rest": any_fn(lambda value: items_of(value, "find rest")[1:]),
+    "rest": any_fn(_rest),
     "last": any_fn(_last),
     "initial": any_fn(_last_but),
     "reverse": any_fn(_reversed),
@@ -115,10 +127,10 @@ _WITH_MUST: dict[str, GoFunction] = {
     "has": any_fn(_has, 2),
     "slice": fn(_sliced, ANY, rest=ANY),
     "compact": any_fn(
-        lambda value: [each for each in items_of(value, "compact") if not is_empty(each)]
+        lambda value: [each for each in items_of(value, "Cannot compact on") if not is_empty(each)]
     ),
     "chunk": fn(_chunks, "int", ANY),
-    "deepCopy": any_fn(copied),
+    "deepCopy": any_fn(_deep_copy),
 }
 LISTS: dict[str, GoFunction] = {
     **_WITH_MUST,

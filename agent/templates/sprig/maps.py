@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-from agent.templates.sprig.lists import copied
-from agent.templates.sprig.values import is_empty, to_text
+from agent.templates.helpers.lists import merge_into
+from agent.templates.sprig.values import to_text
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.functions import ANY, GoFunction, fn
-from orchgit.go_templates.values import Strings
+from orchgit.go_templates.values import Strings, type_name
 
 _MAP = "map[string]interface {}"
 
@@ -44,12 +43,7 @@ def _merge(
     into: dict[str, Any], *others: dict[str, Any], overwrite: bool = False
 ) -> dict[str, Any]:
     for other in others:
-        for key, value in other.items():
-            known = into.get(key)
-            if type(value) is dict and type(known) is dict:
-                _merge(known, value, overwrite=overwrite)
-            elif key not in into or is_empty(known) or (overwrite and not is_empty(value)):
-                into[key] = copied(value)
+        merge_into(into, other, overwrite)
     return into
 
 
@@ -58,7 +52,15 @@ def _dig(*given: Any) -> Any:
         raise InvalidInputError("dig needs at least three arguments")
     *keys, default, values = given
     for key in keys:
-        if not isinstance(values, Mapping) or key not in values:
+        if not isinstance(key, str):
+            raise InvalidInputError(
+                f"interface conversion: interface {{}} is {type_name(key)}, not string"
+            )
+        if type_name(values) != _MAP:
+            raise InvalidInputError(
+                f"interface conversion: interface {{}} is {type_name(values)}, not {_MAP}"
+            )
+        if key not in values:
             return default
         values = values[key]
     return values

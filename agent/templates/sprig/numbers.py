@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import random
+import re
+from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from functools import reduce
 from typing import Any
 
-from agent.templates.helpers.numbers import go_divide, go_modulo, wrapped
-from agent.templates.sprig.values import to_float, to_int
+from agent.templates.helpers.numbers import go_divide, go_modulo, parse_int, wrapped
+from agent.templates.sprig.values import to_float, to_int, to_text
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn, text_fn
 from orchgit.go_templates.values import Int64, Ints
 
 _MOST = 1_000_000
+_OCTAL = re.compile(r"[+-]?[0-7]+", re.ASCII)
 
 
 def _steps(start: int, stop: int, step: int) -> Ints:
@@ -51,7 +54,7 @@ def _chained(work: Any) -> Any:
     """A function of at least one number with a fraction."""
 
     def calculate(*values: Any) -> float:
-        return float(reduce(work, map(_decimal, values)))
+        return float(reduce(work, map(_decimal, values))) + 0.0  # never -0
 
     return fn(calculate, ANY, rest=ANY)
 
@@ -62,7 +65,7 @@ def _divided(first: Decimal, second: Decimal) -> Decimal:
     return (first / second).quantize(Decimal(10) ** -16, ROUND_HALF_UP)
 
 
-def _rounded(value: Any, digits: int, half: float = 0.5) -> float:
+def _rounded(value: Any, digits: int, half: float = 0.5, *_: float) -> float:
     scale = 10.0**digits
     whole = to_float(value) * scale
     part = math.fmod(whole, 1)
@@ -70,11 +73,14 @@ def _rounded(value: Any, digits: int, half: float = 0.5) -> float:
     return result / scale
 
 
+def _whole(work: Callable[[float], int], value: float) -> float:
+    """Returns a whole number with the sign of the value, also where it is zero."""
+    return math.copysign(work(value), value) if math.isfinite(value) else value
+
+
 def _octal(value: Any) -> Int64:
-    try:
-        return Int64(int(str(value), 8))
-    except ValueError:
-        return Int64(0)
+    text = to_text(value)
+    return Int64(int(text, 8) if _OCTAL.fullmatch(text) else 0)
 
 
 def _random(low: int, high: int) -> int:
@@ -85,8 +91,8 @@ def _random(low: int, high: int) -> int:
 
 def _atoi(text: str) -> int:
     try:
-        return int(text)
-    except ValueError:
+        return parse_int(text)
+    except InvalidInputError:
         return 0
 
 
@@ -120,7 +126,7 @@ NUMBERS: dict[str, GoFunction] = {
     "min": fn(lambda *values: Int64(min(map(to_int, values))), ANY, rest=ANY),
     "maxf": fn(lambda *values: max(map(to_float, values)), ANY, rest=ANY),
     "minf": fn(lambda *values: min(map(to_float, values)), ANY, rest=ANY),
-    "ceil": any_fn(lambda value: float(math.ceil(to_float(value)))),
-    "floor": any_fn(lambda value: float(math.floor(to_float(value)))),
+    "ceil": any_fn(lambda value: _whole(math.ceil, to_float(value))),
+    "floor": any_fn(lambda value: _whole(math.floor, to_float(value))),
     "round": fn(_rounded, ANY, "int", rest="float64"),
 }

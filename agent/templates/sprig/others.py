@@ -7,16 +7,18 @@ import posixpath
 import re
 from typing import Any
 
+from agent.templates.go_times import ZERO_TIME, GoTime
 from agent.templates.helpers.encodings import base64_decoded
-from agent.templates.sprig.values import is_empty, to_int, to_text
+from agent.templates.sprig.urls import joined_url, parsed_url
+from agent.templates.sprig.values import is_empty, to_int
 from agent.templates.sprig.versions import VERSIONS
-from agent.templates.time_layouts import Moment, parse_time
+from agent.templates.time_layouts import parse_time
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.budget import StepBudget
 from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn, text_fn
 from orchgit.go_templates.go_json import from_json, to_json
 from orchgit.go_templates.printing import formatted
-from orchgit.go_templates.values import GoStruct, Strings, from_bytes, to_bytes
+from orchgit.go_templates.values import NilStrings, Strings, from_bytes, to_bytes, type_name
 from orchgit.regex import compile_pattern
 
 
@@ -64,11 +66,18 @@ def _directory(path: str) -> str:
     return _clean(path.rpartition("/")[0] + ("/" if path.startswith("/") else ""))
 
 
+_BASE_32 = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")
+
+
 def _base32_decoded(text: str) -> str:
-    try:
-        return from_bytes(base64.b32decode(text))
-    except ValueError as error:
-        return str(error)
+    data = to_bytes(text).replace(b"\r", b"").replace(b"\n", b"")
+    body = data.rstrip(b"=")
+    wrong = next((at for at, byte in enumerate(body) if byte not in _BASE_32), None)
+    if wrong is None and (len(data) % 8 or len(data) - len(body) not in (0, 1, 3, 4, 6)):
+        wrong = len(data) // 8 * 8
+    if wrong is not None:
+        return f"illegal base32 data at input byte {wrong}"
+    return from_bytes(base64.b32decode(data))
 
 
 def _base64_decoded(text: str) -> str:
@@ -79,7 +88,8 @@ def _base64_decoded(text: str) -> str:
 
 
 def _duration(seconds: Any) -> str:
-    total = to_int(seconds)
+    is_taken = isinstance(seconds, str) or type_name(seconds) == "int64"
+    total = to_int(seconds) if is_taken else 0
     hours, rest = divmod(abs(total), 3600)
     minutes, left = divmod(rest, 60)
     sign = "-" if total < 0 else ""
@@ -92,7 +102,7 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6,
 
 
 def _duration_rounded(value: Any) -> str:
-    seconds = float(value) / 1e9 if isinstance(value, int | float) else 0.0
+    seconds = float(value) / 1e9 if type_name(value) == "int64" else 0.0
     if isinstance(value, str):
         parts = re.findall(r"([\d.]+)(h|ms|m|s|us|µs|ns)", value)
         seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
@@ -103,61 +113,20 @@ def _duration_rounded(value: Any) -> str:
     return "0s"
 
 
-class _Time(GoStruct):
-    go_type = "time.Time"
-
-    def __init__(self, moment: Moment) -> None:
-        self.moment = moment
-
-    def go_method(self, name: str) -> Any:
-        return {
-            "Format": text_fn(self.moment.format),
-            "Unix": lambda: self.moment.ns // 1_000_000_000,
-            "Year": lambda: self.moment.date.year,
-        }.get(name)
-
-    def go_text(self) -> str:
-        return self.moment.format("2006-01-02 15:04:05 +0000 UTC")
-
-
-def _to_date(layout: str, text: str) -> _Time:
+def _to_date(layout: str, text: str) -> GoTime:
     try:
-        return _Time(parse_time(layout, text))
+        return GoTime(parse_time(layout, text))
     except InvalidInputError:
-        return _Time(Moment(-62_135_596_800 * 1_000_000_000))
+        return ZERO_TIME
 
 
-def _epoch(value: Any) -> str:
-    if not isinstance(value, _Time):
-        raise InvalidInputError("unixEpoch takes a time")
-    return str(value.moment.ns // 1_000_000_000)
+def _must_modify_date(text: str, time: GoTime) -> GoTime:
+    from orchgit.durations import parse_ns
 
-
-def _url_parsed(text: str) -> dict[str, Any]:
-    from urllib.parse import urlsplit
-
-    url = urlsplit(text)
-    user = url.netloc.rpartition("@")[0]
-    return {
-        "scheme": url.scheme,
-        "host": url.netloc.rpartition("@")[2],
-        "hostname": url.hostname or "",
-        "path": url.path,
-        "query": url.query,
-        "opaque": "",
-        "fragment": url.fragment,
-        "userinfo": user,
-    }
-
-
-def _url_joined(parts: dict[str, Any]) -> str:
-    from urllib.parse import urlunsplit
-
-    user, host = parts.get("userinfo", ""), parts.get("host", "")
-    place = f"{user}@{host}" if user else host
-    names = ("path", "query", "fragment")
-    path, query, fragment = (to_text(parts.get(name, "")) for name in names)
-    return str(urlunsplit((parts.get("scheme", ""), place, path, query, fragment)))
+    try:
+        return GoTime(time.moment.at(time.moment.ns + parse_ns(text)))
+    except InvalidInputError as error:
+        raise InvalidInputError(f"time: {error}") from None
 
 
 def regex_functions(budget: StepBudget) -> dict[str, GoFunction]:
@@ -172,20 +141,30 @@ def regex_functions(budget: StepBudget) -> dict[str, GoFunction]:
     def replace_literal(pattern: str, text: str, new: str) -> str:
         return compile_pattern(pattern).replace(text, new.replace("$", "$$"), budget.spend)
 
+    def matches(pattern: str, text: str) -> bool:
+        return compile_pattern(pattern).search(text)
+
+    def matches_or_wrong(pattern: str, text: str) -> bool:
+        try:
+            return matches(pattern, text)
+        except InvalidInputError:
+            return False
+
+    def find_all(pattern: str, text: str, count: int) -> Strings:
+        found = spans(pattern, text, count)
+        return Strings(found) if found else NilStrings()
+
     def split(pattern: str, text: str, count: int) -> Strings:
+        if count == 0:
+            return NilStrings()
         return Strings(compile_pattern(pattern).split(text, count, budget.spend))
 
     def first(pattern: str, text: str) -> str:
         return next(iter(spans(pattern, text, 1)), "")
 
     found = {
-        "regexMatch": text_fn(lambda pattern, text: compile_pattern(pattern).search(text), 2),
-        "regexFindAll": fn(
-            lambda pattern, text, count: Strings(spans(pattern, text, count)),
-            "string",
-            "string",
-            "int",
-        ),
+        "regexMatch": text_fn(matches, 2),
+        "regexFindAll": fn(find_all, "string", "string", "int"),
         "regexFind": text_fn(first, 2),
         "regexReplaceAll": text_fn(replace, 3),
         "regexReplaceAllLiteral": text_fn(replace_literal, 3),
@@ -193,7 +172,12 @@ def regex_functions(budget: StepBudget) -> dict[str, GoFunction]:
     }
     with_must = {f"mustR{name[1:]}": function for name, function in found.items()}
     quoted = text_fn(lambda text: re.sub(r"([\\.+*?()|\[\]{}^$])", r"\\\1", text))
-    return {**found, **with_must, "regexQuoteMeta": quoted}
+    return {
+        **found,
+        **with_must,
+        "regexMatch": text_fn(matches_or_wrong, 2),
+        "regexQuoteMeta": quoted,
+    }
 
 
 OTHERS: dict[str, GoFunction] = {
@@ -208,7 +192,7 @@ OTHERS: dict[str, GoFunction] = {
     "fromJson": text_fn(_from_json),
     "toJson": any_fn(_to_json),
     "toPrettyJson": any_fn(lambda value: _to_json(value, indent="  ")),
-    "toRawJson": any_fn(lambda value: _to_json(value, for_html=False)),
+    "toRawJson": any_fn(lambda value: to_json(value, for_html=False)),
     "mustFromJson": text_fn(from_json),
     "mustToJson": any_fn(to_json),
     "mustToPrettyJson": any_fn(lambda value: to_json(value, "  ")),
@@ -232,9 +216,11 @@ OTHERS: dict[str, GoFunction] = {
     "duration": any_fn(_duration),
     "durationRound": any_fn(_duration_rounded),
     "toDate": text_fn(_to_date, 2),
-    "mustToDate": text_fn(lambda layout, text: _Time(parse_time(layout, text)), 2),
-    "unixEpoch": any_fn(_epoch),
-    "urlParse": text_fn(_url_parsed),
-    "urlJoin": fn(_url_joined, "map[string]interface {}"),
+    "mustToDate": text_fn(lambda layout, text: GoTime(parse_time(layout, text)), 2),
+    "must_date_modify": fn(_must_modify_date, "string", GoTime.go_type),
+    "mustDateModify": fn(_must_modify_date, "string", GoTime.go_type),
+    "unixEpoch": fn(lambda time: str(time.unix_s), GoTime.go_type),
+    "urlParse": text_fn(parsed_url),
+    "urlJoin": fn(joined_url, "map[string]interface {}"),
 }
 __all__ = ["OTHERS", "formatted", "regex_functions"]

@@ -18,23 +18,27 @@ from agent.templates.helpers.texts import (
     replaced,
 )
 from agent.templates.sprig.values import to_text, to_texts
+from agent.templates.sprig.word_cases import camel_case, joined_words
+from orchgit.errors import InvalidInputError
 from orchgit.go_quote import quote
 from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn, text_fn
 from orchgit.go_templates.values import StringMap, Strings, from_bytes, to_bytes
 
-_WORDS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_]+")
-
 
 def _abbreviated(left: int, width: int, text: str) -> str:
-    if width < 4 or (left > 0 and width < 7) or len(text) < width:
-        return text
-    if len(text) == width:
-        return text
+    """Counts bytes."""
+    return from_bytes(_abbreviated_bytes(left, width, to_bytes(text)))
+
+
+def _abbreviated_bytes(left: int, width: int, data: bytes) -> bytes:
+    if width < 4 or (left > 0 and width < 7) or len(data) <= width:
+        return data
+    left = min(left, len(data) - (width - 3))
     if left <= 4:
-        return text[: width - 3] + "..."
-    if left + width - 3 < len(text):
-        return f"...{_abbreviated(0, width - 3, text[left:])}"
-    return f"...{text[-(width - 3) :]}"
+        return data[: width - 3] + b"..."
+    if left + width - 3 < len(data):
+        return b"..." + _abbreviated_bytes(0, width - 3, data[left:])
+    return b"..." + data[-(width - 3) :]
 
 
 def _truncated(size: int, text: str) -> str:
@@ -46,46 +50,41 @@ def _truncated(size: int, text: str) -> str:
 
 def _substring(start: int, end: int, text: str) -> str:
     data = to_bytes(text)
-    if start < 0:
-        return from_bytes(data[: max(end, 0)])
-    if end < 0 or end > len(data):
-        return from_bytes(data[start:])
-    return from_bytes(data[start:end])
+    low = max(start, 0)
+    high = len(data) if start >= 0 and not 0 <= end <= len(data) else end
+    if not 0 <= high <= len(data):
+        shown = f":{high}] with length {len(data)}" if high > 0 else f":{high}]"
+        raise InvalidInputError(f"runtime error: slice bounds out of range [{shown}")
+    if low > high:
+        raise InvalidInputError(f"runtime error: slice bounds out of range [{low}:{high}]")
+    return from_bytes(data[low:high])
 
 
 def _repeated(count: int, text: str) -> str:
-    check_length(max(0, count) * len(text))
-    return text * max(0, count)
+    _check_count(count)
+    check_length(count * len(text))
+    return text * count
 
 
-def _words(text: str) -> list[str]:
-    return _WORDS.findall(text)
+def _check_count(count: int) -> None:
+    if count < 0:
+        raise InvalidInputError("strings: negative Repeat count")
 
 
-def _snake(text: str, mark: str = "_") -> str:
-    """Words by case become words by a mark; marks that are there stay."""
-    parts: list[str] = []
-    for position, character in enumerate(text):
-        if character in " _-.":
-            parts.append(mark)
-            continue
-        before, after = text[position - 1 : position], text[position + 1 : position + 2]
-        starts = character.isupper() and before not in ("", " ", "_", "-", ".")
-        if starts and (not before.isupper() or (after.islower())):
-            parts.append(mark)
-        parts.append(character.lower())
-    return re.sub(f"{re.escape(mark)}+", mark, "".join(parts))
+def _indented(spaces: int, text: str) -> str:
+    _check_count(spaces)
+    return indented(spaces, text)
 
 
-def _camel(text: str) -> str:
-    """Every word begins in upper case; marks between words go, marks at the ends stay."""
-    body = text.strip("_- ")
-    if not body:
-        return text
-    start = text[: text.index(body)]
-    end = text[len(start) + len(body) :]
-    joined = "".join(word[:1].upper() + word[1:] for word in re.split(r"[_\- ]+", body))
-    return f"{start}{joined}{end}"
+def _initials(text: str) -> str:
+    """Returns the first byte of each word, as a character."""
+    return "".join(chr(to_bytes(word)[0]) for word in text.split())
+
+
+def _without_blanks(text: str) -> str:
+    """A text that has a blank is taken byte by byte."""
+    joined = "".join(text.split())
+    return text if joined == text else to_bytes(joined).decode("latin-1")
 
 
 def _swapped(text: str) -> str:
@@ -93,14 +92,15 @@ def _swapped(text: str) -> str:
 
 
 def _wrapped(width: int, mark: str, text: str, long_words: bool = True) -> str:
-    """Lines of at most `width` characters, broken at blanks; longer words are cut."""
+    """Lines of at most `width` bytes, broken at blanks; longer words are cut."""
     width, mark = max(width, 1), mark or "\n"
-    lines, rest = [], text
+    lines: list[bytes] = []
+    rest = to_bytes(text)
     while len(rest) > width:
-        if rest[0] == " ":
+        if rest.startswith(b" "):
             rest = rest[1:]
             continue
-        cut = rest.rfind(" ", 0, width + 1)
+        cut = rest.rfind(b" ", 0, width + 1)
         if cut >= 0:
             lines.append(rest[:cut])
             rest = rest[cut + 1 :]
@@ -108,12 +108,12 @@ def _wrapped(width: int, mark: str, text: str, long_words: bool = True) -> str:
             lines.append(rest[:width])
             rest = rest[width:]
         else:
-            cut = rest.find(" ", width)
+            cut = rest.find(b" ", width)
             if cut < 0:
                 break
             lines.append(rest[:cut])
             rest = rest[cut + 1 :]
-    return mark.join([*lines, rest])
+    return from_bytes(to_bytes(mark).join([*lines, rest]))
 
 
 def _shuffled(text: str) -> str:
@@ -122,6 +122,13 @@ def _shuffled(text: str) -> str:
 
 def _split_map(parts: list[str]) -> StringMap:
     return StringMap({f"_{number}": part for number, part in enumerate(parts)})
+
+
+def _split_at_most(separator: str, count: int, text: str) -> list[str]:
+    """Returns at most `count` parts; all for a negative one."""
+    if separator or count < 0:
+        return (text.split(separator, count - 1) if separator else list(text)) if count else []
+    return [*text[: count - 1], *([text[count - 1 :]] if len(text) >= count else [])]
 
 
 def _quoted(*values: Any) -> str:
@@ -136,6 +143,12 @@ def _joined(separator: str, values: Any) -> str:
     texts = to_texts(values)
     check_length(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
+
+
+def _sorted(value: Any) -> Strings:
+    if not isinstance(value, list):
+        return Strings([to_text(value)])
+    return Strings(sorted(to_texts(value), key=to_bytes))
 
 
 TEXTS: dict[str, GoFunction] = {
@@ -154,13 +167,13 @@ TEXTS: dict[str, GoFunction] = {
     "trimAll": text_fn(lambda cut, text: text.strip(cut) if cut else text, 2),
     "trimSuffix": text_fn(lambda suffix, text: text.removesuffix(suffix), 2),
     "trimPrefix": text_fn(lambda prefix, text: text.removeprefix(prefix), 2),
-    "nospace": text_fn(lambda text: "".join(text.split())),
-    "initials": text_fn(lambda text: "".join(word[0] for word in text.split())),
+    "nospace": text_fn(_without_blanks),
+    "initials": text_fn(_initials),
     "swapcase": text_fn(_swapped),
     "shuffle": text_fn(_shuffled),
-    "snakecase": text_fn(_snake),
-    "camelcase": text_fn(_camel),
-    "kebabcase": text_fn(lambda text: _snake(text, "-")),
+    "snakecase": text_fn(lambda text: joined_words(text, "_")),
+    "camelcase": text_fn(camel_case),
+    "kebabcase": text_fn(lambda text: joined_words(text, "-")),
     "wrap": fn(lambda width, text: _wrapped(width, "\n", text, False), "int", "string"),
     "wrapWith": fn(_wrapped, "int", "string", "string"),
     "contains": text_fn(lambda part, text: part in text, 2),
@@ -172,8 +185,8 @@ TEXTS: dict[str, GoFunction] = {
         lambda *values: " ".join(to_text(value) for value in values if value is not None),
         rest=ANY,
     ),
-    "indent": fn(indented, "int", "string"),
-    "nindent": fn(lambda spaces, text: "\n" + indented(spaces, text), "int", "string"),
+    "indent": fn(_indented, "int", "string"),
+    "nindent": fn(lambda spaces, text: "\n" + _indented(spaces, text), "int", "string"),
     "replace": text_fn(lambda old, new, text: replaced(text, old, new), 3),
     "plural": fn(lambda one, many, count: one if count == 1 else many, "string", "string", "int"),
     "sha1sum": text_fn(digest("sha1")),
@@ -185,11 +198,11 @@ TEXTS: dict[str, GoFunction] = {
     "split": text_fn(lambda separator, text: _split_map(go_split(text, separator)), 2),
     "splitList": text_fn(lambda separator, text: go_split(text, separator), 2),
     "splitn": fn(
-        lambda separator, count, text: _split_map(text.split(separator, count - 1)),
+        lambda separator, count, text: _split_map(_split_at_most(separator, count, text)),
         "string",
         "int",
         "string",
     ),
     "join": fn(_joined, "string", ANY),
-    "sortAlpha": any_fn(lambda value: Strings(sorted(to_texts(value), key=to_bytes))),
+    "sortAlpha": any_fn(_sorted),
 }

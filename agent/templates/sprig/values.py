@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from typing import Any
 
+from agent.templates.helpers.numbers import parse_float
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.printing import formatted
-from orchgit.go_templates.values import INVALID, GoStruct, TypedList, type_name
+from orchgit.go_templates.values import INVALID, GoStruct, kind_of
 
 
 def to_text(value: Any) -> str:
@@ -21,23 +22,35 @@ def to_texts(value: Any) -> list[str]:
     return [] if value is None or value is INVALID else [to_text(value)]
 
 
+_NIL = "runtime error: invalid memory address or nil pointer dereference"
+_INT64 = 1 << 63
+_INTEGER = re.compile(
+    r"([+-]?)(?:(0[xX](?:_?[0-9a-fA-F])+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+|0|[1-9](?:_?[0-9])*)"
+    r"|0_?([0-7](?:_?[0-7])*))(?:\.0+)?"
+)
+
+
 def to_int(value: Any) -> int:
-    """0 for what is no number."""
+    """Returns the number in 64 bits; 0 for what is no number, and for a text that is out of their
+    range."""
     if isinstance(value, str):
-        try:
-            return int(value, 0) if value.strip() == value else 0
-        except ValueError:
+        match = _INTEGER.fullmatch(value)
+        if match is None:
             return 0
-    return int(to_float(value)) if isinstance(value, float) else int(value or 0) if isinstance(
-        value, int
-    ) else 0  # fmt: skip
+        number = int(match[2], 0) if match[2] else int(match[3], 8)
+        number = -number if match[1] == "-" else number
+        return number if -_INT64 <= number < _INT64 else 0
+    if isinstance(value, float):
+        return int(value) if -_INT64 <= value < _INT64 else -_INT64
+    return int(value) if isinstance(value, int) else 0
 
 
 def to_float(value: Any) -> float:
+    """Returns 0 for what is no number."""
     if isinstance(value, str):
         try:
-            return float(value)
-        except ValueError:
+            return parse_float(value.replace("_", ""))
+        except InvalidInputError:
             return 0.0
     return float(value) if isinstance(value, int | float) else 0.0
 
@@ -49,14 +62,11 @@ def is_empty(value: Any) -> bool:
     return not isinstance(value, GoStruct) and not callable(value) and not value
 
 
-def items_of(value: Any, name: str) -> list[Any]:
-    """The elements of a list. Raises InvalidInputError for another type."""
+def items_of(value: Any, doing: str) -> list[Any]:
+    """Returns the elements of a list. Raises InvalidInputError for another type, in words such as
+    "Cannot find first on type map"."""
     if not isinstance(value, list):
-        raise InvalidInputError(f"Cannot {name} on type {type_kind(value)}")
+        if value is None or value is INVALID:
+            raise InvalidInputError(_NIL)
+        raise InvalidInputError(f"{doing} type {kind_of(value)}")
     return list(value)
-
-
-def type_kind(value: Any) -> str:
-    if isinstance(value, TypedList | list):
-        return "slice"
-    return "map" if isinstance(value, Mapping) else type_name(value)

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from orchgit.errors import InvalidInputError
-from orchgit.go_templates.functions import GoFunction, text_fn
-from orchgit.go_templates.values import GoStruct, Int64, Uint64
+from orchgit.go_templates.functions import GoFunction, fn, text_fn
+from orchgit.go_templates.values import GoStruct, Uint64
 
 _VERSION = re.compile(
     r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:-([0-9A-Za-z.\-]+))?(?:\+([0-9A-Za-z.\-]+))?"
 )
+_PADDED = re.compile(r"0\d+")
 _ONE = re.compile(
     r"\s*(=|==|!=|>=|=>|<=|=<|>|<|~>|~|\^)?\s*(v?[0-9xX*]+(?:\.[0-9xX*]+){0,2}(?:-[0-9A-Za-z.\-]+)?"
     r"(?:\+[0-9A-Za-z.\-]+)?)\s*"
@@ -26,6 +27,8 @@ class SemanticVersion(GoStruct):
         match = _VERSION.fullmatch(text)
         if match is None:
             raise InvalidInputError("Invalid Semantic Version")
+        if any(_PADDED.fullmatch(part) for part in (match[4] or "").split(".")):
+            raise InvalidInputError("Version segment starts with 0")
         self.numbers = tuple(int(part or 0) for part in match.groups()[:3])
         self.before = match[4] or ""
         self.build = match[5] or ""
@@ -41,16 +44,32 @@ class SemanticVersion(GoStruct):
             "Metadata": lambda: self.build,
             "Original": lambda: self.original,
             "String": self.go_text,
-            "Compare": lambda other: Int64((self.key > other.key) - (self.key < other.key)),
+            "IncMajor": lambda: _incremented(major + 1, 0, 0),
+            "IncMinor": lambda: _incremented(major, minor + 1, 0),
+            "IncPatch": lambda: _incremented(major, minor, patch + (not self.before)),
+            "SetPrerelease": text_fn(lambda text: self._with(text, self.build)),
+            "SetMetadata": text_fn(lambda text: self._with(self.before, text)),
+            "Compare": fn(
+                lambda other: (self.key > other.key) - (self.key < other.key), self.go_type
+            ),
+            "Equal": fn(lambda other: self.key == other.key, self.go_type),
+            "LessThan": fn(lambda other: self.key < other.key, self.go_type),
+            "LessThanEqual": fn(lambda other: self.key <= other.key, self.go_type),
+            "GreaterThan": fn(lambda other: self.key > other.key, self.go_type),
+            "GreaterThanEqual": fn(lambda other: self.key >= other.key, self.go_type),
         }.get(name)
+
+    def _with(self, before: str, build: str) -> VersionValue:
+        return VersionValue(_version_text(self.numbers, before, build))
+
+    def go_json(self) -> str:
+        return self.go_text()
 
     def go_fields(self) -> Mapping[str, Any]:
         return {}
 
     def go_text(self) -> str:
-        before = f"-{self.before}" if self.before else ""
-        build = f"+{self.build}" if self.build else ""
-        return f"{'.'.join(map(str, self.numbers))}{before}{build}"
+        return _version_text(self.numbers, self.before, self.build)
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -59,6 +78,21 @@ class SemanticVersion(GoStruct):
             for part in self.before.split(".")
         ]
         return (*self.numbers, not self.before, parts if self.before else [])
+
+
+class VersionValue(SemanticVersion):
+    """What methods return: no pointer."""
+
+    go_type = "semver.Version"
+
+
+def _version_text(numbers: tuple[int, ...], before: str, build: str) -> str:
+    shown_before = f"-{before}" if before else ""
+    return f"{'.'.join(map(str, numbers))}{shown_before}{f'+{build}' if build else ''}"
+
+
+def _incremented(major: int, minor: int, patch: int) -> VersionValue:
+    return VersionValue(f"{major}.{minor}.{patch}")
 
 
 def _fits(version: SemanticVersion, constraint: str) -> bool:
@@ -100,13 +134,17 @@ def _fits(version: SemanticVersion, constraint: str) -> bool:
 
 
 def _compared(constraint: str, text: str) -> bool:
-    version = SemanticVersion(text)
+    ways: list[list[str]] = []
     for either in constraint.split("||"):
         either = re.sub(r"(\S+)\s+-\s+(\S+)", r">=\1, <=\2", either)
-        parts = [part for part in re.split(r",|(?<=[0-9xX*])\s+", either.strip()) if part.strip()]
-        if all(_fits(version, part) for part in parts or ["*"]):
-            return True
-    return False
+        parts = re.split(r",|(?<=[0-9xX*])\s+", either.strip())
+        ways.append([part for part in parts if part.strip()])
+    for way in ways:
+        wrong = next((part for part in way if not _ONE.fullmatch(part)), None)
+        if wrong is not None or not way:
+            raise InvalidInputError(f"improper constraint: {wrong or ''}")
+    version = SemanticVersion(text)
+    return any(all(_fits(version, part) for part in way) for way in ways)
 
 
 VERSIONS: dict[str, GoFunction] = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import ssl
 from collections.abc import AsyncIterator, Iterable
@@ -230,12 +229,12 @@ def action_of_job(client: ClientRoutes, api: ApiContext) -> WebSocketRoute:
     async def run(scope: Scope, receive: Receive, send: Send) -> None:
         query = QueryParams(scope["query_string"])
         try:
-            command = _command_of_action(api, query, scope["path_params"]["job_id"])
+            _check_action(api, query, scope["path_params"]["job_id"])
         except OrchgitError as error:
             await refuse(receive, send, error)
             return
-        kept = [(name, query[name]) for name in ("task", "tty", "ws_handshake") if name in query]
-        asked = urlencode([*kept, ("command", json.dumps(command))])
+        names = ("task", "action", "tty", "ws_handshake")
+        asked = urlencode([(name, query[name]) for name in names if name in query])
         path = f"/v1/client/allocation/{query['allocID']}/exec"
         await client(
             {**scope, "path": path, "raw_path": path.encode(), "query_string": asked.encode()},
@@ -246,9 +245,9 @@ def action_of_job(client: ClientRoutes, api: ApiContext) -> WebSocketRoute:
     return WebSocketRoute("/v1/job/{job_id:path}/action", _Asgi(run))
 
 
-def _command_of_action(api: ApiContext, query: QueryParams, job_id: str) -> list[str]:
-    """Returns the command line of the action that the query names, in the allocation's version of
-    the job. Raises InvalidInputError or NotFoundError."""
+def _check_action(api: ApiContext, query: QueryParams, job_id: str) -> None:
+    """Raises InvalidInputError or NotFoundError unless the query names an action of the
+    allocation's version of the job."""
     for name in ("allocID", "task", "action"):
         if not query.get(name):
             raise InvalidInputError(f"cannot run the action: the query has no {name}")
@@ -259,11 +258,9 @@ def _command_of_action(api: ApiContext, query: QueryParams, job_id: str) -> list
     if allocation is None or job is None or allocation.job_id != job_id:
         raise NotFoundError(f'Unknown allocation "{alloc_id}" of job "{job_id}"')
     group = job.group(allocation.task_group)
-    for task in group.tasks if group else ():
-        for action in task.actions or ():
-            if (task.name, action.name) == (task_name, wanted):
-                return [action.command, *(action.args or ())]
-    raise NotFoundError(f'task "{task_name}" of job "{job_id}" has no action "{wanted}"')
+    task = group.task(task_name) if group else None
+    if not any(action.name == wanted for action in (task.actions if task else None) or ()):
+        raise NotFoundError(f'task "{task_name}" of job "{job_id}" has no action "{wanted}"')
 
 
 class _Asgi:

@@ -56,9 +56,10 @@ async def rotate(call: ApiCall) -> Response:
 async def delete_key(call: ApiCall) -> Response:
     keyring = call.services.keyring
     try:
-        return call.empty(index=await keyring.delete(call.context, call.path["key_id"]))
+        index = await keyring.delete(call.context, call.path["key_id"], call.flag("force"))
     except NotFoundError as error:
         raise RefusedError("root key not found") from error
+    return call.empty(index=index)
 
 
 async def web_keys(call: ApiCall) -> Response:

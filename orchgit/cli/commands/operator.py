@@ -175,7 +175,7 @@ def keyring_rotate(
 
 @keyring.command("remove")
 @click.argument("key_id")
-@option("force", is_flag=True, help="Also a key that something is still sealed with.")
+@option("force", is_flag=True, help="Also a key whose tokens running tasks may hold.")
 @connected
 def keyring_remove(client: ApiClient, key_id: str, force: bool) -> None:
     """Delete a key that seals nothing any more."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from orchgit.errors import UnavailableError
+from orchgit.errors import RefusedError, UnavailableError
 from orchgit.model.acl import SealedSecret
-from orchgit.model.variable import RootKey, StoredVariable
+from orchgit.model.variable import RootKey, RootKeyState, StoredVariable
+from orchgit.model.workload_identity import hands_out_tokens
 from orchgit.replication.commands import (
     DeleteRootKey,
     PutRootKey,
@@ -25,6 +26,7 @@ from orchgit.services.secrets.sealing import (
     Signer,
     new_material,
 )
+from orchgit.state.snapshot import Snapshot
 from orchgit.state.tables_cache import TablesCache
 
 _MATERIAL = msgspec.msgpack.Decoder(KeyMaterial)
@@ -35,6 +37,24 @@ _RESEALED_PER_ENTRY = 100
 class _OpenKey:
     sealer: Sealer
     signer: Signer
+
+
+def _check_holders(snapshot: Snapshot, key_id: str) -> None:
+    """Raises RefusedError while tasks run that began before the key was retired and get tokens."""
+    key = snapshot.root_keys.get(key_id)
+    if key is None or key.state == RootKeyState.ACTIVE:
+        return
+    for alloc in snapshot.allocations.running_since_before(key.modify_index):
+        job = snapshot.job_versions.of_allocation(alloc)
+        group = job.group(alloc.task_group) if job is not None else None
+        for task in group.tasks if group is not None else ():
+            if hands_out_tokens(task):
+                raise RefusedError(
+                    f"cannot delete root key {key_id!r}: task {task.name!r} of job "
+                    f"{alloc.job_id!r} has run since before a newer key was made, and may hold a "
+                    "token that this one signed; restart such jobs first, or force it (-force): "
+                    "then these tokens are refused at once"
+                )
 
 
 class Keyring:
@@ -71,8 +91,12 @@ class Keyring:
             await self._reseal_acl(context, key)
         return key
 
-    async def delete(self, context: UseCaseContext, key_id: str) -> int:
-        """Deletes the key. Raises RefusedError while it is active or seals something."""
+    async def delete(self, context: UseCaseContext, key_id: str, force: bool = False) -> int:
+        """Deletes the key. Raises RefusedError while it is active or seals something and, unless
+        forced, while running tasks may hold tokens that it signed."""
+        if not force:
+            with context.snapshot() as snapshot:
+                _check_holders(snapshot, key_id)
         applied = await context.propose(DeleteRootKey(now_ns=context.now_ns(), key_id=key_id))
         self._open.pop(key_id, None)
         return applied.index

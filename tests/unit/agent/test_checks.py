@@ -382,6 +382,28 @@ def test_grace_of_a_group_service_counts_from_each_start_of_the_task(tmp_path: P
     with_rig(tmp_path, scenario)
 
 
+@pytest.mark.parametrize("owner", ["group", "task"])
+def test_script_check_sees_the_environment_of_its_running_task(tmp_path: Path, owner: str) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        check = ServiceCheck(
+            name="alive", type="script", command="${TOOL}", interval_ns=S, timeout_ns=S,
+            args=["${WORD}", "${NOMAD_TASK_NAME}", "${NOMAD_ALLOC_DIR}"], task_name="web",
+        )  # fmt: skip
+        services = [Service(name="all", checks=[check])]
+        task = mock_task(env={"WORD": "w", "TOOL": "echo"})
+        if owner == "task":
+            task.services = services
+        job = mock_job(task, services=services if owner == "group" else None)
+        runner = rig.deliver(job)
+        await rig.until_status(runner, "running")
+        (running,) = runner.services.checks.values()
+        await rig.clock.advance(1)  # a check that came before its task is tried again
+        await rig.until(lambda: running.state.successes > 0)
+        assert running.state.output.split() == ["w", "web", str(runner.context.paths.shared)]
+
+    with_rig(tmp_path, scenario)
+
+
 def test_update_that_changes_no_service_leaves_the_checks_alone(tmp_path: Path) -> None:
     async def scenario(rig: AgentRig) -> None:
         check = ServiceCheck(name="alive", type="script", command="echo", interval_ns=S)

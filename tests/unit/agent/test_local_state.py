@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from agent.drivers.base import TaskHandle
-from agent.local_state.store import LocalAllocRecord, LocalState, TaskRecord
+from agent.local_state.store import HeldToken, LocalAllocRecord, LocalState, TaskRecord
 from agent.tasks.task_state import TaskEventType, apply, event
 from orchgit.errors import UnavailableError
 from orchgit.model.allocation import TaskState
@@ -117,3 +117,19 @@ def test_newer_format_is_refused(tmp_path: Path) -> None:
 def test_only_the_agents_user_may_read_it(tmp_path: Path) -> None:
     LocalState(tmp_path / "state.db").close()
     assert (tmp_path / "state.db").stat().st_mode & 0o077 == 0
+
+
+def test_tokens_of_a_task_are_stored_in_files_that_only_the_agent_reads(tmp_path: Path) -> None:
+    store = LocalState(tmp_path / "client" / "state.db")
+    alloc, job = make_allocation(), make_job()
+    store.put_allocation(alloc, job, LocalAllocRecord())
+    record = TaskRecord(tokens={"ci": HeldToken("secret-token", 7), "db": HeldToken("x", None)})
+    asyncio.run(store.start_task(alloc.id, "web", record))
+    modes = {each.name: each.stat().st_mode & 0o777 for each in (tmp_path / "client").iterdir()}
+    store.close()
+    assert set(modes.values()) == {0o600}, modes
+    again = LocalState(tmp_path / "client" / "state.db")
+    [stored] = again.allocations()
+    again.close()
+    assert stored.tasks["web"].tokens == record.tokens
+    assert "secret-token" not in repr(stored)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from agent.tasks.environment import EnvInput, TaskEnv, build, host_env
 from orchgit.model.job import JobOrigin
@@ -102,6 +103,19 @@ def test_meta_of_task_over_group_over_job_in_both_cases() -> None:
 def test_environment_names_the_commit_and_the_source() -> None:
     env = built(origin=JobOrigin(source="shop-repo", commit_id="older")).env
     assert (env["ORCHGIT_COMMIT"], env["ORCHGIT_SOURCE"]) == ("c0ffee", "shop-repo")
+
+
+@pytest.mark.parametrize("order", [("A", "B", "C"), ("C", "B", "A")])
+def test_values_of_env_name_each_other_in_any_order(order: tuple[str, ...]) -> None:
+    values = {"A": "a", "B": "${A}b", "C": "${B}c"}
+    env = built(make_task(env={name: values[name] for name in order})).env
+    assert [env["A"], env["B"], env["C"]] == ["a", "ab", "abc"]
+
+
+def test_value_of_env_that_names_itself_sees_the_one_outside() -> None:
+    env = built(make_task(env={"PATH": "/own:${PATH}", "X": "${Y}", "Y": "${X}"})).env
+    assert env["PATH"] == "/own:/bin"
+    assert {env["X"], env["Y"]} == {"${X}"}
 
 
 def test_env_block_is_interpolated() -> None:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from orchgit.clock import SECOND_NS
-from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError
+from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, RefusedError
 from orchgit.model.acl import AclPolicy, JobAcl
 from orchgit.model.job import Job
 from orchgit.model.node import Node
@@ -137,10 +137,53 @@ def test_token_of_a_retired_key_is_verified_until_the_key_is_deleted() -> None:
         token = await rig.sign()
         await rig.keyring.rotate(rig.context, full=True)
         assert rig.verified(token) is not None
-        await rig.keyring.delete(rig.context, old.key_id)
+        await rig.keyring.delete(rig.context, old.key_id, force=True)
         assert rig.verified(token) is None
 
     with_rig(work)
+
+
+def test_key_whose_tokens_running_tasks_may_hold_is_deleted_by_force_only() -> None:
+    async def work(rig: Rig) -> None:
+        old = await rig.keyring.active_key(rig.context)
+        token = await rig.sign()
+        second = await rig.keyring.rotate(rig.context, full=True)
+        with pytest.raises(RefusedError, match="may hold a token that this one signed"):
+            await rig.keyring.delete(rig.context, old.key_id)
+        assert rig.verified(token) is not None
+        await rig.keyring.rotate(rig.context, full=True)
+        with pytest.raises(RefusedError):
+            await rig.keyring.delete(rig.context, second.key_id)  # tokens are renewed
+        await update_allocs(rig.context, rig.node.id, [AllocClientUpdate(rig.alloc_id, "complete")])
+        await rig.keyring.delete(rig.context, old.key_id)
+        await rig.keyring.delete(rig.context, second.key_id)
+
+    with_rig(work)
+
+
+def test_task_without_tokens_keeps_no_key() -> None:
+    async def run(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        await placed_job(context, make_job(), [node])
+        keyring = Keyring(context, new_key())
+        old = await keyring.active_key(context)
+        await keyring.rotate(context, full=True)
+        await keyring.delete(context, old.key_id)
+
+    with_context(run)
+
+
+def test_task_that_began_after_the_rotation_keeps_no_key() -> None:
+    async def run(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        keyring = Keyring(context, new_key())
+        old = await keyring.active_key(context)
+        await keyring.rotate(context, full=True)
+        task = make_task(identity={"Env": True})
+        await placed_job(context, make_job(task_groups=[make_group(tasks=[task])]), [node])
+        await keyring.delete(context, old.key_id)
+
+    with_context(run)
 
 
 def forged(token: str, key: RootKey) -> list[str]:
