@@ -78,6 +78,7 @@ class AllocRunner:
             self._wake.set,
             self._check_restart,
             node.services.changed,
+            self._note_service,
         )
         self.tasks = AllocTasks(node, context, self.services, tasks, self._wake.set)
         self._network = AllocNetwork(
@@ -376,9 +377,15 @@ class AllocRunner:
         self.services.network = self._network.status
         for runner in self.tasks.values():
             runner.register_again()
-        if self.services.provided:
+        if "" in self.services.started_owners:
             self._start_group_services()
         self._reported(self)
+
+    def _note_service(self, owner: str, text: str) -> None:
+        """An event of the task whose service it is, or of every task of the group."""
+        _log.warning("service is not registered", alloc=self.id, reason=text)
+        for name in [owner] if owner else self.tasks:
+            self.tasks[name].happened(TaskEventType.HOOK_MESSAGE, text)
 
     def _run_in_task(self, task_name: str) -> RunInTask:
         return self.tasks[task_name or self.context.group.tasks[0].name].run_script

@@ -36,24 +36,35 @@ class CgroupLayout(msgspec.Struct, frozen=True):
             return "v1" if self.controllers else "none"
         return "hybrid" if self.controllers else "v2"
 
-    def tracking(self, name: str) -> ControlGroup | None:
-        """A group that only holds a task's processes together: one tree, as joining costs time."""
-        root = self.unified or self.controllers.get("freezer", "")
+    def tracking(self, name: str, beside_unified: bool = False) -> ControlGroup | None:
+        """A group that only holds a task's processes together: one tree, as joining costs time.
+
+        `beside_unified`: in a v1 tree, for a task that is in another group of the unified tree.
+        """
+        root = self.controllers.get("freezer", "")
+        if self.unified and not beside_unified:
+            root = self.unified
         if not root:
             return None
         directory = f"{root}/{CGROUP_PARENT}/{name}"
         return ControlGroup(dirs=[directory], members=[f"{directory}/cgroup.procs"], kill=directory)
 
+    def holding(self, name: str) -> ControlGroup | None:
+        """The group that holds the processes of the running task `name`; None where none does."""
+        groups = (self.tracking(name, beside_unified) for beside_unified in (False, True))
+        return next((each for each in groups if each and os.path.isdir(each.kill)), None)
+
     def with_cores(
-        self, group: ControlGroup | None, resources: TaskResources
+        self, group: ControlGroup | None, name: str, resources: TaskResources
     ) -> ControlGroup | None:
         """The group, whose members run on the task's reserved cores only (v1; a v2 group cannot
         have both processes and children of its own)."""
         root = self.controllers.get("cpuset", "")
-        if group is None or not resources.reserved_cores or not root:
+        if not resources.reserved_cores or not root:
             return group
+        group = group or ControlGroup()
         parent = f"{root}/{CGROUP_PARENT}"
-        directory = f"{parent}/{os.path.basename(group.dirs[0])}"
+        directory = f"{parent}/{name}"
         return ControlGroup(
             dirs=[*group.dirs, directory],
             values={
@@ -67,15 +78,12 @@ class CgroupLayout(msgspec.Struct, frozen=True):
         )
 
     def overrides(self, v1: Mapping[str, str], v2: str) -> list[str]:
-        """Directories of the groups that a job names for this machine's kind of groups."""
-        if self.unified and v2:
-            return [os.path.join(self.unified, v2.removeprefix(self.unified).lstrip("/"))]
-        found = []
-        for name, path in v1.items():
-            root = self.controllers.get(name, "")
-            if root:
-                found.append(os.path.join(root, path.removeprefix(root).lstrip("/")))
-        return found
+        """Directories of the groups that a job names for this machine's kinds of groups."""
+        named = [(self.unified, v2)] if v2 else []
+        named += [(self.controllers.get(name, ""), path) for name, path in v1.items()]
+        return [
+            os.path.join(root, path.removeprefix(root).lstrip("/")) for root, path in named if root
+        ]
 
     def runtime_owned(self, name: str) -> ControlGroup:
         """The group that a container runtime makes for us at `oci_path(name)`."""
@@ -122,7 +130,7 @@ def detect(root: Path = Path("/sys/fs/cgroup")) -> CgroupLayout:
 
 def process_stats(pid: int, group: ControlGroup | None) -> TaskStats:
     """Counters summed over a task's processes, for groups without controllers."""
-    pids = _members(group.kill) if group and group.kill else [pid]
+    pids = (_members(group.kill) if group and group.kill else []) or [pid]
     memory = cpu_ns = 0
     for member in pids:
         if fields := _text(f"/proc/{member}/statm").split():

@@ -119,7 +119,7 @@ class QemuDriver(SupervisedDriver):
             groups=user.groups if user else [],
             streams=log_streams(task),
             group=self._layout.with_cores(
-                self._layout.tracking(group_name(task.key)), task.resources
+                self._layout.tracking(group_name(task.key)), group_name(task.key), task.resources
             ),
             network_namespace=task.network.namespace if task.network else "",
         )

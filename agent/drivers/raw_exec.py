@@ -124,19 +124,22 @@ class RawExecDriver(SupervisedDriver):
             raise explained(error, spec.argv) from None
 
     def _group(self, task: TaskConfig, config: RawExecConfig) -> ControlGroup | None:
-        """The group that holds the task together, with its cores, and those that the job names."""
-        layout = self._layout
-        group = layout.with_cores(layout.tracking(group_name(task.key)), task.resources)
+        """The group that holds the task together, with its cores, and those that the job names.
+
+        A process is in one group of the unified tree: where the job names that one, a group of
+        another tree holds the task together, if the node has such.
+        """
+        layout, name = self._layout, group_name(task.key)
         joined = layout.overrides(config.cgroup_v1_override, config.cgroup_v2_override)
-        if group is None or not joined:
-            return group
         for path in joined:
-            if not os.path.isdir(path):
+            if ".." in path.split("/") or not os.path.isdir(path):
                 raise DriverError(f"cannot join the control group {path}: it is not there")
+        group = layout.tracking(name, beside_unified=bool(config.cgroup_v2_override))
+        group = layout.with_cores(group, name, task.resources)
+        if not joined:
+            return group
         members = [os.path.join(path, "cgroup.procs") for path in joined]
-        if config.cgroup_v2_override and layout.mode in ("v2", "hybrid"):
-            # A process is in one group of the unified tree: the job's own one, then.
-            return ControlGroup(members=members)
+        group = group or ControlGroup()
         return msgspec.structs.replace(group, members=[*group.members, *members])
 
     async def exec_task(
@@ -148,7 +151,7 @@ class RawExecDriver(SupervisedDriver):
         return await open_session(await self._command(handle, command), tty)
 
     async def stats(self, handle: TaskHandle) -> TaskStats:
-        group = self._layout.tracking(group_name(handle.key))
+        group = self._layout.holding(group_name(handle.key))
         return cgroups.process_stats(handle.pid, group)
 
     async def _command(self, handle: TaskHandle, command: list[str]) -> Command:
@@ -158,7 +161,7 @@ class RawExecDriver(SupervisedDriver):
             env, ids = await _environment(report.pid), _identity(report.pid)
         except OSError:
             raise DriverError(f"cannot use task {handle.key}: it has just ended") from None
-        group = self._layout.tracking(group_name(handle.key))
+        group = self._layout.holding(group_name(handle.key))
         found = shutil.which(command[0], path=env.get("PATH") or os.defpath)
         if found is None:
             raise DriverError(f"cannot run {command[0]}: there is no such command")

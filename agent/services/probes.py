@@ -51,6 +51,8 @@ async def probe(
     kind = _KINDS.get(check.type)
     if kind is None:
         return ProbeResult(False, f'cannot run a check of type "{check.type}"')
+    if not target.host and check.type != "script":
+        return ProbeResult(False, f"{check.type}: there is no address to check")
     timeout_s = (check.timeout_ns or NS_PER_S) / NS_PER_S
     try:
         async with asyncio.timeout(timeout_s):

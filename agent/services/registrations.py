@@ -24,7 +24,7 @@ from orchgit.model.base import NS_PER_S
 from orchgit.model.interpolation import Interpolator
 from orchgit.model.node import Node
 from orchgit.model.service import Service, ServiceCheck
-from orchgit.model.service_addresses import DriverAddress, Whereabouts
+from orchgit.model.service_addresses import AUTO, NO_ADDRESS, DriverAddress, Whereabouts
 from orchgit.model.service_names import interpolated_service, registered_tags
 from orchgit.wire.machine_authorities import MachineAuthorities
 
@@ -95,7 +95,8 @@ class ServiceTable:
 class AllocServices:
     """One allocation's services. `on_change` is called when a check's status changes;
     `on_unhealthy(owner, check)` when check_restart wants a restart; `announce` after each change of
-    what is registered, and when a check's status changes."""
+    what is registered, and when a check's status changes; `warn(owner, text)` once for each service
+    that has no address."""
 
     def __init__(
         self,
@@ -106,6 +107,7 @@ class AllocServices:
         on_change: Callable[[], None],
         on_unhealthy: Callable[[str, ServiceCheck], None],
         announce: Callable[[], None] = lambda: None,
+        warn: Callable[[str, str], None] = lambda _owner, _text: None,
     ) -> None:
         self._clock = clock
         self._node = node
@@ -118,6 +120,10 @@ class AllocServices:
         self._on_change = on_change
         self._on_unhealthy = on_unhealthy
         self._announce = announce
+        self._warn = warn
+        self._warned: set[tuple[str, str]] = set()
+        self.started_owners: set[str] = set()
+        """Whose services were started and not stopped, also where none of them has an address."""
         self.provided: dict[str, ProvidedService] = {}
         self.checks: dict[str, RunningCheck] = {}
 
@@ -128,8 +134,12 @@ class AllocServices:
         interpolate: Interpolator,
         run_in_task: Callable[[str], RunInTask],
     ) -> None:
-        """Register the owner's services and begin their checks."""
+        """Register the owner's services and begin their checks.
+
+        A service whose address mode gives no address is not registered; its checks fail.
+        """
         self.stop(owner)
+        self.started_owners.add(owner)
         for service in services:
             service = interpolated_service(service, interpolate)
             driver = self.driver_addresses.get(owner or service.task_name)
@@ -140,7 +150,14 @@ class AllocServices:
                 target = Target(*places.of_check(service, check), run)
                 checks.append(self._begin(owner, service, check, target))
             status = self.alloc.deployment_status
-            registration = self._registration(owner, service, places.of_service(service))
+            place = places.of_service(service)
+            if not place[0]:
+                if (owner, service.name) not in self._warned:
+                    self._warned.add((owner, service.name))
+                    why = NO_ADDRESS[service.address_mode or AUTO]
+                    self._warn(owner, f'cannot register service "{service.name}": {why}')
+                continue
+            registration = self._registration(owner, service, place)
             self.provided[registration.id] = ProvidedService(
                 registration,
                 service,
@@ -163,9 +180,9 @@ class AllocServices:
 
     def stop(self, owner: str) -> None:
         """Deregister the owner's services and end their checks."""
-        mark = _owner_mark(owner)
         before = len(self.provided)
-        self.provided = {id_: each for id_, each in self.provided.items() if mark not in id_}
+        self.started_owners.discard(owner)
+        self.provided = {id_: each for id_, each in self.provided.items() if each.owner != owner}
         if len(self.provided) != before:
             self._announce()
         for id_, running in list(self.checks.items()):
@@ -175,9 +192,8 @@ class AllocServices:
                 del self.checks[id_]
 
     def close(self) -> None:
-        for owner in {running.owner for running in self.checks.values()}:
+        for owner in {running.owner for running in self.checks.values()} | self.started_owners:
             self.stop(owner)
-        self.provided.clear()
         self._announce()
 
     @property
@@ -196,8 +212,9 @@ class AllocServices:
 
     def _registration(self, owner: str, service: Service, place: tuple[str, int]) -> Registration:
         node = self._node()
+        mark = f"task-{owner}" if owner else "group"
         return Registration(
-            id=f"_nomad{_owner_mark(owner)}{self.alloc.id}-{service.name}-{service.port_label}",
+            id=f"_nomad-{mark}-{self.alloc.id}-{service.name}-{service.port_label}",
             service_name=service.name,
             namespace=self.alloc.namespace,
             node_id=node.id,
@@ -262,7 +279,3 @@ class AllocServices:
             self._announce()
         if restart:
             self._on_unhealthy(running.owner, running.check)
-
-
-def _owner_mark(owner: str) -> str:
-    return f"-task-{owner}-" if owner else "-group-"

@@ -369,6 +369,7 @@ class TaskRunner:
     def _start_services(self) -> None:
         interpolate = self.setup().environment().interpolate
         given = self.handle.network if self.handle is not None else None
+        self._services.driver_addresses.pop(self.name, None)
         if given is not None:
             address = DriverAddress(given.ip, given.ports, given.auto_advertise)
             self._services.driver_addresses[self.name] = address

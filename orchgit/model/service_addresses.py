@@ -13,6 +13,15 @@ from orchgit.model.service import Service, ServiceCheck
 from orchgit.whole_number import whole_number
 
 AUTO, HOST, DRIVER, ALLOC, ALLOC_IPV6 = "auto", "host", "driver", "alloc", "alloc_ipv6"
+NO_ADDRESS: Mapping[str, str] = {
+    AUTO: "the node has no address; set client.network_interface",
+    HOST: "the node has no address; set client.network_interface",
+    DRIVER: 'the driver gave its task no address; use address_mode "host", or a driver and '
+    "network_mode that have addresses of their own",
+    ALLOC: 'the group has no network of its own; use address_mode "host", or network mode "bridge"',
+    ALLOC_IPV6: 'the group\'s network has no IPv6 address; use address_mode "alloc" or "host"',
+}
+"""Why a service has no address, by its mode, and the way out."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,16 +29,17 @@ def services_of_allocation(snapshot: StateReads, allocation: Allocation) -> list
 
 def registrations_of(snapshot: StateReads, allocation: Allocation) -> list[dict[str, Any]]:
     """Returns what the allocation registers while it runs, in the form of Nomad's service
-    registrations."""
+    registrations: a service whose address mode gives no address is left out."""
     job = snapshot.job_versions.of_allocation(allocation)
     group = job.group(allocation.task_group) if job else None
     if job is None or group is None:
         return []
     node = snapshot.nodes.get(allocation.node_id) or Node(id=allocation.node_id, datacenter="")
-    return [
+    found = (
         _registration(allocation, owner, service, node)
         for owner, service in _provided(job, group, allocation, node)
-    ]
+    )
+    return [registration for registration in found if registration["Address"]]
 
 
 def services_of_job(snapshot: StateReads, namespace: str, job_id: str) -> list[dict[str, Any]]:

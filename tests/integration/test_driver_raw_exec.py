@@ -286,3 +286,41 @@ def test_task_joins_the_control_group_that_the_job_names(tmp_path: Path) -> None
             await driver.start_task(make(tmp_path, config))
 
     run(tmp_path, scenario)
+
+
+@_ROOT
+@pytest.mark.skipif(
+    cgroups.detect().mode != "hybrid" or "cpuset" not in cgroups.detect().controllers,
+    reason="needs control groups v2 beside the cpuset controller of v1",
+)
+def test_task_in_a_unified_group_of_the_job_keeps_its_cores_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    own = Path(cgroups.detect().unified, f"orchgit-test-{secrets.token_hex(4)}")
+    last = max(os.sched_getaffinity(0))
+    text = (
+        "grep Cpus_allowed_list /proc/self/status; cat /proc/self/cgroup; echo ready;"
+        "setsid sleep 1000 & exec sleep 1000"
+    )
+    config = {**shell(text), "cgroup_v2_override": own.name}
+    task = make(tmp_path, config, resources=TaskResources(reserved_cores=(last,)))
+
+    def members() -> list[int]:
+        return [int(line) for line in (own / "cgroup.procs").read_text().split()]
+
+    async def scenario(driver: RawExecDriver) -> None:
+        handle = await driver.start_task(task)
+        await until(lambda: "ready" in log_text(task) and len(members()) == 2)
+        assert set((await driver.stats(handle)).pids) == set(members())
+        told = await driver.exec_task(handle, ["echo", "beside"], 20)
+        assert told.output == b"beside\n"
+        await driver.destroy_task(handle)
+        await until(lambda: not members())
+
+    own.mkdir()
+    try:
+        run(tmp_path, scenario)
+        assert f"0::/{own.name}\n" in log_text(task)
+        assert log_text(task).split()[1] == str(last)
+    finally:
+        own.rmdir()

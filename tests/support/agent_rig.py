@@ -54,7 +54,7 @@ class AgentRig:
         self.path = path
         self.clock: Any = clock or FakeClock()
         self.mock = MockDriver(self.clock)
-        self.node = node or make_node()
+        self.node = node or make_node(attributes={"unique.network.ip-address": "127.0.0.1"})
         self.local = LocalState(path / "client" / "state.db")
         self.services = ServiceTable()
         self.reports: list[AllocReport] = []

@@ -419,3 +419,44 @@ def test_update_that_changes_no_service_leaves_the_checks_alone(tmp_path: Path) 
         assert entry.service_name == "web2"
 
     with_rig(tmp_path, scenario)
+
+
+def test_service_without_an_address_is_not_registered_and_the_events_say_so(tmp_path: Path) -> None:
+    async def scenario(rig: AgentRig) -> None:
+        check = ServiceCheck(name="alive", type="tcp", interval_ns=S, timeout_ns=10 * S)
+        lost = Service(name="lost", port_label="http", address_mode="driver", checks=[check])
+        apart = Service(name="apart", port_label="http", address_mode="alloc")
+        found = Service(name="found", port_label="http")
+        job = mock_job(mock_task(services=[lost, found]), services=[apart])
+        runner = rig.deliver(job, allocated_resources=port_of(9999))
+        await rig.until_status(runner, "running")
+        assert [entry.service_name for entry in rig.services.registrations()] == ["found"]
+        (running,) = runner.services.checks.values()
+        while not running.state.output:
+            await rig.clock.advance(0.5)
+            await asyncio.sleep(0)
+        assert running.state.output == "tcp: there is no address to check"
+        runner.tasks["web"].register_again()
+        told = [event.display_message for event in rig.state(runner).events]
+        for begin in (
+            'cannot register service "lost": the driver gave its task no address',
+            'cannot register service "apart": the group has no network of its own',
+        ):
+            assert len([text for text in told if text.startswith(begin)]) == 1
+
+    with_rig(tmp_path, scenario)
+
+
+def test_end_of_a_group_service_leaves_services_of_tasks_alone(tmp_path: Path) -> None:
+    """The names of tasks and services are part of what a registration is called."""
+
+    async def scenario(rig: AgentRig) -> None:
+        own = Service(name="a-group-b", port_label="http")
+        shared = Service(name="shared", port_label="http")
+        job = mock_job(mock_task(services=[own]), services=[shared])
+        runner = rig.deliver(job, allocated_resources=port_of(9999))
+        await rig.until_status(runner, "running")
+        runner.services.stop("")
+        assert [entry.service_name for entry in rig.services.registrations()] == ["a-group-b"]
+
+    with_rig(tmp_path, scenario)

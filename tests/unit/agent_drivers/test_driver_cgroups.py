@@ -41,6 +41,31 @@ def test_one_group_holds_a_task_together(tmp_path: Path, layout: str, directory:
     assert group.members == [f"{group.kill}/cgroup.procs"]
 
 
+@pytest.mark.parametrize(
+    ("layout", "directory"),
+    [("v2", ""), ("hybrid", "freezer/nomad.slice/t"), ("v1", "freezer/nomad.slice/t")],
+)
+def test_task_in_another_unified_group_is_held_together_in_another_tree(
+    tmp_path: Path, layout: str, directory: str
+) -> None:
+    root = tree(tmp_path / "cgroup", layout)
+    found = cgroups.detect(root)
+    group = found.tracking("t", beside_unified=True)
+    assert (group.kill if group else "") == (f"{root}/{directory}" if directory else "")
+    assert found.holding("t") is None
+    if group is not None:
+        Path(group.kill).mkdir(parents=True)
+        assert found.holding("t") == group
+
+
+def test_overrides_are_those_of_the_trees_that_the_node_has(tmp_path: Path) -> None:
+    found = cgroups.detect(tree(tmp_path / "hybrid", "hybrid"))
+    root = tmp_path / "hybrid"
+    given = found.overrides({"memory": "a/b", "pids": "c"}, f"{root}/unified/d")
+    assert given == [f"{root}/unified/d", f"{root}/memory/a/b"]
+    assert cgroups.detect(tree(tmp_path / "v1", "v1")).overrides({}, "d") == []
+
+
 def test_without_groups_there_is_none(tmp_path: Path) -> None:
     assert cgroups.detect(tmp_path / "nothing").tracking("t") is None
 
