@@ -235,7 +235,7 @@ class ExecDriver(SupervisedDriver):
             stderr=DEVNULL,
         )
         await process.wait()
-        shutil.rmtree(bundle, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, bundle, ignore_errors=True)
 
     # -- runtime -------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -65,7 +65,7 @@ async def fetch(
             _credentials(limits),
         )
         root, parts = destination_parts(paths, destination)
-        with _staging(paths) as staging:
+        async with _staging(paths) as staging:
             reply = await _run(plan, staging)
             await asyncio.to_thread(_install, reply, staging, root, parts, _owner(artifact, user))
     except (FetchError, OSError, DriverError) as error:
@@ -116,20 +116,28 @@ def _child_user() -> tuple[int, int] | None:
     return entry.pw_uid, entry.pw_gid
 
 
-@contextlib.contextmanager
-def _staging(paths: TaskPaths) -> Iterator[Path]:
-    """A new directory that the fetching process may write to, and no task can reach."""
+@contextlib.asynccontextmanager
+async def _staging(paths: TaskPaths) -> AsyncIterator[Path]:
+    """A new directory that the fetching process may write to, and no task can reach.
+
+    What was unpacked there may be any number of files, so a thread removes them.
+    """
     parent = paths.task_dir / PRIVATE
     parent.mkdir(mode=0o700, exist_ok=True)
-    for left in parent.glob("fetch-*"):  # by an agent that was killed meanwhile
-        shutil.rmtree(left, ignore_errors=True)
+    await asyncio.to_thread(_remove_left, parent)
     path = Path(tempfile.mkdtemp(prefix="fetch-", dir=parent))
     try:
         if (user := _child_user()) is not None:
             os.chown(path, *user)
         yield path
     finally:
-        shutil.rmtree(path, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, path, ignore_errors=True)
+
+
+def _remove_left(parent: Path) -> None:
+    """What agents left that were killed while they fetched."""
+    for left in parent.glob("fetch-*"):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 async def _run(plan: FetchPlan, staging: Path) -> FetchReply:

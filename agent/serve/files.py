@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import mimetypes
 import os
 import stat
@@ -64,14 +66,7 @@ class _Files:
         """Without a path: the top directory."""
         path = request.query_params.get("path") or "/"
         fd = self._open(request, path, os.O_RDONLY | os.O_DIRECTORY, action="open")
-        try:
-            infos = [
-                _info(name, os.stat(name, dir_fd=fd, follow_symlinks=False))
-                for name in sorted(os.listdir(fd))
-            ]
-        finally:
-            os.close(fd)
-        return json_reply(infos)
+        return await asyncio.to_thread(_listing, fd)
 
     async def stat(self, request: Request) -> Response:
         path = _path(request)
@@ -146,6 +141,18 @@ def _info(name: str, status: os.stat_result) -> dict[str, object]:
         "FileMode": stat.filemode(status.st_mode),
         "ModTime": datetime.fromtimestamp(status.st_mtime, UTC),
     }
+
+
+def _listing(fd: int) -> Response:
+    """The entries of a directory, which is closed then; those that go meanwhile are left out."""
+    infos = []
+    try:
+        for name in sorted(os.listdir(fd)):
+            with contextlib.suppress(FileNotFoundError):
+                infos.append(_info(name, os.stat(name, dir_fd=fd, follow_symlinks=False)))
+    finally:
+        os.close(fd)
+    return json_reply(infos)
 
 
 def _content_type(name: str, start: bytes) -> str:

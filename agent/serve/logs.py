@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
@@ -37,7 +38,8 @@ def routes(agent: Agent) -> list[BaseRoute]:
             raise InvalidInputError("origin must be start or end")
         task_runner, follow = runner.tasks[task], flag(request, "follow")
         log = LogFiles(runner.context.paths, f"{task}.{stream}")
-        if not log.indexes() and task_runner.state.state == PENDING and not follow:
+        is_pending = task_runner.state.state == PENDING and not follow
+        if is_pending and not await asyncio.to_thread(log.indexes):
             raise NotFoundError(f'task "{task}" not started yet. No logs available')
         reader = LogReader(
             log,
@@ -102,10 +104,10 @@ class LogReader:
         self._pulse = Pulse(clock)
 
     async def read(self, offset: int, from_end: bool) -> AsyncIterator[bytes]:
-        index, position = self.locate(offset, from_end)
+        index, position = await asyncio.to_thread(self.locate, offset, from_end)
         while True:
             ended = self._ended()  # asked before reading: what is written until then is read
-            if index in self._log.indexes():
+            if index in await asyncio.to_thread(self._log.indexes):
                 frames = Frames(self._log.name(index), self._plain)
                 fd = self._log.open(index)
                 try:
@@ -115,7 +117,8 @@ class LogReader:
                         self._pulse.spoke()
                 finally:
                     os.close(fd)
-            newer = [number for number in self._log.indexes() if number > index]
+            indexes = await asyncio.to_thread(self._log.indexes)
+            newer = [number for number in indexes if number > index]
             if newer:
                 index, position = newer[0], 0
                 continue

@@ -234,7 +234,7 @@ class ContainerDriver:
         follower = LogFollower(
             engine,
             handle.state["container"],
-            _log_files(handle.state),
+            lambda: _log_files(handle.state),
             self._positions / group_name(handle.key),
             ended,
         )

@@ -33,13 +33,14 @@ class LogFollower:
         self,
         engine: Engine,
         container: str,
-        files: dict[str, RotatingFiles],
+        open_files: Callable[[], dict[str, RotatingFiles]],
         position: Path,
         on_end: Callable[[ExitResult], None],
     ) -> None:
         self._engine = engine
         self._container = container
-        self._files = files
+        self._open_files = open_files
+        self._files: dict[str, RotatingFiles] = {}
         self._position = position
         self._on_end = on_end
         self._stopping = threading.Event()
@@ -56,6 +57,7 @@ class LogFollower:
 
     def _run(self) -> None:
         """The engine may be restarted meanwhile: containers and their logs survive that."""
+        self._files = self._open_files()
         while not self._stopping.is_set():
             try:
                 result = self._to_the_end()
