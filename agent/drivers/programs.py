@@ -17,6 +17,7 @@ from agent.paths import open_inside
 from orchgit.errors import OrchgitError
 
 _READ_BITS = 0o444
+_EXECUTE_BITS = 0o111
 _READ_TO_EXECUTE = 2  # places from a right to read to the right to execute of the same class
 
 
@@ -57,23 +58,16 @@ def find_in_root(command: str, work_dir: str, directory: TaskDir) -> str:
 def make_executable(path: str, directory: TaskDir) -> None:
     """Lets those who may read the file also execute it; no file but the allocation's is changed."""
     real = os.path.realpath(path)
-    for root in (directory.task_dir, directory.alloc_dir):
-        real_root = os.path.realpath(root)
-        if real.startswith(f"{real_root}/"):
-            with contextlib.suppress(OSError, OrchgitError):
-                _add_right(open_inside(Path(real_root), os.path.relpath(real, real_root)))
-            return
-
-
-def _add_right(fd: int) -> None:
-    """A file with a second name may be one of the node, to which the task made a link."""
-    try:
+    roots = (os.path.realpath(root) for root in (directory.task_dir, directory.alloc_dir))
+    root = next((root for root in roots if real.startswith(f"{root}/")), None)
+    if root is None:
+        return
+    with contextlib.suppress(OSError, OrchgitError), contextlib.ExitStack() as stack:
+        fd = open_inside(Path(root), os.path.relpath(real, root))
+        stack.callback(os.close, fd)
         found = os.fstat(fd)
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
-            return
         mode = stat.S_IMODE(found.st_mode)
-        wanted = mode | (mode & _READ_BITS) >> _READ_TO_EXECUTE
-        if not mode & (stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH):
-            os.fchmod(fd, wanted)
-    finally:
-        os.close(fd)
+        # A file with a second name may be one of the node, to which the task made a link.
+        is_own = stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+        if is_own and not mode & _EXECUTE_BITS:
+            os.fchmod(fd, mode | (mode & _READ_BITS) >> _READ_TO_EXECUTE)

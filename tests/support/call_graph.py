@@ -33,7 +33,7 @@ class CallGraph:
     calls: dict[str, list[tuple[str, str]]] = field(default_factory=lambda: defaultdict(list))
 
     def paths_on_the_loop(self, is_slow: set[str]) -> Iterator[tuple[str, ...]]:
-        """Yields the shortest chain of calls from each coroutine to each slow call that it makes."""
+        """Yields the shortest chain of calls from each coroutine to each slow call of it."""
         for start, function in self.functions.items():
             if isinstance(function, ast.AsyncFunctionDef):
                 yield from self._slow_chains(start, is_slow)
@@ -85,7 +85,7 @@ def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, Function]
 
 
 def _own_calls(function: Function) -> Iterator[ast.Call]:
-    """The calls of a function's body; those of a lambda or of an inner function happen elsewhere."""
+    """The calls of a function's body, not those of a lambda or of an inner function."""
     waiting: list[ast.AST] = list(function.body)
     while waiting:
         node = waiting.pop()

@@ -54,7 +54,8 @@ def test_no_coroutine_of_the_agent_walks_copies_or_removes_trees_itself() -> Non
         ("async def a():\n    b()\ndef b():\n    c()\ndef c():\n    os.listdir(p)\n", True),
         ("async def a():\n    await asyncio.to_thread(b)\ndef b():\n    os.listdir(p)\n", False),
         (
-            "class A:\n    async def a(self):\n        self.b()\n    def b(self):\n        p.glob('*')\n",
+            "class A:\n    async def a(self):\n        self.b()\n"
+            "    def b(self):\n        p.glob('*')\n",
             True,
         ),
         ("class A:\n    def b(self):\n        p.glob('*')\nasync def a(x):\n    x.b()\n", True),
