@@ -64,6 +64,10 @@ class FakeClock:
         heapq.heappush(self._sleepers, (self._elapsed_s + seconds, next(self._order), wake))
         await wake
 
+    def stand_still(self, seconds: float) -> None:
+        """Time passes and nobody wakes, as for a process that gets no processor."""
+        self._elapsed_s += seconds
+
     async def advance(self, seconds: float) -> None:
         """Move time on, waking each sleeper at its own moment and letting it run."""
         target_s = self._elapsed_s + seconds

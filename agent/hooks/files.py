@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
 from agent.hooks.base import SetupError
 from agent.paths import PRIVATE, SHARED, TaskPaths, open_directory
+
+SECRETS = "secrets"
+_MORE_SECRETS = "raise `secrets` (MB) in the task's `resources`, or have the task write less there"
+_MORE_DISK = "make room on the node, in the file system of its alloc_dir"
 
 
 def relative_parts(relative: str) -> list[str]:
@@ -47,7 +52,8 @@ def write_inside(
     uid: int | None = None,
     gid: int | None = None,
 ) -> None:
-    """Replace the file `relative` under `root` at once; directories on the way are made."""
+    """Replaces the file `relative` under `root` at once; directories on the way are made. Raises
+    SetupError; one of a full disk may be tried again, and says how to make room."""
     *directories, name = relative_parts(relative)
     try:
         directory_fd = open_directory(root, directories)
@@ -56,7 +62,11 @@ def write_inside(
         finally:
             os.close(directory_fd)
     except OSError as error:
-        raise SetupError(f'cannot write "{relative}": {error.strerror}') from None
+        why = f'cannot write "{relative}": {error.strerror}'
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise SetupError(why) from None
+        way_out = _MORE_SECRETS if directories[:1] == [SECRETS] else _MORE_DISK
+        raise SetupError(f"{why}; {way_out}", recoverable=True) from None
 
 
 def _replace(

@@ -43,6 +43,9 @@ _KEPT_FREE_PERCENT = 5
 _ATTEMPTS = 12
 """Over a minute in all: as long as the agent that has the data may need to start again."""
 _FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.5, 10.0
+_FINAL = (InvalidInputError, NotFoundError, NotAllowedError)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+"""A disk that is full stays full for long."""
 _SILENCE_S = 60.0
 _ARRIVING = ".arriving"
 
@@ -79,7 +82,8 @@ class RemoteData:
                 why = str(error) or type(error).__name__
                 _log.warning("cannot move data", alloc=alloc.id, attempt=attempt, error=why)
                 attempt += 1
-                if attempt == _ATTEMPTS or _is_final(error):
+                is_full = isinstance(error, OSError) and error.errno in _FULL
+                if attempt == _ATTEMPTS or is_full or isinstance(error, _FINAL):
                     return f"{_CANNOT}: {why}"
                 await self._clock.sleep(backoff_s(attempt - 1, _FIRST_BACKOFF_S, _MAX_BACKOFF_S))
             finally:
@@ -133,12 +137,6 @@ def why_no_room(size_bytes: int, disk: os.statvfs_result) -> str:
         f"it has {size_bytes} bytes, and the disk of this node has room for {room_bytes}; make "
         "room, or have the job placed on a node that has it"
     )
-
-
-def _is_final(error: Exception) -> bool:
-    """Whether another attempt would fail as well: a disk that is full stays full for long."""
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return is_full or isinstance(error, InvalidInputError | NotFoundError | NotAllowedError)
 
 
 async def _into(answer: httpx.Response, root: Path, names: list[str]) -> int:

@@ -96,6 +96,7 @@ def _own(fd: int, member: tarfile.TarInfo) -> None:
     if os.geteuid() == 0:
         os.fchown(fd, member.uid, member.gid)
     os.fchmod(fd, member.mode & _MODE_BITS)
+    os.utime(fd, (member.mtime, member.mtime))
 
 
 def _open(root_fd: int, parts: list[str]) -> int:

@@ -7,6 +7,7 @@ size that it had when it was opened.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import stat
@@ -38,20 +39,15 @@ def data_size_bytes(root: Path, tasks: Iterable[str]) -> int:
                 continue
             try:
                 for _, _, files, at in os.fwalk(".", dir_fd=fd):
-                    size += sum(_size_bytes(each, at) for each in files)
+                    for each in files:
+                        with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                            about = os.stat(each, dir_fd=at, follow_symlinks=False)
+                            size += about.st_size if stat.S_ISREG(about.st_mode) else 0
             finally:
                 os.close(fd)
     finally:
         os.close(root_fd)
     return size
-
-
-def _size_bytes(name: str, directory_fd: int) -> int:
-    try:
-        about = os.stat(name, dir_fd=directory_fd, follow_symlinks=False)
-    except FileNotFoundError:  # removed meanwhile
-        return 0
-    return about.st_size if stat.S_ISREG(about.st_mode) else 0
 
 
 def write_snapshot(root: Path, tasks: Iterable[str], out: IO[bytes]) -> None:

@@ -38,6 +38,8 @@ class KeyWithoutEffect:
     """Whether the rules of `warnings.py`, in Nomad's words, name it already."""
     api_is_silent: bool = False
     """Whether only `lint` warns: the API's answer was recorded without a warning."""
+    is_dropped: bool = False
+    """Whether the key is only in what was written, since the server's job has no room for it."""
 
     @property
     def message(self) -> str:
@@ -92,6 +94,8 @@ KEYS_WITHOUT_EFFECT: tuple[KeyWithoutEffect, ...] = (
         "group.task.resources.disk",
         "TaskGroups.Tasks.Resources.DiskMB",
         "write ephemeral_disk in the group",
+        api_is_silent=True,
+        is_dropped=True,
     ),
     KeyWithoutEffect(
         "group.task.template.vault_grace",
@@ -121,6 +125,25 @@ KEYS_WITHOUT_EFFECT: tuple[KeyWithoutEffect, ...] = (
         "its tasks see the node's own files, and the volume as a link",
         driver="raw_exec",
     ),
+    KeyWithoutEffect(
+        "group.task.csi_plugin.mount_dir",
+        "TaskGroups.Tasks.CSIPluginConfig.MountDir",
+        "its task finds the socket by CSI_ENDPOINT",
+        driver="raw_exec",
+        defaults=("/csi",),
+    ),
+    KeyWithoutEffect(
+        "group.task.csi_plugin.stage_publish_base_dir",
+        "TaskGroups.Tasks.CSIPluginConfig.StagePublishBaseDir",
+        "volumes are staged and published in the agent's data_dir",
+        defaults=("/local/csi",),
+    ),
+    KeyWithoutEffect(
+        "group.task.csi_plugin.health_timeout",
+        "TaskGroups.Tasks.CSIPluginConfig.HealthTimeout",
+        "a plugin that does not answer is asked for as long as its task runs",
+        defaults=(30 * 10**9,),
+    ),
     *(
         KeyWithoutEffect(
             f"group.task.{key}",
@@ -143,8 +166,15 @@ class FoundKey:
 
 def keys_without_effect(job: Job) -> Iterator[FoundKey]:
     """Yields what the job sets and no other warning names."""
-    for key in (each for each in KEYS_WITHOUT_EFFECT if not each.warned_of):
+    for key in (each for each in KEYS_WITHOUT_EFFECT if not (each.warned_of or each.is_dropped)):
         for place in _set_places(job, key.place.split("."), (), key):
+            yield FoundKey(key, place)
+
+
+def dropped_keys(spec: dict[str, object]) -> Iterator[FoundKey]:
+    """Yields what a parsed job file sets and the server's job does not have."""
+    for key in (each for each in KEYS_WITHOUT_EFFECT if each.is_dropped):
+        for place in _set_places(spec, key.place.split("."), (), key):
             yield FoundKey(key, place)
 
 

@@ -21,7 +21,7 @@ from orchgit.api.access.table import TABLE
 from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, text_response
-from orchgit.wire.relay_proof import HEADER, is_proven
+from orchgit.services.allocations.migration import is_proven_taker
 
 _OF_AGENTS = "/v1/client/"
 """A node's agent has more paths than the table, should one be forgotten here: they are refused."""
@@ -69,7 +69,8 @@ class Guard:
             socket = await accept_with_token(scope, receive, send)
             scope, receive, send = socket.scope, socket.receive, socket.send
         path, method, parameters = found
-        if path == _DATA and self._is_proven(scope, parameters["alloc_id"]):
+        context = self._api.services.context
+        if path == _DATA and is_proven_taker(context, parameters["alloc_id"], scope):
             await self._app(scope, receive, send)
             return
         request = Request(
@@ -82,18 +83,6 @@ class Guard:
             await _refuse(scope, receive, send, error.refusal)
             return
         await while_allowed(call, self._app, scope, receive, send)
-
-    def _is_proven(self, scope: Scope, alloc_id: str) -> bool:
-        """Returns whether a server let another node's agent have the data of an allocation, whose
-        node runs in this process perhaps."""
-        with self._api.services.context.snapshot() as snapshot:
-            allocation = snapshot.allocations.get(alloc_id)
-            node = snapshot.nodes.get(allocation.node_id) if allocation is not None else None
-        values = [value for name, value in scope["headers"] if name == HEADER]
-        if node is None or len(values) != 1:
-            return False
-        asked = scope["method"], scope["path"], scope["query_string"]
-        return is_proven(node.secret_id, *asked, self._api.services.context.now_ns(), values[0])
 
     def _unknown(self, scope: Scope) -> Response | None:
         """Returns the answer to a path below the agents' that no request finds, or None."""

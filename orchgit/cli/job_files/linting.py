@@ -13,6 +13,7 @@ from jobspec.canonicalize import parsed_job
 from jobspec.errors import JobFileErrors, Problem, SourceText
 from jobspec.files import CurrentDirectory
 from jobspec.parse import ParsedJob, parse_job
+from jobspec.rules.no_effect import dropped_keys
 from jobspec.service_providers import choose_providers
 from jobspec.validate import validate_job
 from orchgit.cli.job_files.many_files import for_each
@@ -197,7 +198,7 @@ def _rules(path: str, parsed: ParsedJob, source: SourceText) -> Iterator[Finding
         yield _at(path, "rule", ERROR, message, parsed, place, source)
     for warning in result.warnings:
         yield _at(path, "advice", WARNING, warning, parsed, (), source)
-    for each in result.without_effect:
+    for each in (*result.without_effect, *dropped_keys(parsed.spec)):
         yield _at(path, "no-effect", WARNING, each.key.message, parsed, each.place, source)
 
 

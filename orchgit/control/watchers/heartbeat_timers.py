@@ -36,8 +36,7 @@ class HeartbeatTimers:
         """Restarts the node's timer and returns the seconds until its next heartbeat. `jitter` is
         in [0, 1)."""
         count = len(self._deadlines) + (node_id not in self._deadlines)
-        base_s = max(self._limits.min_ttl_s, count / self._limits.max_per_s)
-        ttl_s = base_s * (1.0 + jitter)
+        ttl_s = self._base_s(count) * (1.0 + jitter)
         self._arm(node_id, now_s + ttl_s + self._limits.grace_s)
         return ttl_s
 
@@ -45,6 +44,15 @@ class HeartbeatTimers:
         """Starts the timer of a node known from an earlier leadership: it gets `failover_s` to find
         the new leader."""
         self._arm(node_id, now_s + self._limits.failover_s)
+
+    def stood_still(self, stood_s: float, now_s: float) -> None:
+        """Leaves out a time in which no heartbeat was heard. Every node gets as long again to find
+        a server, at most a fresh TTL; so a node that is gone is noticed even if the server stands
+        still again and again."""
+        fresh_s = self._base_s(len(self._deadlines)) + self._limits.grace_s
+        earliest_s = now_s + min(stood_s, fresh_s)
+        for node_id, deadline_s in list(self._deadlines.items()):
+            self._arm(node_id, max(deadline_s + stood_s, earliest_s))
 
     def look_again(self, node_id: str, at_s: float) -> None:
         """Makes a node overdue again at `at_s`, after a failure to mark it, unless it sent a
@@ -68,6 +76,9 @@ class HeartbeatTimers:
         while self._heap and self._deadlines.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
+
+    def _base_s(self, count: int) -> float:
+        return max(self._limits.min_ttl_s, count / self._limits.max_per_s)
 
     def _arm(self, node_id: str, deadline_s: float) -> None:
         self._deadlines[node_id] = deadline_s

@@ -9,6 +9,7 @@ import random
 import structlog
 
 from orchgit.clock import Clock
+from orchgit.control.standstill import wait_and_measure
 from orchgit.control.wakeup import Wakeup
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
 from orchgit.errors import OrchgitError
@@ -74,7 +75,10 @@ class Heartbeats:
             await asyncio.gather(*(self._missed(node_id) for node_id in overdue))
             next_s = self._timers.next_s()
             timeout_s = None if next_s is None else next_s - self._clock.monotonic_s()
-            await self._changed.wait(timeout_s)
+            stood_s = await wait_and_measure(self._changed, self._clock, timeout_s)
+            if stood_s:
+                _log.warning("this server stood still; nodes get time to be heard", s=stood_s)
+                self._timers.stood_still(stood_s, self._clock.monotonic_s())
 
     async def _missed(self, node_id: str) -> None:
         try:

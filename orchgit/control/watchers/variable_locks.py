@@ -1,13 +1,15 @@
-"""Expires variable locks that are not renewed. A new leader restarts the TTL of every lock, so a
-lock may last longer than its TTL, never shorter."""
+"""Expires variable locks that are not renewed. A new leader restarts the TTL of every lock, and a
+leader that stood still leaves that time out, so a lock may last longer than its TTL, never shorter.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
 from orchgit.clock import SECOND_NS, Clock
+from orchgit.control.standstill import wait_and_measure
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import ConflictError, NotFoundError, OrchgitError
 from orchgit.model.variable import StoredVariable
@@ -60,7 +62,12 @@ class VariableLocks:
             now_s = self._clock.monotonic_s()
             for place in [place for place, held in self._held.items() if held.until_s <= now_s]:
                 await self._end(*place)
-            await self._changed.wait(self._until_next_s())
+            stood_s = await wait_and_measure(self._changed, self._clock, self._until_next_s())
+            if stood_s:  # renewals were not heard
+                self._held = {
+                    place: replace(held, until_s=held.until_s + stood_s)
+                    for place, held in self._held.items()
+                }
 
     # -- inside --------------------------------------------------------------------------------
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import hmac
 from dataclasses import dataclass
 
+from starlette.types import Scope
+
 from orchgit.errors import NotAllowedError, NotFoundError
 from orchgit.model.allocation import ClientStatus
 from orchgit.model.node import Node, NodeStatus
 from orchgit.services.context import UseCaseContext
 from orchgit.state.changes import target
 from orchgit.state.snapshot import Snapshot
-from orchgit.wire.relay_proof import proof
+from orchgit.wire.relay_proof import HEADER, is_proven, proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,3 +80,16 @@ def _source(
         ),
         "",
     )
+
+
+def is_proven_taker(context: UseCaseContext, alloc_id: str, scope: Scope) -> bool:
+    """Returns whether a request for an allocation's data carries the proof that a server gave to
+    the node which takes the data over."""
+    with context.snapshot() as snapshot:
+        allocation = snapshot.allocations.get(alloc_id)
+        node = snapshot.nodes.get(allocation.node_id) if allocation is not None else None
+    values = [value for name, value in scope["headers"] if name == HEADER]
+    if node is None or len(values) != 1:
+        return False
+    asked = scope["method"], scope["path"], scope["query_string"]
+    return is_proven(node.secret_id, *asked, context.now_ns(), values[0])

@@ -41,6 +41,7 @@ from orchgit.model.node import ClientHostVolume
 from orchgit.model.task import DispatchPayload, Task, TaskArtifact, Template
 from orchgit.model.volume import VolumeMount, VolumeRequest
 from tests.support.factories import make_allocation, make_group, make_job, make_node, make_task
+from tests.support.small_disk import small_disk
 
 
 def new_setup(
@@ -370,3 +371,24 @@ def test_csi_socket_whose_path_is_too_long_is_refused(tmp_path: Path) -> None:
     setup = new_setup(tmp_path / ("x" * 60) / "y", csi_plugin_config=config)
     with pytest.raises(SetupError, match="give the agent a shorter data_dir"):
         asyncio.run(csi_plugin.prepare(setup))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+@pytest.mark.parametrize(
+    ("name", "way_out"),
+    [("secrets/token", "raise `secrets` \\(MB\\)"), ("local/f", "make room on the node")],
+)
+def test_full_disk_is_told_with_the_way_out_and_leaves_the_old_file(
+    tmp_path: Path, name: str, way_out: str
+) -> None:
+    with small_disk(tmp_path / "task", 1) as disk:
+        write_inside(disk.directory, name, b"old", 0o600)
+        disk.fill()
+        with pytest.raises(SetupError, match=way_out) as full:
+            write_inside(disk.directory, name, bytes(100_000), 0o600)
+        assert full.value.recoverable
+        assert len(list((disk.directory / name).parent.iterdir())) == 1
+        assert (disk.directory / name).read_bytes() == b"old"
+        disk.free()
+        write_inside(disk.directory, name, b"new", 0o600)
+        assert (disk.directory / name).read_bytes() == b"new"

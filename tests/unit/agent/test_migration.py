@@ -6,6 +6,7 @@ import io
 import os
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,8 @@ def test_files_owners_modes_and_links_arrive(tmp_path: Path) -> None:
     if os.geteuid() == 0:
         os.chown(old / "t/local/f", 1234, 4321)
         (old / "t/local/f").chmod(0o4711)
+    for name in ("t/local/f", "alloc/data/a"):
+        os.utime(old / name, (1_600_000_000, 1_600_000_000))
     new.mkdir()
     assert read_snapshot(io.BytesIO(snapshot_of(old)), new, NAMES) == 300_000
     names = sorted(str(path.relative_to(new)) for path in new.rglob("*"))
@@ -66,6 +69,8 @@ def test_files_owners_modes_and_links_arrive(tmp_path: Path) -> None:
             after.st_uid,
             after.st_gid,
         )
+    assert (new / "t/local/f").stat().st_mtime == 1_600_000_000
+    assert (new / "alloc/data/a").stat().st_mtime == 1_600_000_000
 
 
 def test_directory_behind_a_link_is_left_out(tmp_path: Path) -> None:
@@ -104,3 +109,24 @@ def test_stream_that_ends_early_is_refused(tmp_path: Path, cut: int) -> None:
     data = entry("alloc/data/sub/x", content=b"y" * 4000)
     with pytest.raises((InvalidInputError, OSError)):
         read_snapshot(io.BytesIO(data[: len(data) - 10240 + cut]), tmp_path, NAMES)
+
+
+def test_file_that_shrinks_meanwhile_ends_with_zeros(tmp_path: Path) -> None:
+    (tmp_path / "old/alloc/data").mkdir(parents=True)
+    file = tmp_path / "old/alloc/data/f"
+    file.write_bytes(b"x" * 1_000_000)
+    (tmp_path / "old/alloc/data/g").write_bytes(b"next")
+
+    class Shrinking(io.BytesIO):
+        def write(self, data: Any, /) -> int:
+            os.truncate(file, 300_000)
+            return super().write(data)
+
+    out = Shrinking()
+    write_snapshot(tmp_path / "old", ["t"], out)
+    (tmp_path / "new").mkdir()
+    assert read_snapshot(io.BytesIO(out.getvalue()), tmp_path / "new", NAMES) == 1_000_004
+    content = (tmp_path / "new/alloc/data/f").read_bytes()
+    assert content.rstrip(b"\0") == b"x" * len(content.rstrip(b"\0"))
+    assert 262_144 <= len(content.rstrip(b"\0")) < 1_000_000
+    assert (tmp_path / "new/alloc/data/g").read_bytes() == b"next"

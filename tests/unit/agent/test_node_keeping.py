@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from orchgit.model.mkdir_parameters import MkdirParameters, read_mkdir_parameter
 from orchgit.model.node import DriverInfo, NodeResources
 from orchgit.model.volume import HostVolume
 from tests.support.agent_rig import AgentRig, mock_job, mock_task
+from tests.support.small_disk import small_disk
 
 # -- garbage -----------------------------------------------------------------------------------
 
@@ -54,9 +56,34 @@ def test_garbage_collection_removes_files_and_keeps_facts(tmp_path: Path) -> Non
         assert lives.context.paths.root.exists()
         assert rig.allocs.get(done.id).report().client_status == "complete"
         assert not await collector.collect_one(lives)
+        assert lives.context.paths.root.exists()
+        assert not lives.local.files_removed
+        done.context.paths.root.mkdir()  # of somebody else: what was removed is removed once
+        assert await collector.collect_one(done)
+        await collector.collect_all()
+        assert done.context.paths.root.exists()
         await rig.close()
 
     asyncio.run(whole())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_disk_and_inodes_are_measured_each_on_its_own(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 1) as disk:
+        empty = DiskUse.of(disk.directory)
+        for number in range(100):
+            (disk.directory / str(number)).touch()
+        many = DiskUse.of(disk.directory)
+        assert many.inode_percent > empty.inode_percent
+        assert many.disk_percent == empty.disk_percent
+        disk.fill()
+        full = DiskUse.of(disk.directory)
+        assert full.disk_percent == 100
+        assert full.inode_percent < 50
+
+
+def test_file_system_without_a_count_is_not_full() -> None:
+    assert DiskUse.of(Path("/proc")) == DiskUse(0.0, 0.0)
 
 
 # -- without servers ---------------------------------------------------------------------------

@@ -170,6 +170,16 @@ def test_end_of_the_old_node_ends_the_attempts(tmp_path: Path) -> None:
     assert node.asked == 1
 
 
+def test_node_without_certificates_asks_no_agent_that_serves_https(tmp_path: Path) -> None:
+    def sources(url: str, number: int) -> MigrationSourceReply:
+        return MigrationSourceReply(node_id="old", url=url.replace("http:", "https:"), proof="p")
+
+    node = OldNode(tmp_path / "old", whole)
+    done, clock = take_over(tmp_path / "new", node, sources)
+    assert "serves HTTPS, and this agent has no certificates to check it with" in done
+    assert (node.asked, clock.slept_s) == (0, [])
+
+
 def test_data_larger_than_the_disks_room_is_not_fetched(tmp_path: Path) -> None:
     done, clock = take_over(tmp_path / "new", OldNode(tmp_path / "old", huge))
     assert f"it has {1 << 60} bytes, and the disk of this node has room for" in done

@@ -105,6 +105,22 @@ def test_renewal_extends_a_lock_and_a_write_does_not() -> None:
     run(work)
 
 
+def test_standstill_of_the_leader_ends_no_lock() -> None:
+    async def work(variables: VariableUseCases, clock: FakeClock) -> None:
+        async with leading(variables.context):
+            lock_id = (await variables.acquire_lock(NEW, WANTED)).lock_id
+            await clock.advance(6)
+            clock.stand_still(60)
+            await clock.advance(2)
+            await variables.renew_lock(*PLACE, lock_id)
+            await clock.advance(9)
+            assert held(variables).lock is not None
+            await clock.advance(2)
+            await released(variables)
+
+    run(work)
+
+
 def test_new_leader_restarts_the_ttl_of_a_lock() -> None:
     async def work(variables: VariableUseCases, clock: FakeClock) -> None:
         async with leading(variables.context):
