@@ -325,7 +325,7 @@ class RaftNode:
             return
         self.core.stood_still(late_s, now_s)
         if late_s >= timing.election_s[0]:
-            _log.warning("stood still; elections leave this time out", seconds=round(late_s, 2))
+            _log.info("stood still; elections leave this time out", seconds=round(late_s, 2))
 
     def close(self) -> None:
         self.loop.close()
