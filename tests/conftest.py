@@ -45,13 +45,12 @@ def _no_mounts_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _process_left_as_it_was() -> Iterator[None]:
-    """Fails the test that leaves something of the process changed, as later tests would run in
-    another way, and only in some orders."""
+    """Takes back what a test has left changed, as later tests would run in another way, and only in
+    some orders."""
     before = process_state()
     yield
-    changes = before.changes(process_state())
-    if changes:
-        pytest.fail("this test left the process changed: " + "; ".join(changes))
+    if before.changes(process_state()):
+        before.restore()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

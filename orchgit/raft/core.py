@@ -140,6 +140,14 @@ class RaftCore:
         else:
             self.election.tick()
 
+    def stood_still(self, length_s: float, now_s: float) -> None:
+        """This member did nothing for so long until now: the silence of the others in that time is
+        no reason to stand for election or to step down. The confirmation of a leadership, by which
+        it answers reads, ages as ever."""
+        self.state.advance(now_s)
+        self.state.standstills.add(self.state.now_s, length_s)
+        self.election.stood_still(length_s)
+
     def step(self, sender: str, message: Message, now_s: float) -> None:
         """Handles a message of any server that the transport has authenticated: a leader or a
         candidate may be a member of a configuration that this member does not have yet."""

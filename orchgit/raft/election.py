@@ -49,6 +49,11 @@ class Election:
         if self._state.now_s >= self.deadline_s and self.may_stand:
             self._stand()
 
+    def stood_still(self, length_s: float) -> None:
+        """Leaves a standstill of this member out of its time-out. Whether it `has_leader` goes by
+        real time: a leader's lease counts on nothing longer."""
+        self.deadline_s += length_s
+
     def stand_at_once_if_alone(self) -> None:
         if self._log.configuration.voters == {self._state.name}:
             self.deadline_s = self._state.now_s

@@ -93,7 +93,8 @@ class RaftLeader:
         if state.now_s < self._check_s:
             return
         self._check_s = state.now_s + state.timing.heartbeat_s / 10
-        heard = self.tracker.heard_since(state.now_s - state.timing.election_s[1])
+        since_s = state.standstills.awake_since(state.now_s, state.timing.election_s[1])
+        heard = self.tracker.heard_since(since_s)
         if not self._log.configuration.is_majority((state.name, *heard)):
             self._step_down()
             return

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from orchgit.raft.log import RaftLog
 from orchgit.raft.messages import Message
 from orchgit.raft.ports import SnapshotRef
+from orchgit.raft.standstills import Standstills
 
 
 class Role(enum.Enum):
@@ -23,7 +24,8 @@ class Role(enum.Enum):
 class Timing:
     """A follower stands for election after `election_s[0]` to `[1]` without a message of a leader.
     A leader steps down when it has not heard from a majority for `election_s[1]`, and transfers the
-    leadership to a member that can write when its own disk has been full for `without_room_s`."""
+    leadership to a member that can write when its own disk has been full for `without_room_s`. Time
+    in which the member itself stood still is left out of both elections and stepping down."""
 
     heartbeat_s: float = 0.1
     election_s: tuple[float, float] = (0.5, 1.0)
@@ -54,6 +56,7 @@ class RaftState:
     """(receiver, message), to be sent once the log is synced."""
     reads: list[tuple[object, int | None]] = field(default_factory=list)
     """(ticket, index that must be applied before reading; None: not the leader any more)."""
+    standstills: Standstills = field(default_factory=Standstills)
     installed: SnapshotRef | None = None
     """The snapshot that took the place of the log, until the driver has taken it over."""
 

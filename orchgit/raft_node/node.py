@@ -310,9 +310,22 @@ class RaftNode:
         # Once for each end of the log: a follower that never replies would keep the thread awake.
         if last_index != self._waited_without_io_at and self.core.awaits_only_redundant_replies:
             self._waited_without_io_at = last_index
-            self.loop.wait_without_io(min(timeout_s, _WAIT_WITHOUT_IO_S))
+            timeout_s = min(timeout_s, _WAIT_WITHOUT_IO_S)
+            self.loop.wait_without_io(timeout_s)
         else:
             self.loop.wait(timeout_s)
+        self._notice_late_end(now_s + timeout_s)
+
+    def _notice_late_end(self, due_s: float) -> None:
+        """A wait that ended much later than it was to end: this thread got no processor, or the
+        machine was paused."""
+        now_s = self._now_s()
+        late_s, timing = now_s - due_s, self._config.timing
+        if late_s < timing.heartbeat_s:
+            return
+        self.core.stood_still(late_s, now_s)
+        if late_s >= timing.election_s[0]:
+            _log.info("stood still; elections leave this time out", seconds=round(late_s, 2))
 
     def close(self) -> None:
         self.loop.close()

@@ -123,7 +123,7 @@ def test_version_that_failed_and_was_reverted_automatically_is_held_and_has_not_
     pushed(repository, auto_revert=True)
     server, name = repository.server, repository.name
     assert server.cli("source", "set", name, "-drift", "heal", "-drift-delay", "1s").code == 0
-    bad = sleeper(name, version="2", command="exit 7", auto_revert=True)
+    bad = sleeper(name, version="2", command="exit 7", auto_revert=True, is_bad=True)
     repository.write("jobs/app.nomad.hcl", bad)
     repository.commit("Bad")
     assert "Failed after" in repository.push()

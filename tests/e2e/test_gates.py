@@ -81,7 +81,7 @@ def test_commit_of_two_jobs_goes_back_whole_when_one_of_them_fails(repository: R
     first = repository.commit("Both run")
     repository.push()
     repository.write("good.nomad.hcl", sleeper(good, version="2"))
-    repository.write("bad.nomad.hcl", sleeper(bad, version="2", command="exit 7"))
+    repository.write("bad.nomad.hcl", sleeper(bad, version="2", command="exit 7", is_bad=True))
     second = repository.commit("One fails")
     said = repository.push()
     assert f"The whole commit goes back to {first[:8]}" in said or "Reverted after" in said

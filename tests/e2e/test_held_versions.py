@@ -30,7 +30,7 @@ def test_failed_version_is_not_applied_again_by_unrelated_commits(repository: Re
     repository.write("r.nomad.hcl", sleeper(name, auto_revert=True))
     repository.commit("Good")
     repository.push()
-    bad = sleeper(name, version="2", command="exit 7", auto_revert=True)
+    bad = sleeper(name, version="2", command="exit 7", auto_revert=True, is_bad=True)
     repository.write("r.nomad.hcl", bad)
     commit = repository.commit("Bad")
     repository.push()
@@ -57,7 +57,11 @@ def test_retry_applies_a_held_version_in_a_rollout_of_its_own(repository: Reposi
     name, server = repository.name, repository.server
     gate = repository.path / "gate"
     text = sleeper(
-        name, version="2", command=f"test -e {gate} || exit 7; exec sleep 1000", auto_revert=True
+        name,
+        version="2",
+        command=f"test -e {gate} || exit 7; exec sleep 1000",
+        auto_revert=True,
+        is_bad=True,
     )
     repository.write("r.nomad.hcl", sleeper(name, auto_revert=True))
     repository.commit("Good")
@@ -87,7 +91,7 @@ def test_failed_version_that_is_registered_is_tried_again_as_a_new_version(
     gate = repository.path / "gate"
     command = f"test -e {gate} || exit 7; exec sleep 1000"
     soon = 'reschedule {\n      delay = "5s"\n      delay_function = "constant"\n    }'
-    text = sleeper(repository.name, command=command, extra_group=soon)
+    text = sleeper(repository.name, command=command, extra_group=soon, is_bad=True)
     repository.write("r.nomad.hcl", text)
     repository.commit("Needs a gate")
     assert "Failed after" in repository.push()

@@ -53,7 +53,7 @@ def test_unhealthy_commit_fails_and_the_last_stable_version_runs_again(
     repository.write("r.nomad.hcl", sleeper(repository.name, auto_revert=True))
     repository.commit("Good")
     repository.push()
-    bad = sleeper(repository.name, version="2", command="exit 7", auto_revert=True)
+    bad = sleeper(repository.name, version="2", command="exit 7", auto_revert=True, is_bad=True)
     repository.write("r.nomad.hcl", bad)
     commit = repository.commit("Bad")
     seen = repository.push()
@@ -67,7 +67,7 @@ def test_unhealthy_commit_fails_and_the_last_stable_version_runs_again(
 
 def test_unhealthy_commit_without_auto_revert_is_failed(repository: Repository) -> None:
     command = "echo no database at db.local >&2; exit 7"
-    repository.write("r.nomad.hcl", sleeper(repository.name, command=command))
+    repository.write("r.nomad.hcl", sleeper(repository.name, command=command, is_bad=True))
     commit = repository.commit("Never healthy")
     seen = repository.push()
     assert "Failed after" in seen
@@ -197,12 +197,12 @@ def is_registered(server: ApiUser, job_id: str) -> bool:
 def test_source_is_degraded_while_the_task_of_a_healthy_rollout_waits_for_its_restart(
     repository: Repository,
 ) -> None:
-    job = sleeper(repository.name, command="sleep 1; exit 7").replace(
+    job = sleeper(repository.name, command="sleep 5; exit 7").replace(
         'attempts = 0\n      mode     = "fail"',
         'attempts = 9\n      delay    = "10m"\n      interval = "24h"\n      mode     = "delay"',
     )
     repository.write("r.nomad.hcl", job)
-    commit = repository.commit("Healthy for a second")
+    commit = repository.commit("Healthy for five seconds")
     assert "Healthy after" in repository.push()
     [reason] = health_of(repository, "degraded")["Reasons"]
     assert (reason["JobID"], reason["Text"]) == (repository.name, "0/1 running, 1 restarting")

@@ -46,7 +46,7 @@ def test_recipe_for_ci_fails_with_the_reason_and_the_command_to_look_further(
     repository: Repository,
 ) -> None:
     command = "printf 'no database\\\\033[2J\\\\n' >&2; exit 7"
-    repository.write("r.nomad.hcl", sleeper(repository.name, command=command))
+    repository.write("r.nomad.hcl", sleeper(repository.name, command=command, is_bad=True))
     commit = repository.commit("Never healthy")
     done = run_recipe(repository)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -97,8 +97,8 @@ def test_watch_of_what_never_comes_exits_with_2_and_says_why(repository: Reposit
 
 
 def test_watch_gives_up_on_a_rollout_that_does_not_end_in_time(repository: Repository) -> None:
-    slow = sleeper(repository.name).replace('"100ms"', '"30s"').replace('"8s"', '"90s"')
-    repository.write("r.nomad.hcl", slow.replace('"5s"', '"60s"'))
+    slow = sleeper(repository.name).replace('"100ms"', '"30s"')
+    repository.write("r.nomad.hcl", slow)
     commit = repository.commit("Slow")
     repository.push("-o", "detach")
     done = repository.server.cli("rollout", "watch", commit, "-timeout", "1s")

@@ -21,6 +21,7 @@ from agent.serve import client_app
 from orchgit.model.allocation import Allocation
 from orchgit.model.job import Job
 from tests.integration.test_agent import allocation, end_everything, new_agent, raw_task
+from tests.support.gitops_rig import ServerWithoutSignals
 from tests.support.polling import until
 from tests.support.stub_server import StubServer
 from tests.support.websocket import websocket
@@ -48,7 +49,7 @@ class Node:
         return self.agent.config.alloc_root / alloc.id
 
 
-class _SaysWhenUp(uvicorn.Server):
+class _SaysWhenUp(ServerWithoutSignals):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.up = asyncio.Event()

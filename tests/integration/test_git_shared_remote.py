@@ -80,17 +80,18 @@ def test_idle_sources_list_their_remote_once_in_an_interval(tmp_path: Path) -> N
         await follow(rig, server.url("jobs.git"), SHORT_NS)
         await rig.until(lambda: applied(rig) == {work.head()})
         await rig.until(lambda: all(rollouts_ended(rig, name) for name in NAMES))
-        # A whole interval without news: what the rollouts left to record is in the log.
-        server.seen.clear()
-        await listed(rig, server, 2)
-        index = rig.state.store.watch.applied_index
-        server.seen.clear()
-        loop = asyncio.get_running_loop()
-        began_s = loop.time()
-        await listed(rig, server, 10)
-        # At most one listing in an interval, whatever the number of sources.
-        assert (loop.time() - began_s) * 1e9 >= 9 * SHORT_NS
-        assert rig.state.store.watch.applied_index == index
+        # What rollouts left to record may come late; an entry of each listing would come always.
+        for _ in range(5):
+            index = rig.state.store.watch.applied_index
+            server.seen.clear()
+            loop = asyncio.get_running_loop()
+            began_s = loop.time()
+            await listed(rig, server, 10)
+            # At most one listing in an interval, whatever the number of sources.
+            assert (loop.time() - began_s) * 1e9 >= 9 * SHORT_NS
+            if rig.state.store.watch.applied_index == index:
+                return
+        raise AssertionError("listings without news are recorded")
 
     with_server(tmp_path, body)
 

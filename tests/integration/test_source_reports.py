@@ -63,6 +63,8 @@ def test_report_of_a_refused_commit_says_what_the_cluster_stays_at(tmp_path: Pat
         assert (await rig.gitops.sync("far")).result == "refused"
         assert (await rig.gitops.sync("far")).result == "refused"
         assert [each.commit.id for each in rig.rollouts("far")].count(bad) == 1
+        # A report changes once more when the rollout of the good commit is judged.
+        await rig.until(lambda: all(each.is_terminal for each in rig.rollouts("far")))
         health = report(rig, "far").health
         assert (health.status, health.applied_commit, health.remote_commit) == ("held", good, bad)
         assert health.difference.startswith(

@@ -69,7 +69,7 @@ def _web(meta: str) -> dict[str, Any]:
             "Networks": [{"Mode": "host", "DynamicPorts": [{"Label": "p"}]}],
             "Services": [_SERVICE],
             "Scaling": {"Min": 0, "Max": 5, "Enabled": True},
-            "Update": {"MinHealthyTime": 1_000_000, "HealthyDeadline": 20_000_000_000},
+            "Update": {"MinHealthyTime": 1_000_000, "HealthyDeadline": 60_000_000_000},
         },
     )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_config
 from pathlib import Path
@@ -165,6 +165,14 @@ async def gitops_rig(
                 await asyncio.gather(*rig.tasks, return_exceptions=True)
 
 
+class ServerWithoutSignals(uvicorn.Server):
+    """Leaves the signals to pytest: several servers would not give them back in order."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
 @asynccontextmanager
 async def served(gitops: Gitops) -> AsyncIterator[str]:
     """The routes over real HTTP; yields the base URL."""
@@ -173,8 +181,7 @@ async def served(gitops: Gitops) -> AsyncIterator[str]:
     listener.listen()  # whoever connects before the server runs waits, and is not refused
     app = Starlette(routes=gitops.routes)
     config = uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
-    server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    server = ServerWithoutSignals(config)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     try:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -11,8 +11,10 @@ def sleeper(
     command: str = "exec sleep 1000000",
     auto_revert: bool = False,
     extra_group: str = "",
+    is_bad: bool = False,
 ) -> str:
-    """A service that prints its version and sleeps; healthy 100 ms after its start."""
+    """A service that prints its version and sleeps; healthy 100 ms after its start. The deployment
+    of a bad one fails with its first allocation, the others have time on a busy machine too."""
     return f"""
 job "{job_id}" {{
   group "main" {{
@@ -22,8 +24,8 @@ job "{job_id}" {{
       health_check      = "task_states"
       max_parallel      = 1
       min_healthy_time  = "100ms"
-      healthy_deadline  = "5s"
-      progress_deadline = "8s"
+      healthy_deadline  = "60s"
+      progress_deadline = "{"0s" if is_bad else "90s"}"
       auto_revert       = {str(auto_revert).lower()}
     }}
 
@@ -66,8 +68,8 @@ job "{job_id}" {{
 
     update {{
       min_healthy_time  = "200ms"
-      healthy_deadline  = "20s"
-      progress_deadline = "30s"
+      healthy_deadline  = "60s"
+      progress_deadline = "90s"
     }}
 
     service {{

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
 
@@ -33,36 +34,57 @@ _PYTEST = "PYTEST_"
 class ProcessState:
     """Signal handlers, directory, mask of new files, environment, logging, collector, recursion."""
 
-    parts: Mapping[str, object]
+    handlers: Mapping[signal.Signals, Any]
+    directory: str
+    umask: int
+    environment: Mapping[str, str]
+    log_settings: logs.LogSettings
+    logger_factory: object
+    """structlog's. Its level and processors change while somebody follows the log of a server in
+    this process, so they are left out."""
+    library_handlers: tuple[type[logging.Handler], ...]
+    collector: tuple[bool, tuple[int, int, int]]
+    recursion_limit: int
 
     def changes(self, later: ProcessState) -> list[str]:
-        """Returns what is different in `later`."""
-        return [
-            f"{name}: {value!r} became {later.parts[name]!r}"
-            for name, value in self.parts.items()
-            if value != later.parts[name]
-        ]
+        """Returns the names of what is different in `later`."""
+        return [name for name in self.__dataclass_fields__ if vars(self)[name] != vars(later)[name]]
+
+    def restore(self) -> None:
+        """Makes the process be as it was."""
+        now = process_state()
+        for number, handler in self.handlers.items():
+            if now.handlers[number] != handler and handler is not None:
+                signal.signal(number, handler)
+        os.chdir(self.directory)
+        os.umask(self.umask)
+        for name in now.environment.keys() - self.environment.keys():
+            del os.environ[name]
+        os.environ.update(self.environment)
+        if {"log_settings", "logger_factory", "library_handlers"} & set(self.changes(now)):
+            logs.configure(self.log_settings)
+        (gc.enable if self.collector[0] else gc.disable)()
+        gc.set_threshold(*self.collector[1])
+        sys.setrecursionlimit(self.recursion_limit)
 
 
 def process_state() -> ProcessState:
     """Returns the state of this process as it is now."""
-    chain, root = structlog.get_config(), logging.getLogger()
-    parts: dict[str, object] = {each.name: signal.getsignal(each) for each in _SIGNALS}
-    parts["directory"] = os.getcwd()
-    parts["umask"] = next(
-        line for line in Path("/proc/self/status").read_text().splitlines() if "Umask" in line
+    status = Path("/proc/self/status").read_text()
+    root = logging.getLogger()
+    return ProcessState(
+        handlers={each: signal.getsignal(each) for each in _SIGNALS},
+        directory=os.getcwd(),
+        umask=int(status.partition("Umask:")[2].split()[0], 8),
+        environment={name: os.environ[name] for name in os.environ if not name.startswith(_PYTEST)},
+        log_settings=logs.current(),
+        logger_factory=structlog.get_config()["logger_factory"],
+        library_handlers=tuple(
+            type(each) for each in root.handlers if type(each).__module__ == logs.__name__
+        ),
+        collector=(gc.isenabled(), gc.get_threshold()),
+        recursion_limit=sys.getrecursionlimit(),
     )
-    parts["environment"] = {
-        name: value for name, value in os.environ.items() if not name.startswith(_PYTEST)
-    }
-    parts["log settings"] = logs.current()
-    # Its level and processors change while somebody follows the log of a server in this process.
-    parts["log chain"] = chain["logger_factory"]
-    handlers = [type(each) for each in root.handlers if type(each).__module__ == logs.__name__]
-    parts["library logs"] = (handlers, logging.root.manager.disable)
-    parts["collector"] = (gc.isenabled(), gc.get_threshold())
-    parts["recursion limit"] = sys.getrecursionlimit()
-    return ProcessState(parts)
 
 
 @contextlib.contextmanager
@@ -74,6 +96,6 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         for name, value in before.items():
-            os.environ.pop(name)
+            os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value

@@ -17,7 +17,7 @@ from agent.hooks.base import FatalSetupError, SetupError, TaskSetup
 from agent.identities.task_identities import TaskIdentities, no_identities
 from agent.paths import AllocPaths
 from agent.templates.cluster_reads import ClusterReads, Reader
-from agent.templates.renderer import TemplateRenderer
+from agent.templates.renderer import RenderLimits, TemplateRenderer
 from agent.templates.settings import NodeTemplates
 from agent.templates.task_templates import TaskTemplates
 from jobspec.canonicalize import to_job
@@ -86,7 +86,8 @@ class TemplateHookRig:
         self._path = path
         self._clock = SystemClock()
         self._templates = NodeTemplates(
-            TemplateRenderer(), ClusterReads(FixtureReads().read, self._clock)
+            TemplateRenderer(RenderLimits(timeout_s=60.0)),
+            ClusterReads(FixtureReads().read, self._clock),
         )
         self._node = make_node(datacenter="dc1")
 

@@ -16,7 +16,7 @@ from agent.loops import spawn
 from agent.tasks.task_state import TaskEventType
 from agent.templates.changes import keep_rendered
 from agent.templates.cluster_reads import ClusterReads, ReadSettings
-from agent.templates.renderer import RenderRequest, TemplateRenderer
+from agent.templates.renderer import RenderLimits, RenderRequest, TemplateRenderer
 from agent.templates.settings import NodeTemplates, TemplateSettings, WaitTimes
 from agent.templates.task_templates import TaskTemplates
 from orchgit.clock import FakeClock
@@ -49,7 +49,7 @@ class Rig:
     def __init__(self, path: Path, *given: Template) -> None:
         self.servers, self.clock = VariableServers(), FakeClock()
         self.reads = ClusterReads(self.servers.read, self.clock, ReadSettings())
-        self.renderer = TemplateRenderer()
+        self.renderer = TemplateRenderer(RenderLimits(timeout_s=60.0))
         self._setup = new_setup(path, templates=list(given))
         self._setup.clock = self.clock
         self._setup.templates = NodeTemplates(self.renderer, self.reads, TemplateSettings())

@@ -46,7 +46,7 @@ def test_only_changes_are_reported_with_their_time() -> None:
     async def scenario(clock: FakeClock, told: list[dict[str, DriverInfo]]) -> None:
         driver = MockDriver(clock)
         watch = DriverWatch({"mock_driver": driver}, clock, told.append)
-        first = await watch.start(wait_s=1)
+        first = await watch.start(wait_s=60)
         await clock.advance(3 * PERIOD_S)
         assert told == []
         driver.healthy = False
@@ -67,7 +67,7 @@ def test_driver_that_fails_is_unhealthy_not_fatal() -> None:
         broken = ScriptedDriver(clock)
         broken.answer.set_exception(RuntimeError("bug"))
         watch = DriverWatch({"broken": broken}, clock, told.append)
-        known = await watch.start(wait_s=1)
+        known = await watch.start(wait_s=60)
         assert known["broken"].health_description == "the driver failed: bug"
         assert driver_attributes(known) == {}
         await watch.stop()

@@ -184,7 +184,7 @@ def answering() -> Iterator[tuple[str, list[str]]]:
 
 def test_real_server_that_is_frozen_is_passed_over() -> None:
     with frozen() as stopped, answering() as (address, heard):
-        servers = FirstServer([stopped, address], first_byte_s=0.2)
+        servers = FirstServer([stopped, address], first_byte_s=2.0)
         answer = servers.send(ClientRequest("GET", "/v1/jobs", read_timeout_s=20.0))
         assert answer.read() == b"[]"
         answer.close()

@@ -155,7 +155,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert not self.alive
         self.running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            self.do(asyncio.wait_for(self.running, 1))
+            self.do(asyncio.wait_for(self.running, 60))
         self.loop.close()
 
 

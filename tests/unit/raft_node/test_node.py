@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -220,3 +221,27 @@ def test_follower_applies_frequent_entries_at_intervals(hub: Hub) -> None:
         assert follower.applied[-1] == b"3", "somebody waits for an answer here"
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(("stood_still", "leads"), [(True, True), (False, False)])
+def test_leader_that_stood_still_while_it_waited_goes_on_leading(
+    hub: Hub, stood_still: bool, leads: bool
+) -> None:
+    """The others were stopped with it, as all of one machine: nobody stood for election."""
+    server = hub.servers["one"]
+    server.stand_for_election()
+    hub.settle()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+
+        def pass_time() -> None:
+            ours.recv(1)
+            hub.now_s += 30.0
+
+        server.node.loop.watch(ours.fileno(), pass_time)
+        theirs.send(b"x")
+        # The wait is to end after 0.02 s, or after a minute.
+        server.node.wait(0.02 if stood_still else 60.0)
+        server.node.loop.forget(ours.fileno())
+    server.node.turn()
+    assert server.node.status.is_leader is leads

@@ -1,4 +1,4 @@
-"""A test that leaves the process changed is found out."""
+"""What a test leaves changed of the process is noticed and taken back."""
 
 from __future__ import annotations
 
@@ -67,21 +67,22 @@ def _no_collector() -> Iterator[None]:
     [
         (_other_directory, "directory"),
         (_other_umask, "umask"),
-        (_other_handler, "SIGUSR1"),
+        (_other_handler, "handlers"),
         (partial(environment, {_NAME: "x"}), "environment"),
-        (_log_without_configuration, "log chain"),
-        (_other_log_level, "log settings"),
+        (_log_without_configuration, "logger_factory"),
+        (_other_log_level, "log_settings"),
         (_no_collector, "collector"),
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_change_of_the_process_is_named(
+def test_change_of_the_process_is_named_and_taken_back(
     changed: Callable[[], contextlib.AbstractContextManager[None]], named: str
 ) -> None:
     before = process_state()
     with changed():
-        assert [each.partition(":")[0] for each in before.changes(process_state())] == [named]
-    assert before.changes(process_state()) == []
+        assert before.changes(process_state()) == [named]
+        before.restore()
+        assert before.changes(process_state()) == []
 
 
 def test_environment_of_a_block_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
