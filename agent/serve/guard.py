@@ -19,6 +19,7 @@ from orchgit.clock import Clock
 from orchgit.errors import OrchgitError
 from orchgit.wire.messages import AuthorizeReply, AuthorizeRequest
 from orchgit.wire.relay_proof import HEADER, is_proven
+from orchgit.wire.socket_token import accept_with_token, asks_for_handshake
 
 WEBSOCKET = "WEBSOCKET"
 KEPT_S = 1.0
@@ -67,6 +68,9 @@ class AccessGuard:
         if is_options or not self._access().is_on or self._access().proves(scope):
             await self._app(scope, receive, send)
             return
+        if asks_for_handshake(scope):
+            socket = await accept_with_token(scope, receive, send)
+            receive, send = socket.receive, socket.send
         refusal = await self._refusal(scope)
         if refusal.status:
             await _refuse(scope, receive, send, refusal)

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from starlette.types import Scope
 
 from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
 from agent.serve.guard import KEPT_S, AccessGuard
 from orchgit.cli.commands.dev import end_tasks
-from orchgit.model.acl import AclPolicy
+from orchgit.clock import SystemClock
+from orchgit.ids import RandomIds
+from orchgit.model.acl import ANONYMOUS, AclPolicy
 from orchgit.replication.commands import PutAclPolicies
+from orchgit.server.audit.audit_log import audit_log
+from orchgit.server.audit.records import AuditAuth
+from orchgit.server.audit.settings import AuditSettings
 from orchgit.server.http.server import HttpServer
 from orchgit.services.acl.settings import AclSettings
 from orchgit.wire.relay_proof import MAX_AGE_S, is_proven, proof
@@ -35,6 +44,7 @@ class AloneAgent:
     http: httpx.Client
     reader: str
     accessor: str
+    audit_log: Path
     alloc_id: str = ""
 
     def get(self, path: str, token: str = "", **headers: str) -> httpx.Response:
@@ -44,6 +54,21 @@ class AloneAgent:
     @property
     def logs(self) -> str:
         return f"/v1/client/fs/logs/{self.alloc_id}?task=t&type=stdout&plain=true"
+
+
+def asked_by(guard: AccessGuard, scope: Scope) -> AuditAuth:
+    said = guard.asked_by(scope)
+    return AuditAuth(said.accessor_id, said.token_name, said.token_type, said.policies)
+
+
+def audited_sockets(path: Path) -> list[dict[str, Any]]:
+    """The records of websockets that were answered."""
+    payloads = [json.loads(line)["payload"] for line in path.read_text().splitlines()]
+    return [
+        each
+        for each in payloads
+        if each["request"]["operation"] == "WEBSOCKET" and each["stage"] == "OperationComplete"
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +84,12 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AloneAgent]:
             data_dir=directory / "agent", servers=(rig.server.rpc_address,), drivers=DRIVERS
         )
         agent = Agent(config)
-        listener = HttpServer(AccessGuard(client_app(agent), agent.access), "127.0.0.1:0")
+        guard = AccessGuard(client_app(agent), agent.access)
+        audit = directory / "audit" / "audit.log"
+        log = audit_log(
+            AuditSettings(), directory, SystemClock(), RandomIds(), partial(asked_by, guard)
+        )
+        listener = HttpServer(guard, "127.0.0.1:0", audit=log)
 
         async def start() -> None:
             listener.bind()
@@ -75,7 +105,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AloneAgent]:
         rig.run(start())
         rig.wait_ready_node()
         with httpx.Client(base_url=f"http://{listener.address}", trust_env=False) as http:
-            found = AloneAgent(rig, agent, http, token["SecretID"], token["AccessorID"])
+            found = AloneAgent(rig, agent, http, token["SecretID"], token["AccessorID"], audit)
             rig.register(sleeping_job())
             [alloc] = rig.wait_for(
                 "/v1/job/runs/allocations",
@@ -114,6 +144,32 @@ def test_exec_at_the_agent_wants_a_token(alone: AloneAgent) -> None:
     path = f"/v1/client/allocation/{alone.alloc_id}/exec?task=t&command=%5B%22true%22%5D"
     frames, code = alone.rig.run(websocket(port, path, []))
     assert (frames, code) == ([], 1011)
+
+
+def test_token_in_the_first_message_of_exec_counts_and_is_named_in_the_audit_log(
+    alone: AloneAgent,
+) -> None:
+    port = int(alone.agent.config.http_addr.rpartition(":")[2])
+    path = f"/v1/client/allocation/{alone.alloc_id}/exec?task=t&command=%5B%22true%22%5D"
+    management = alone.rig.http.headers["X-Nomad-Token"]
+    accessor = alone.rig.http.get("/v1/acl/token/self").json()["AccessorID"]
+    log = alone.audit_log
+    for token, code, name in (
+        (management, 1000, accessor),
+        (alone.reader, 1011, alone.accessor),
+        ("", 1011, ANONYMOUS),
+    ):
+        before = len(audited_sockets(log))
+        hello = {"version": 1, "auth_token": token}
+        frames, closed = alone.rig.run(
+            websocket(port, f"{path}&ws_handshake=true", [hello, {"stdin": {"close": True}}])
+        )
+        assert closed == code
+        assert bool(frames) is (code == 1000)
+        [record] = audited_sockets(log)[before:]
+        assert record["auth"]["accessor_id"] == name
+        assert record["response"]["status_code"] == (101 if code == 1000 else 403)
+    assert management not in log.read_text()
 
 
 def test_server_relays_what_it_has_checked(alone: AloneAgent) -> None:

@@ -189,3 +189,16 @@ def test_callback_takes_only_the_answer_to_its_login() -> None:
             asked(callback, "?state=our+state&error=access_denied")
         with pytest.raises(TimedOutError, match="did not come back"):
             callback.wait("our state", timeout_s=0.05)
+
+
+def test_address_of_the_pages_logs_a_browser_in_where_that_is_asked_for(
+    rig: ServerRig, cli: Cli
+) -> None:
+    address = cli("ui", "-authenticate").strip()
+    assert cli.secret not in address
+    entered = httpx.get(address, trust_env=False)
+    assert (entered.status_code, entered.headers["location"]) == (303, "/ui/sources")
+    assert cli.secret in entered.headers["set-cookie"]
+    cli.secret = ""
+    refused = cli("ui", "-authenticate", code=1)
+    assert refused.startswith("Error: cannot make a one-time token to log in with: "), refused

@@ -12,13 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
-from orchgit.model.acl import AclPolicy
+from orchgit.model.acl import ANONYMOUS, AclPolicy
 from orchgit.model.node import Namespace
 from orchgit.replication.commands import PutAclPolicies, UpsertNamespaces
 from orchgit.server.audit.settings import AuditSettings
 from orchgit.services.acl.settings import AclSettings
 from tests.support.dev_server import Done, git
 from tests.support.server_rig import ServerRig, server_rig
+from tests.support.websocket import websocket
 
 TEAM_A = """
 namespace "a" { policy = "write" gitops { policy = "write" } }
@@ -350,3 +351,16 @@ def test_audit_log_names_tokens_and_holds_no_secret(team: Team) -> None:
     assert last["auth"]["accessor_id"] == team.accessors["reader-a"]
     assert last["auth"]["name"] == "reader-a-token"
     assert not [name for name, secret in team.tokens.items() if secret in text]
+
+
+def test_token_in_the_first_message_of_a_websocket_is_named_in_the_audit_log(team: Team) -> None:
+    port = int(team.rig.server.http_address.rpartition(":")[2])
+    path = "/v1/client/allocation/00000000-0000-4000-8000-000000000000/exec?task=t"
+    path += "&command=%5B%22true%22%5D&ws_handshake=true"
+    hello = {"version": 1, "auth_token": team.tokens["management"]}
+    team.rig.run(websocket(port, path, [hello]))
+    own = team.ask("management", "GET", "/v1/acl/token/self").json()["AccessorID"]
+    lines = (team.rig.server.config.data_dir / "audit" / "audit.log").read_text().splitlines()
+    payloads = [json.loads(line)["payload"] for line in lines]
+    found = [each for each in payloads if each["request"]["operation"] == "WEBSOCKET"]
+    assert [each["auth"]["accessor_id"] for each in found[-2:]] == [ANONYMOUS, own]

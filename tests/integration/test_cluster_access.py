@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from orchgit.api.ui.routes import COOKIE
 from tests.support.dev_server import git
 from tests.support.polling import until_blocking
 from tests.support.quickest import quickest_s
@@ -88,6 +89,23 @@ def test_policy_without_the_right_any_more_ends_it_on_every_server(cluster: Serv
         return time.monotonic() - began_s
 
     assert quickest_s(refused_s, _REVOKED_WITHIN_S) < _REVOKED_WITHIN_S
+
+
+@pytest.mark.parametrize("page", ["/ui/jobs", "/ui/sources", "/ui/rollouts"])
+def test_page_of_any_server_is_shown_and_leaves_the_server_answering(
+    cluster: ServerCluster, page: str
+) -> None:
+    for member in cluster.members:
+        token = member.http.headers["X-Nomad-Token"]
+        shown = httpx.get(
+            f"{member.url}{page}",
+            headers={"Cookie": f"{COOKIE}={token}"},
+            timeout=30.0,
+            trust_env=False,
+        )
+        assert shown.status_code == 200, shown.text
+        assert "Log out" in shown.text
+        assert member.http.get("/v1/status/leader").status_code == 200
 
 
 def test_stream_of_a_revoked_token_ends(cluster: ServerCluster) -> None:

@@ -63,3 +63,43 @@ def test_reader_with_a_token_sees_pages_until_logging_out(address: tuple[str, st
         assert address[1] not in pages.get("/ui/sources").text
         pages.post("/ui/logout")
         assert pages.get("/ui/jobs").status_code == 403
+
+
+def one_time_token(address: tuple[str, str]) -> str:
+    with reader(address) as api:
+        made = api.post("/v1/acl/token/onetime", headers={"X-Nomad-Token": address[1]})
+    return str(made.json()["OneTimeToken"]["OneTimeSecretID"])
+
+
+@pytest.mark.parametrize("page", ["/ui/login", "/ui/", "/ui/source/shop"])
+def test_link_with_a_one_time_token_logs_in_once(address: tuple[str, str], page: str) -> None:
+    link = {"ott": one_time_token(address), "back": "/ui/source/shop"}
+    with reader(address) as pages:
+        assert pages.head("/ui/login", params=link).status_code == 200
+        shown = pages.get(page, params=link, follow_redirects=True)
+        assert shown.status_code == 200, shown.text
+        assert "Log out" in shown.text
+        assert "ott" not in str(shown.url)
+        assert address[1] not in shown.text
+    with reader(address) as other:
+        refused = other.get("/ui/login", params=link)
+        assert (refused.status_code, "set-cookie" in refused.headers) == (403, False)
+        assert "orchgit ui -authenticate" in refused.text
+
+
+def test_link_of_another_site_logs_in_by_a_click_only(address: tuple[str, str]) -> None:
+    link = {"ott": one_time_token(address), "back": "/ui/jobs"}
+    with reader(address) as pages:
+        asked = pages.get("/ui/login", params=link, headers={"Sec-Fetch-Site": "cross-site"})
+        assert (asked.status_code, "set-cookie" in asked.headers) == (200, False)
+        assert link["ott"] in asked.text
+        clicked = pages.post("/ui/login", data=link, headers={"Sec-Fetch-Site": "same-origin"})
+        assert (clicked.status_code, clicked.headers["location"]) == (303, "/ui/jobs")
+        assert pages.get("/ui/jobs").status_code == 200
+
+
+def test_link_does_not_lead_to_another_site(address: tuple[str, str]) -> None:
+    link = {"ott": one_time_token(address), "back": "https://elsewhere.example/"}
+    with reader(address) as pages:
+        entered = pages.get("/ui/login", params=link)
+        assert (entered.status_code, entered.headers["location"]) == (303, "/ui/sources")

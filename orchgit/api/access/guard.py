@@ -16,12 +16,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchgit.api.access.control import DENIED, AccessControl, AccessRefusedError, Refusal
 from orchgit.api.access.enforcement import admit, refusal_response
-from orchgit.api.access.socket_token import accept_with_token, asks_for_handshake
 from orchgit.api.access.table import TABLE
 from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, text_response
 from orchgit.services.allocations.migration import is_proven_taker
+from orchgit.wire.socket_token import accept_with_token, asks_for_handshake
 
 _OF_AGENTS = "/v1/client/"
 """A node's agent has more paths than the table, should one be forgotten here: they are refused."""

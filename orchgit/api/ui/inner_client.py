@@ -6,6 +6,7 @@ that token, which any check of the API refuses as it would refuse a program's.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -47,8 +48,20 @@ class InnerClient:
             raise AnswerError(status, body.decode("utf-8", "replace")[:2_000])
         return msgspec.json.decode(body), headers.get(b"x-nomad-nexttoken", b"").decode("latin-1")
 
+    async def put(self, *parts: str, body: Mapping[str, str]) -> Any:
+        """Returns the answer to a PUT. Raises AnswerError as `get`."""
+        path = "/v1/" + "/".join(parts)
+        status, _, answer = await self._ask(path, {}, "PUT", msgspec.json.encode(body))
+        if status != 200:
+            raise AnswerError(status, answer.decode("utf-8", "replace")[:2_000])
+        return msgspec.json.decode(answer)
+
     async def _ask(
-        self, path: str, query: Mapping[str, str | int]
+        self,
+        path: str,
+        query: Mapping[str, str | int],
+        method: str = "GET",
+        content: bytes = b"",
     ) -> tuple[int, dict[bytes, bytes], bytes]:
         headers = [each for each in self._scope["headers"] if each[0] in _KEPT_HEADERS]
         if self._token:
@@ -57,7 +70,7 @@ class InnerClient:
         asked = {
             "type": "http",
             "http_version": "1.1",
-            "method": "GET",
+            "method": method,
             "path": path,
             "raw_path": quote(path).encode(),
             "root_path": "",
@@ -65,6 +78,16 @@ class InnerClient:
             "headers": headers,
             **{key: self._scope.get(key) for key in ("asgi", "scheme", "server", "client")},
         }
+        messages = iter([{"type": "http.request", "body": content, "more_body": False}])
+
+        async def receive() -> Message:
+            for message in messages:
+                return message
+            # A server that forwards the request reads on until its client is gone: this one never
+            # is, and its task ends with the answer.
+            never: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+            return await never
+
         status = 500
         received: dict[bytes, bytes] = {}
         body = bytearray()
@@ -79,9 +102,5 @@ class InnerClient:
                 if len(body) > MAX_ANSWER_BYTES:
                     raise AnswerError(500, "cannot show this: the answer is too large for a page")
 
-        await self._api()(asked, _nothing_more, send)
+        await self._api()(asked, receive, send)
         return status, received, bytes(body)
-
-
-async def _nothing_more() -> Message:
-    return {"type": "http.request", "body": b"", "more_body": False}

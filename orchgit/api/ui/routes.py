@@ -10,10 +10,10 @@ import asyncio
 import hashlib
 import json
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, quote
+from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -28,6 +28,8 @@ from orchgit.clock import Clock
 from orchgit.errors import OrchgitError
 
 COOKIE = "orchgit_token"
+ONE_TIME = "ott"
+"""The parameter of a link that holds a one-time token, as in Nomad's."""
 MAX_LIVE = 64
 """Pages that are kept up to date at once; one more is shown as it is."""
 _LIVE_EVERY_S = 1.0
@@ -80,6 +82,8 @@ class Ui:
         ]
 
     async def _page(self, request: Request) -> Response:
+        if ONE_TIME in request.query_params:
+            return _to_login(request)
         address = _address(request)
         try:
             html = await self._html(request, address)
@@ -97,7 +101,7 @@ class Ui:
             values = await page.load(client, names, dict(parse_qsl(query)))
         except AnswerError:
             raise
-        except OrchgitError as error:
+        except (OrchgitError, ConnectionError) as error:  # the leader may be lost in its answer
             raise AnswerError(500, str(error)) from error
         shown = {
             **values,
@@ -170,18 +174,31 @@ class Ui:
     # -- login -------------------------------------------------------------------------------------
 
     async def _login(self, request: Request) -> Response:
-        if request.method != "POST":
-            back = _own_page(request.query_params.get("back", ""))
-            return await _login_page("", back, 200)
-        form = await _form(request)
-        back, token = _own_page(form.get("back", "")), form.get("token", "").strip()
-        if not _TOKEN.fullmatch(token) or len(token) > _MAX_TOKEN:
-            return await _login_page("That is no token.", back, 400)
+        if request.method == "POST":
+            given = await _form(request)
+        else:
+            given = dict(request.query_params)
+            # A link of another site must not log a person in as somebody else: it takes a click.
+            foreign = request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+            if request.method != "GET" or not given.get(ONE_TIME) or foreign:
+                return await _login_page("", given, 200)
+        one_time, token = given.get(ONE_TIME, "").strip(), given.get("token", "").strip()
+        given.pop(ONE_TIME, None)
+        if not _TOKEN.fullmatch(one_time or token) or len(token) > _MAX_TOKEN:
+            return await _login_page("That is no token.", given, 400)
         try:
+            if one_time:
+                token = await self._exchanged(request, one_time)
             await InnerClient(self._api, request.scope, token).get("acl", "token", "self")
         except AnswerError as error:
-            return await _login_page(f"The server refuses this token: {error}", back, 403)
-        answer = RedirectResponse(back, 303, HEADERS)
+            problem = f"The server refuses this token: {error}"
+            if one_time and error.status == 403:
+                problem = (
+                    "This link was used before or is too old. `orchgit ui -authenticate` makes "
+                    "another one."
+                )
+            return await _login_page(problem, given, 403)
+        answer = RedirectResponse(_own_page(given.get("back", "")), 303, HEADERS)
         answer.set_cookie(
             COOKIE,
             token,
@@ -192,17 +209,33 @@ class Ui:
         )
         return answer
 
+    async def _exchanged(self, request: Request, one_time: str) -> str:
+        """Returns the secret of the token that the one-time token stands for, which ends."""
+        client = InnerClient(self._api, request.scope, "")
+        body = {"OneTimeSecretID": one_time}
+        answer = await client.put("acl", "token", "onetime", "exchange", body=body)
+        return str(answer["Token"]["SecretID"])
+
     async def _logout(self, request: Request) -> Response:
         answer = RedirectResponse("/ui/login", 303, HEADERS)
         answer.delete_cookie(COOKIE, path="/ui", httponly=True, samesite="strict")
         return answer
 
 
-async def _login_page(problem: str, back: str, status: int) -> Response:
+def _to_login(request: Request) -> Response:
+    """Sends a link with a one-time token to the login, which comes back without it."""
+    query = {name: value for name, value in request.query_params.items() if name != ONE_TIME}
+    back = request.url.path + (f"?{urlencode(query)}" if query else "")
+    given = {ONE_TIME: request.query_params[ONE_TIME], "back": back}
+    return RedirectResponse(f"/ui/login?{urlencode(given)}", 307, HEADERS)
+
+
+async def _login_page(problem: str, given: Mapping[str, str], status: int) -> Response:
     shown = {
         "title": "Log in",
         "problem": problem,
-        "back": back,
+        "back": _own_page(given.get("back", "")),
+        "one_time": given.get(ONE_TIME, ""),
         "section": "",
         "has_token": False,
         "layout": "layout.html",
@@ -244,6 +277,8 @@ async def _to_pages(request: Request) -> Response:
 
 
 async def _to_sources(request: Request) -> Response:
+    if ONE_TIME in request.query_params:
+        return _to_login(request)
     return RedirectResponse("/ui/sources", 307)
 
 

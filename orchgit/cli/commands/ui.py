@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from urllib.parse import urlencode
 
 import click
 
@@ -16,10 +17,16 @@ from orchgit.cli.printing.output_format import OutputFormat
 @click.argument("object", required=False)
 @option("open", is_flag=True, help="Open the page in a browser.")
 @no_effect_option("show-url", "the address is printed anyway", is_flag=True)
-@no_effect_option("authenticate", "the pages ask for a token themselves", is_flag=True)
+@option(
+    "authenticate",
+    is_flag=True,
+    help="Print an address that logs a browser in with your token, once, for ten minutes.",
+)
 @formatted
 @connected
-def ui(client: ApiClient, object: str | None, open: bool, output: OutputFormat) -> None:
+def ui(
+    client: ApiClient, object: str | None, open: bool, authenticate: bool, output: OutputFormat
+) -> None:
     """Print the address of the pages, or of the page of OBJECT.
 
     OBJECT is a source, a job, or a rollout (its id, its commit's id, or the beginning of it).
@@ -29,11 +36,23 @@ def ui(client: ApiClient, object: str | None, open: bool, output: OutputFormat) 
             f"cannot show pages by the socket {client.socket_path}: give an http:// or https:// "
             "address of a server"
         )
-    url = client.address.rstrip("/") + (_path_of(client, object) if object else "/ui/sources")
+    path = _path_of(client, object) if object else "/ui/sources"
+    if authenticate:
+        path = _login_path(client, path)
+    url = client.address.rstrip("/") + path
     if not output.printed({"URL": url}):
         click.echo(url)
     if open and not webbrowser.open(url):
         raise ApiError(f"cannot open a browser here: open {url}")
+
+
+def _login_path(client: ApiClient, path: str) -> str:
+    """Returns the path that logs a browser in and leads to `path`."""
+    try:
+        made = client.put("/v1/acl/token/onetime")
+    except ApiError as error:
+        raise ApiError(f"cannot make a one-time token to log in with: {error}") from error
+    return "/ui/login?" + urlencode({"ott": made["OneTimeToken"]["OneTimeSecretID"], "back": path})
 
 
 def _path_of(client: ApiClient, name: str) -> str:

@@ -1,7 +1,8 @@
 """An ASGI app in front of an HTTP listener that records every request twice.
 
 `OperationReceived` is written before anything else is done, `OperationComplete` before the client
-gets the first byte of the answer. Where delivery is enforced, a request without its first record is
+gets the first byte of the answer; for a websocket whose first message has its token, after that
+message. Where delivery is enforced, a request without its first record is
 refused, and an answer without its second is withheld.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs
 
@@ -31,6 +33,7 @@ from orchgit.server.audit.records import (
 )
 from orchgit.server.audit.settings import AuditSettings, Stage
 from orchgit.server.audit.writer import AuditWriter
+from orchgit.wire.socket_token import asks_for_handshake
 
 Identify = Callable[[Scope], AuditAuth]
 """Says whose token a request bears, without a failure for a bad one."""
@@ -40,6 +43,9 @@ _NOT_WRITTEN = (
     "cannot answer: the record of the request could not be written to the audit log; the server's "
     "log says why"
 )
+_NORMAL = 1000
+_BEFORE_TOKEN_IS_SEEN = 2
+"""Messages of a client: that it connects, and its token."""
 _SWITCHED, _REFUSED, _FAILED, _GONE = 101, 403, 500, 499
 
 
@@ -92,6 +98,8 @@ class _Exchange:
         self._operation = scope.get("method", "WEBSOCKET")
         self._is_complete = False
         self._is_withheld = False
+        self._awaits_token = asks_for_handshake(scope)
+        self._received = 0
         self._request = self._described(address)
 
     async def run(self, app: ASGIApp, receive: Receive) -> None:
@@ -99,14 +107,22 @@ class _Exchange:
             await self._refuse()
             return
         try:
-            await app(self._scope, receive, self._pass_on)
+            await app(self._scope, partial(self._taken, receive), self._pass_on)
         except Exception:
             await self._complete(_FAILED)
             raise
         await self._complete(_GONE)
 
+    async def _taken(self, receive: Receive) -> Message:
+        """Returns the client's next message. Whoever asks for the third one of a websocket has seen
+        the token in the second."""
+        self._received += 1
+        if self._awaits_token and self._received > _BEFORE_TOKEN_IS_SEEN:
+            await self._complete(_SWITCHED)
+        return await receive()
+
     async def _pass_on(self, message: Message) -> None:
-        status = _status_of(message)
+        status = _status_after_token(message) if self._awaits_token else _status_of(message)
         if status is not None and not await self._complete(status):
             self._is_withheld = True
             await self._refuse()
@@ -157,6 +173,16 @@ class _Exchange:
             ),
             node_meta=NodeMeta(address),
         )
+
+
+def _status_after_token(message: Message) -> int | None:
+    """Returns what `_status_of` does for a websocket that was accepted to hear its token."""
+    match message["type"]:
+        case "websocket.send":
+            return _SWITCHED
+        case "websocket.close":
+            return _SWITCHED if message.get("code", _NORMAL) == _NORMAL else _REFUSED
+    return None
 
 
 def _status_of(message: Message) -> int | None:

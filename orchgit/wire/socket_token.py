@@ -52,7 +52,8 @@ def asks_for_handshake(scope: Scope) -> bool:
 async def accept_with_token(scope: Scope, receive: Receive, send: Send) -> AcceptedSocket:
     """Accepts the websocket; returns it with the token of its first message as a header.
 
-    What is no such message, or does not come, counts as no token.
+    The header is in `scope` too, for the audit log around the caller. What is no such message, or
+    does not come, counts as no token.
     """
     await receive()
     await send({"type": "websocket.accept"})
@@ -68,4 +69,5 @@ async def accept_with_token(scope: Scope, receive: Receive, send: Send) -> Accep
     headers = [pair for pair in scope["headers"] if pair[0] != b"x-nomad-token"]
     if token:
         headers.append((b"x-nomad-token", token.encode(errors="replace")))
-    return AcceptedSocket({**scope, "headers": headers}, receive, send)
+    scope["headers"] = headers
+    return AcceptedSocket(scope, receive, send)
