@@ -185,7 +185,7 @@ class StreamAgent:
             pass
 
     async def next_of(self, kind: type[Frame]) -> Frame:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             async for frame in self.frames:
                 if isinstance(frame, kind):
                     return frame

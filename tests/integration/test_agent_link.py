@@ -43,7 +43,7 @@ class Side:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits until what the link told the node makes the condition true."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():
                 self._told.clear()
                 await self._told.wait()

@@ -87,7 +87,7 @@ def test_agent_and_workers_find_the_next_leader(cluster: ServerCluster) -> None:
     placed_s = time.monotonic() - killed_s
     print(f"written {written_s:.2f} s, running {placed_s:.2f} s after the kill")
     assert written_s < 5 * crowding()
-    assert nodes(cluster, "ready")
+    until_blocking(lambda: nodes(cluster, "ready") or None)  # it may have missed a heartbeat
 
 
 def test_cluster_elects_another_leader_when_the_leader_stops_answering(

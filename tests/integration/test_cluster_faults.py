@@ -48,7 +48,7 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
     asyncio.run(scenario)
 
 
-async def progress(history: History, writes: int = PROGRESS, timeout_s: float = 40.0) -> None:
+async def progress(history: History, writes: int = PROGRESS, timeout_s: float = 200.0) -> None:
     wanted = history.writes + writes
 
     async def reached() -> bool:
@@ -220,7 +220,7 @@ async def registered(history: History, jobs: int) -> None:
     async def reached() -> bool:
         return len(history.jobs) >= wanted
 
-    await until(reached, 40.0, f"there are {len(history.jobs)} jobs, not {wanted}")
+    await until(reached, 200.0, f"there are {len(history.jobs)} jobs, not {wanted}")
 
 
 @pytest.mark.long
@@ -254,7 +254,7 @@ async def pushed(pusher: Pusher, history: History, commits: int) -> None:
         await pusher.push()
         return len(history.commits) >= wanted
 
-    await until(reached, 40.0, f"{len(history.commits)} commits were taken, not {wanted}")
+    await until(reached, 200.0, f"{len(history.commits)} commits were taken, not {wanted}")
 
 
 @pytest.mark.long

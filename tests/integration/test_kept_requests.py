@@ -111,7 +111,7 @@ def test_connection_that_is_to_be_closed_is_closed(rig: ServerRig) -> None:
         writer.write(
             b"GET /v1/job/closing HTTP/%s\r\nHost: 127.0.0.1\r\n%s\r\n" % (version, header)
         )
-        answer = await asyncio.wait_for(reader.read(), 10)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         return answer
 

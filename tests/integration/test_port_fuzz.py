@@ -157,7 +157,7 @@ async def _call_with_garbage(address: str, chance: random.Random) -> None:
 
 async def _called(channel: Any, method: Any, data: bytes) -> tuple[grpc.StatusCode | None, str]:
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             if isinstance(method, methods.UnaryMethod):
                 await channel.unary_unary(method.path)(data)
             else:

@@ -24,7 +24,7 @@ from tests.support.supervised import run, spec, start_changed_supervisor
 def connect(directory: Path) -> socket.socket:
     fd = os.open(directory / "supervisor", os.O_PATH)
     sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(10)
+    sock.settimeout(60)
     sock.connect(f"/proc/self/fd/{fd}/supervisor.sock")
     os.close(fd)
     return sock

@@ -305,7 +305,7 @@ async def ssh_server(directory: Path) -> AsyncIterator[SshServer]:
     )  # fmt: skip
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while b"Server listening" not in await process.stderr.readline():
                 assert process.returncode is None
         yield SshServer(port, directory / "user", host_key)

@@ -88,4 +88,4 @@ def test_metrics_reach_the_configured_address() -> None:
             finally:
                 pushing.cancel()
 
-    assert asyncio.run(asyncio.wait_for(work(), 10)) == b"g:7|g"
+    assert asyncio.run(asyncio.wait_for(work(), 60)) == b"g:7|g"

@@ -49,6 +49,8 @@ def test_garbage_collection_removes_files_and_keeps_facts(tmp_path: Path) -> Non
         await rig.until_status(done, "running")
         await rig.clock.advance(2)
         await rig.until_status(done, "complete")
+        async with asyncio.timeout(60):
+            await done.ended.wait()  # its report comes first
         config = GarbageConfig(max_allocs=0, disk_usage_percent=101)
         collector = AllocGarbageCollector(rig.allocs, config, tmp_path / "alloc", rig.clock)
         await collector.collect()

@@ -84,7 +84,7 @@ def test_random_life_starts_no_attempt_twice_and_forgets_none(
                 rig = await take(step, rig, driver)
             (runner,) = list(rig.allocs)
             rig.stop(runner)
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(60):
                 while not runner.ended.is_set():
                     await clock.advance(1)
                     await asyncio.sleep(0)

@@ -28,7 +28,8 @@ from tests.scenarios.run_agent_config import main
 GOLDEN = Path(__file__).parents[2] / "golden/api/agent-config"
 
 
-def test_recorded_configurations_get_the_recorded_verdicts() -> None:
+def test_recorded_configurations_get_the_recorded_verdicts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PWD", raising=False)  # it is taken away, and comes back after the test
     assert main(str(GOLDEN)) == 0
 
 

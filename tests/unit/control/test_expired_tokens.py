@@ -25,7 +25,7 @@ def token(accessor: str, expires_ns: int) -> AclToken:
 async def left(context: UseCaseContext, accessors: set[str], one_time: int) -> None:
     """Waits until these tokens, and as many one-time tokens, are left."""
     store = context.state.store
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             index = store.watch.applied_index
             with context.snapshot() as snapshot:

@@ -63,7 +63,7 @@ def held(variables: VariableUseCases) -> StoredVariable:
 async def released(variables: VariableUseCases) -> StoredVariable:
     """Waits for the entry that ends the lock; real time passes while it is written."""
     store = variables.context.state.store
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while True:
             index = store.watch.applied_index
             if (found := held(variables)).lock is None:

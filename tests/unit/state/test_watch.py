@@ -16,7 +16,7 @@ def change(index: int, table: str, *keys: str) -> Changes:
 
 
 async def waiter(watch: Watch, targets: list[str], index: int) -> asyncio.Task[int]:
-    task = asyncio.create_task(watch.wait(targets, index, 30.0))
+    task = asyncio.create_task(watch.wait(targets, index, 3_000.0))
     await asyncio.sleep(0)
     return task
 

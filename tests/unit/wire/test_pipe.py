@@ -34,7 +34,7 @@ class _Told:
     async def until(self, enough: int) -> None:
         while len(self.messages) < enough and not self.is_lost:
             self.changed.clear()
-            await asyncio.wait_for(self.changed.wait(), 10)
+            await asyncio.wait_for(self.changed.wait(), 60)
 
 
 def _frame(messages: list[str]) -> bytes:
