@@ -21,6 +21,7 @@ from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, text_response
 from orchgit.services.allocations.migration import is_proven_taker
+from orchgit.wire.relay_proof import HEADER
 from orchgit.wire.socket_token import accept_with_token, asks_for_handshake
 
 _OF_AGENTS = "/v1/client/"
@@ -69,8 +70,10 @@ class Guard:
             socket = await accept_with_token(scope, receive, send)
             scope, receive, send = socket.scope, socket.receive, socket.send
         path, method, parameters = found
-        context = self._api.services.context
-        if path == _DATA and is_proven_taker(context, parameters["alloc_id"], scope):
+        carries_proof = path == _DATA and any(name == HEADER for name, _ in scope["headers"])
+        if carries_proof and is_proven_taker(
+            self._api.services.context, parameters["alloc_id"], scope
+        ):
             await self._app(scope, receive, send)
             return
         request = Request(
