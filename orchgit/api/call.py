@@ -52,6 +52,18 @@ class KeptResponse(Response):
         self.kept = kept
 
 
+class _SeenNamespaces(dict[str, bool]):
+    """Whether objects of each namespace may be in the answer; each namespace is decided once, since
+    lists of many objects have few."""
+
+    def __init__(self, sees: Callable[[str], bool]) -> None:
+        self._sees = sees
+
+    def __missing__(self, namespace: str) -> bool:
+        self[namespace] = found = self._sees(namespace)
+        return found
+
+
 class ApiCall:
     """One request. `path["name"]` are the parameters of the path."""
 
@@ -104,8 +116,8 @@ class ApiCall:
         """Returns the objects that may be in the answer."""
         if self.rights.is_management:
             return found if isinstance(found, list) else list(found)
-        sees = self.access.sees
-        return [each for each in found if sees(each.namespace)]
+        seen = _SeenNamespaces(self.access.sees)
+        return [each for each in found if seen[each.namespace]]
 
     def decide_access_by(self, decide: Callable[[], Access]) -> None:
         """Sets how it is decided about this request, and decides. Raises AccessRefusedError."""

@@ -70,11 +70,9 @@ class Guard:
             socket = await accept_with_token(scope, receive, send)
             scope, receive, send = socket.scope, socket.receive, socket.send
         path, method, parameters = found
-        carries_proof = any(name == HEADER for name, _ in scope["headers"])
-        if (
-            path == _DATA
-            and carries_proof
-            and is_proven_taker(self._api.services.context, parameters["alloc_id"], scope)
+        carries_proof = path == _DATA and any(name == HEADER for name, _ in scope["headers"])
+        if carries_proof and is_proven_taker(
+            self._api.services.context, parameters["alloc_id"], scope
         ):
             await self._app(scope, receive, send)
             return
