@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import compile_path
@@ -20,6 +19,7 @@ from orchgit.api.access.table import TABLE
 from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, text_response
+from orchgit.query_values import first_values
 from orchgit.services.allocations.migration import is_proven_taker
 from orchgit.wire.relay_proof import HEADER
 from orchgit.wire.socket_token import accept_with_token, asks_for_handshake
@@ -93,7 +93,7 @@ class Guard:
         if not path.startswith(_OF_AGENTS):
             return None
         if path.endswith("/exec"):
-            command = QueryParams(scope["query_string"]).get("command", "")
+            command = first_values(scope["query_string"]).get("command", "")
             return text_response(_NO_SOCKET if command else _NO_COMMAND, 400 if command else 500)
         if any(each.match(path) for each, _ in self._paths):
             return None
