@@ -10,6 +10,7 @@ import click
 
 from orchgit.cli.client.csi_secrets import secrets_header
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.client.patient_reads import PatientReads
 from orchgit.cli.command import cli_command
 from orchgit.cli.completion import VOLUME, id_argument
 from orchgit.cli.job_files.specs import SpecEntry, plain_value, read_spec, size_bytes, text_map
@@ -254,8 +255,9 @@ def _csi_form(spec: dict[str, Any]) -> dict[str, Any]:
 def _follow(client: ApiClient, made: dict[str, Any]) -> None:
     """Waits until a host volume can be used; raises ApiError where it cannot."""
     index, data = 0, made
+    reads = PatientReads(client, f"volume {made['Name']!r}")
     while data["State"] == "pending":
-        index, data = client.blocking_get(
+        index, data = reads.blocking_get(
             f"/v1/volume/host/{made['ID']}", index, namespace=made["Namespace"]
         )
     if data["State"] != "ready":
