@@ -58,6 +58,12 @@ def quoted(segment: str) -> str:
     return quote(segment, safe="")
 
 
+def _tell(line: str) -> None:
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
 class ApiClient:
     """Requests to one server, with the namespace, region and token of the command."""
 
@@ -305,7 +311,8 @@ class ApiClient:
         return ClientRequest(method, path, self._headers, body, timeout_s)
 
     def _answered(self, request: ClientRequest) -> _Response:
-        telling = threading.Timer(self._slow_s, self._tell_waiting)
+        told = f"==> Still waiting for the server at {self.address} to answer {self._asked} ..."
+        telling = threading.Timer(self._slow_s, _tell, (told,))
         telling.daemon = True
         if "index=" not in request.path:
             telling.start()
@@ -319,13 +326,6 @@ class ApiClient:
             raise self._unreachable(error, writes=request.method != "GET") from error
         finally:
             telling.cancel()
-
-    def _tell_waiting(self) -> None:
-        with suppress(OSError, ValueError):
-            sys.stderr.write(
-                f"==> Still waiting for the server at {self.address} to answer {self._asked} ...\n"
-            )
-            sys.stderr.flush()
 
     def _unreachable(self, error: ExchangeError, writes: bool = False) -> ApiError:
         return ApiError(why_unreachable(error, self.address, self._addresses, self.tls, writes))
