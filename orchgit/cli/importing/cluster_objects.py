@@ -195,7 +195,10 @@ class ClusterObjects:
     def _csi_volumes(self) -> None:
         namespace = self.old.namespace or "*"
         for each in self.old.get("/v1/volumes", type="csi", namespace=namespace) or ():
-            self.report.leave(f"CSI volume {each['ID']}", "this program has no CSI volumes")
+            self.report.leave(
+                f"CSI volume {each['ID']}",
+                "register it anew where its plugin runs (`orchgit volume register`)",
+            )
 
     def _read(self, what: str, path: str, **params: str) -> dict[str, Any] | None:
         try:
