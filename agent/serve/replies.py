@@ -25,7 +25,19 @@ def on_error(_request: Request, problem: Exception) -> Response:
     return PlainTextResponse(str(problem), status_of(problem))
 
 
-ERROR_HANDLERS: Mapping[Any, Any] = {OrchgitError: on_error}
+def no_route(request: Request, _: Exception) -> Response:
+    """Tells who asks an agent for what servers answer where to ask."""
+    path = request.url.path
+    if path.startswith("/v1/client/"):
+        return PlainTextResponse("Not Found", 404)
+    return PlainTextResponse(
+        f"cannot answer {path} here: this agent runs no server, and answers /v1/client/... only; "
+        "give the address of a server",
+        404,
+    )
+
+
+ERROR_HANDLERS: Mapping[Any, Any] = {OrchgitError: on_error, 404: no_route}
 
 
 async def body_of(request: Request, limit_bytes: int = 1 << 20) -> dict[str, object]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import click
 
 from orchgit import __version__
 from orchgit.cli.command import FAILURE, cli_group
+from orchgit.cli.printing.standard_streams import flushed, prepare_streams
 from orchgit.cli.printing.terminal import guard_terminal
 from orchgit.errors import OrchgitError
+
+INTERRUPTED = 130
+"""The exit code after an interrupt, as shells have it."""
 
 COMMANDS = {
     "acl": ("acl", "acl", "Access control: tokens, policies, roles, logins"),
@@ -82,9 +87,16 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Run the command line; a known error is one line on standard error and exit code 1."""
+    """Runs the command line and ends the program.
+
+    A known error is one line on standard error and exit code 1. Once the command has ended, by an
+    interrupt too, a further interrupt ends the program at once and without a word.
+    """
+    prepare_streams()
     guard_terminal()
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(flushed(code))
 
 
 def run(arguments: list[str]) -> int:
@@ -93,9 +105,9 @@ def run(arguments: list[str]) -> int:
         code = cli.main(arguments, prog_name="orchgit", standalone_mode=False)
     except SystemExit as end:
         code = end.code
-    except click.exceptions.Abort:
+    except (click.exceptions.Abort, KeyboardInterrupt):
         click.echo("Stopped: nothing more is done.", err=True)
-        return 130
+        return INTERRUPTED
     except click.ClickException as error:
         error.show()
         context = getattr(error, "ctx", None)
@@ -104,10 +116,10 @@ def run(arguments: list[str]) -> int:
         click.echo(f"Error: {error.message}", err=True)
         return getattr(error, "exit_code", FAILURE)
     except BrokenPipeError:
-        sys.stderr.close()
+        # Nobody reads the rest, as behind `| head`.
         return FAILURE
     except OSError as error:
-        named = f" {error.filename}" if error.filename else ""
-        click.echo(f"Error: cannot use{named}: {error.strerror or error}", err=True)
+        what = f"use {error.filename}" if error.filename else "read or write"
+        click.echo(f"Error: cannot {what}: {error.strerror or error}", err=True)
         return FAILURE
     return code if isinstance(code, int) else 0

@@ -132,6 +132,8 @@ class RolloutWatch:
                 if self.clock_s() - unanswered_since_s > _UNANSWERED_S:
                     raise ApiError(f"cannot follow the rollout further: {error}") from error
                 self.sleep(_PAUSE_S)
+                # The end of the fault is seen at once, not with the next change.
+                index = 0
                 continue
             unanswered_since_s = None
             rollout = msgspec.convert(data, Rollout)

@@ -7,13 +7,22 @@ import sys
 from orchgit import __version__
 
 _VERSION = (["version"], ["-version"], ["--version"], ["-v"])
+_INTERRUPTED = 130
 
 
 def main() -> None:
     """Runs the command line."""
-    if sys.argv[1:] in _VERSION:
-        sys.stdout.write(f"orchgit v{__version__}\n")
-        return
-    from orchgit.cli.main import main as run
+    try:
+        if sys.argv[1:] in _VERSION and sys.stdout is not None:
+            sys.stdout.write(f"orchgit v{__version__}\n")
+            sys.stdout.flush()
+            return
+    except OSError:
+        # The commands say what is wrong with the stream.
+        pass
+    try:
+        from orchgit.cli.main import main as run
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)

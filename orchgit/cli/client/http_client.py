@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import codecs
 import json
+import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from orchgit.cli.client.first_server import FirstServer
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
 from orchgit.cli.user_name import user_name
+from orchgit.durations import parse_length_ns
 from orchgit.errors import OrchgitError
 
 if TYPE_CHECKING:
@@ -27,6 +30,11 @@ _UNHEALTHY = 429
 DEFAULT_ADDRESS = "http://127.0.0.1:4646"
 _LONGEST_S = 660.0
 """For a write, or a stream that says nothing: as long as a blocking query may last."""
+_LONGEST_WAIT = "10m"
+_LATE_S = 15.0
+"""How late the answer to a blocking query may be before the server is taken for dead."""
+_SLOW_S = 10.0
+"""After so much silence the command says what it waits for."""
 _LONGEST_REFUSAL = 4000
 _PAUSE_S = 0.2
 _INDEX_DIGITS = 20
@@ -50,6 +58,12 @@ def quoted(segment: str) -> str:
     return quote(segment, safe="")
 
 
+def _tell(line: str) -> None:
+    with suppress(OSError, ValueError):
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
 class ApiClient:
     """Requests to one server, with the namespace, region and token of the command."""
 
@@ -61,9 +75,12 @@ class ApiClient:
         token: str | None = None,
         tls: TlsClient | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        slow_s: float = _SLOW_S,
     ) -> None:
-        """`address`: one URL, or several separated by commas."""
+        """`address`: one URL, or several separated by commas. After `slow_s` without an answer,
+        standard error tells what is waited for."""
         self._sleep = sleep
+        self._slow_s = slow_s
         addresses = [one.strip().rstrip("/") for one in (address or DEFAULT_ADDRESS).split(",")]
         self.tls = tls or TlsClient()
         self._servers = FirstServer([one for one in addresses if one], tls=self.tls)
@@ -271,8 +288,11 @@ class ApiClient:
 
     def _send(self, method: str, path: str, params: dict[str, Any], body: Any = None) -> _Response:
         content = None if body is None else json.dumps(body).encode()
-        waits = method != "GET" or "index" in params
-        timeout_s = _LONGEST_S if waits else _READ_S
+        timeout_s = _LONGEST_S if method != "GET" else _READ_S
+        if "index" in params:
+            wait_s = parse_length_ns(str(params.get("wait") or _LONGEST_WAIT)) / 1e9
+            # A server waits up to a sixteenth longer, so that not all clients return at once.
+            timeout_s = wait_s * 17 / 16 + _LATE_S
         return self._answered(self._prepared(method, path, params, content, timeout_s))
 
     def _prepared(
@@ -291,6 +311,11 @@ class ApiClient:
         return ClientRequest(method, path, self._headers, body, timeout_s)
 
     def _answered(self, request: ClientRequest) -> _Response:
+        told = f"==> Still waiting for the server at {self.address} to answer {self._asked} ..."
+        telling = threading.Timer(self._slow_s, _tell, (told,))
+        telling.daemon = True
+        if "index=" not in request.path:
+            telling.start()
         try:
             answer = self._servers.send(request)
             try:
@@ -299,6 +324,8 @@ class ApiClient:
                 answer.close()
         except ExchangeError as error:
             raise self._unreachable(error, writes=request.method != "GET") from error
+        finally:
+            telling.cancel()
 
     def _unreachable(self, error: ExchangeError, writes: bool = False) -> ApiError:
         return ApiError(why_unreachable(error, self.address, self._addresses, self.tls, writes))

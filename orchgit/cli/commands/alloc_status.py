@@ -33,6 +33,7 @@ from orchgit.cli.printing.output import (
     table,
 )
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.host_port import join_host_port
 
 _NONE = "<none>"
 _SHOWN_EVENTS = 10
@@ -172,7 +173,7 @@ def show_status(
             *(_metric_pairs(metrics) if verbose else ()),
         )
     )
-    _show_ports(data)
+    show_ports(data)
     _show_checks(client, data)
     usage = _usage(client, data)
     for task, state in sorted((data.get("TaskStates") or {}).items()):
@@ -231,7 +232,8 @@ def _commit_line(origin: dict[str, Any], verbose: bool) -> str:
     )
 
 
-def _show_ports(data: dict[str, Any]) -> None:
+def show_ports(data: dict[str, Any]) -> None:
+    """Prints the ports of the allocation's network with their addresses."""
     shared = (data.get("AllocatedResources") or {}).get("Shared") or {}
     ports = shared.get("Ports") or []
     if not ports:
@@ -244,7 +246,7 @@ def _show_ports(data: dict[str, Any]) -> None:
     for port in ports:
         to = f" -> {port['To']}" if port.get("To") and port["To"] != port["Value"] else ""
         is_dynamic = "yes" if port["Label"] in dynamic else "no"
-        address = f"{port['HostIP']}:{port['Value']}{to}"
+        address = f"{join_host_port(port['HostIP'], port['Value'])}{to}"
         rows.append((f"*{plain(port['Label'])}", is_dynamic, address))
     table(("Label", "Dynamic", "Address"), rows)
 
@@ -303,7 +305,7 @@ def _show_task(
         memory_text = f"{amount(memory.get('RSS') or memory.get('Usage') or 0)}/{memory_text}"
     shared = (data.get("AllocatedResources") or {}).get("Shared") or {}
     addresses = ", ".join(
-        f"{port['Label']}: {network['IP']}:{port['Value']}"
+        f"{port['Label']}: {join_host_port(network['IP'], port['Value'])}"
         for network in wanted.get("Networks") or []
         for port in [*(network.get("ReservedPorts") or []), *(network.get("DynamicPorts") or [])]
     )

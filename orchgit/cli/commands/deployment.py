@@ -66,7 +66,7 @@ def status(
         from orchgit.cli.printing.monitor import follow_deployment
 
         found = client.find("deployment", "/v1/deployments", identifier)
-        raise SystemExit(follow_deployment(client, found["ID"], wait or "60s"))
+        raise SystemExit(follow_deployment(client, found["ID"], wait))
     else:
         show_status(client, identifier, verbose, output)
 

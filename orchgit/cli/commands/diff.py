@@ -239,7 +239,7 @@ def _show_job(job: dict[str, Any], verbose: bool) -> None:
     if job.get("Diff") and job["Action"] == "update":
         print_job_diff(job["Diff"], verbose)
     fit = msgspec.convert(job["Fit"], JobFit) if job.get("Fit") else JobFit()
-    for group in fit.groups:
+    for group in () if fit.launch_only else fit.groups:
         only_blocked = group.wanted == group.blocked and not group.fits
         if not only_blocked and (text := counts_text([group])):
             console().print(f"    group {plain(group.name)}: {text}")

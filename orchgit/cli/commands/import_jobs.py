@@ -67,7 +67,7 @@ def import_jobs(client: ApiClient, options: ImportOptions) -> None:
     else as it is registered. With -into, the new cluster gets what is beside the jobs: quotas,
     namespaces, node pools, the scheduler's configuration, policies, roles, host volumes, and with
     -variables the variables. Nothing is overwritten without -force. What is left is listed at the
-    end, with the reason.
+    end, with the reason. An import that was interrupted can be repeated.
 
     All namespaces unless one is named. Jobs that a schedule or a dispatch made are left out: their
     parents make them again.
@@ -95,8 +95,6 @@ def _import_jobs(
     for found in _wanted(client, options, report):
         target = _free_name(root, found, taken)
         try:
-            if target.exists() and not options.force:
-                raise ApiError(f"{target} exists already; -force overwrites it")
             job = _job(client, found)
             text = _text_of(client, job, options, names)
             if text.differs:
@@ -123,17 +121,32 @@ def _text_of(
 
 
 def _write(target: Path, text: JobText, force: bool) -> list[Path]:
-    files = {target: text.text}
+    """Writes the files of a job, each whole or not at all; those that are there as they should be
+    stay, so that an import can be repeated. Raises ApiError."""
+    files = {target: text.text.encode()}
     if text.variables:
-        files[target.with_name(target.name.replace(".nomad.hcl", ".vars.hcl"))] = text.variables
-    for path, content in files.items():
-        try:
+        name = target.name.replace(".nomad.hcl", ".vars.hcl")
+        files[target.with_name(name)] = text.variables.encode()
+    try:
+        missing = {path: data for path, data in files.items() if not _holds(path, data)}
+        for path in missing:
+            if path.exists() and not force:
+                raise ApiError(f"{path} exists already, and is another; -force overwrites it")
+        for path, data in missing.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("w" if force else "x", encoding="utf-8", newline="") as file:
-                file.write(content)
-        except OSError as error:
-            raise ApiError(f"cannot write {path}: {error.strerror}") from error
+            part = path.with_name(f".{path.name}.{os.getpid()}.part")
+            try:
+                part.write_bytes(data)
+                part.replace(path)
+            finally:
+                part.unlink(missing_ok=True)
+    except OSError as error:
+        raise ApiError(f"cannot write {error.filename or target}: {error.strerror}") from error
     return list(files)
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == data
 
 
 def _wanted(

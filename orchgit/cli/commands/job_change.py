@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.client.patient_reads import PatientReads
 from orchgit.cli.command import cli_command, cli_group
 from orchgit.cli.commands.job_find import find_job, of_job
 from orchgit.cli.completion import JOB, id_argument
@@ -204,8 +205,9 @@ def dispatch(
 def _ended(client: ApiClient, found: dict[str, Any]) -> int:
     """Waits until a job has ended; returns 1 if an allocation of it failed."""
     index, path = 0, f"/v1/job/{quoted(found['ID'])}"
+    reads = PatientReads(client, f"job {found['ID']!r}")
     while True:
-        index, job = client.blocking_get(path, index, namespace=found["Namespace"])
+        index, job = reads.blocking_get(path, index, namespace=found["Namespace"])
         if job["Status"] == "dead":
             break
     allocations = of_job(client, found, "allocations")

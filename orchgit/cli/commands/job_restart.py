@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.client.patient_reads import PatientReads
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.job_find import find_job, of_job
 from orchgit.cli.completion import JOB, id_argument
@@ -155,14 +156,14 @@ def _replace(
         namespace=each["Namespace"],
         no_shutdown_delay="true" if options.no_shutdown_delay else None,
     )
-    index = 0
+    index, reads = 0, PatientReads(client, f"allocation {short(each['ID'])}")
     while True:
-        index, stopped = client.blocking_get(f"/v1/allocation/{each['ID']}", index, wait=_POLL_WAIT)
+        index, stopped = reads.blocking_get(f"/v1/allocation/{each['ID']}", index, wait=_POLL_WAIT)
         if stopped.get("NextAllocation"):
             break
     index, path = 0, f"/v1/allocation/{stopped['NextAllocation']}"
     while True:
-        index, new = client.blocking_get(path, index, wait=_POLL_WAIT)
+        index, new = reads.blocking_get(path, index, wait=_POLL_WAIT)
         if new["ClientStatus"] != "pending":
             break
     if new["ClientStatus"] != "running":

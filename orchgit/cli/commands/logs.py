@@ -73,7 +73,7 @@ def logs(client: ApiClient, identifier: str, options: JobLogOptions) -> None:
     IDENTIFIER may be an allocation too. What allocations that ended wrote is shown where none
     runs. Standard error goes to standard error.
     """
-    path, params = _listing(client, identifier)
+    path, params = listing_of(client, identifier)
     printer = _Printer()
     if not options.follow:
         found = client.get(path, **params)
@@ -93,7 +93,7 @@ def logs(client: ApiClient, identifier: str, options: JobLogOptions) -> None:
                 ).start()
 
 
-def _listing(client: ApiClient, identifier: str) -> tuple[str, dict[str, Any]]:
+def listing_of(client: ApiClient, identifier: str) -> tuple[str, dict[str, Any]]:
     """Returns the path of the job's allocations, or of one allocation, and the query."""
     try:
         job = client.find("job", "/v1/jobs", identifier, per_page=20)
@@ -102,7 +102,7 @@ def _listing(client: ApiClient, identifier: str) -> tuple[str, dict[str, Any]]:
             raise
         found = (
             client.get("/v1/allocations", prefix=identifier, namespace="*")
-            if (len(identifier) % 2 == 0 and set(identifier) <= set("0123456789abcdef-"))
+            if set(identifier) <= set("0123456789abcdef-")
             else []
         )
         if len(found) != 1:

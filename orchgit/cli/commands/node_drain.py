@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.client.patient_reads import PatientReads
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.node_find import find_node, own_node_option
 from orchgit.cli.completion import NODE, id_argument
@@ -105,11 +106,12 @@ def _follow(client: ApiClient, node_id: str) -> None:
     """Prints what becomes of the allocations, until the drain has ended and nothing moves."""
     index, seen = 0, dict[str, str]()
     path = f"/v1/node/{node_id}"
+    reads = PatientReads(client, f"the drain of node {short(node_id)}")
     while True:
-        node = client.get(path)
+        node = reads.get(path)
         is_draining = bool(node.get("DrainStrategy") or node["Drain"])
         ignores = bool((node.get("DrainStrategy") or {}).get("IgnoreSystemJobs"))
-        index, found = client.blocking_get(f"{path}/allocations", index, wait="2s", namespace="*")
+        index, found = reads.blocking_get(f"{path}/allocations", index, wait="2s", namespace="*")
         moving = []
         for each in found:
             if ignores and (each.get("JobType") or "") in _LEFT_ALONE:

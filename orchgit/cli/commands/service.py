@@ -18,6 +18,7 @@ from orchgit.cli.options import (
 )
 from orchgit.cli.printing.output import pairs, plain, short, table
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.host_port import join_host_port
 
 
 @cli_group("service")
@@ -112,4 +113,4 @@ def _show(each: dict[str, Any]) -> None:
 
 
 def _address(each: dict[str, Any]) -> str:
-    return f"{each['Address']}:{each['Port']}" if each["Port"] else str(each["Address"])
+    return join_host_port(each["Address"], each["Port"]) if each["Port"] else str(each["Address"])

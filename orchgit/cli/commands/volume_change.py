@@ -10,7 +10,9 @@ import click
 
 from orchgit.cli.client.csi_secrets import secrets_header
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.client.patient_reads import PatientReads
 from orchgit.cli.command import cli_command
+from orchgit.cli.commands.volume_find import KINDS, find_volume
 from orchgit.cli.completion import VOLUME, id_argument
 from orchgit.cli.job_files.specs import SpecEntry, plain_value, read_spec, size_bytes, text_map
 from orchgit.cli.options import (
@@ -144,7 +146,7 @@ def delete(
     yes: bool,
 ) -> None:
     """Delete a volume and its data."""
-    found_kind, found = _find(client, identifier, kind)
+    found_kind, found = find_volume(client, identifier, (kind,) if kind else KINDS)
     if not yes and not click.confirm(f"Delete volume {found['Name']!r} and its data?"):
         return
     forced = "true" if force else None
@@ -163,7 +165,7 @@ def delete(
 @connected
 def deregister(client: ApiClient, identifier: str, force: bool) -> None:
     """Forget a CSI volume; its data stays."""
-    found = client.find("volume", "/v1/volumes", identifier, type="csi")
+    _, found = find_volume(client, identifier, ("csi",))
     forced = "true" if force else None
     path = f"/v1/volume/csi/{quoted(found['ID'])}"
     client.delete(path, namespace=found["Namespace"], force=forced)
@@ -176,30 +178,12 @@ def deregister(client: ApiClient, identifier: str, force: bool) -> None:
 @connected
 def detach(client: ApiClient, identifier: str, node: str) -> None:
     """Take a CSI volume from a node."""
-    found = client.find("volume", "/v1/volumes", identifier, type="csi")
+    _, found = find_volume(client, identifier, ("csi",))
     node_id = client.find("node", "/v1/nodes", node)["ID"]
     client.delete(
         f"/v1/volume/csi/{quoted(found['ID'])}/detach", namespace=found["Namespace"], node=node_id
     )
     click.echo(f"Volume {found['ID']!r} is detached from node {short(node_id)}.")
-
-
-def is_other_kind(error: ApiError) -> bool:
-    """Whether a lookup failed since no volume of the kind has such an id; ids of host volumes are
-    UUIDs, those of CSI volumes are names."""
-    return error.status == 404 or "Invalid UUID" in str(error)
-
-
-def _find(client: ApiClient, identifier: str, kind: str | None) -> tuple[str, dict[str, Any]]:
-    """Returns the kind of the volume, and the volume as a list has it."""
-    kinds = (kind,) if kind else ("host", "csi")
-    for each in kinds:
-        try:
-            return each, client.find("volume", "/v1/volumes", identifier, type=each)
-        except ApiError as error:
-            if not is_other_kind(error) or each == kinds[-1]:
-                raise
-    raise AssertionError("the loop returns or raises")
 
 
 def _named(client: ApiClient, options: CreateOptions) -> dict[str, Any]:
@@ -254,8 +238,9 @@ def _csi_form(spec: dict[str, Any]) -> dict[str, Any]:
 def _follow(client: ApiClient, made: dict[str, Any]) -> None:
     """Waits until a host volume can be used; raises ApiError where it cannot."""
     index, data = 0, made
+    reads = PatientReads(client, f"volume {made['Name']!r}")
     while data["State"] == "pending":
-        index, data = client.blocking_get(
+        index, data = reads.blocking_get(
             f"/v1/volume/host/{made['ID']}", index, namespace=made["Namespace"]
         )
     if data["State"] != "ready":

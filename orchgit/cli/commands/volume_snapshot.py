@@ -9,6 +9,7 @@ import click
 from orchgit.cli.client.csi_secrets import secrets_header
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.command import cli_group
+from orchgit.cli.commands.volume_find import find_volume
 from orchgit.cli.completion import VOLUME, id_argument
 from orchgit.cli.options import connected, named_values, option, verbose_option
 from orchgit.cli.printing.output import ago, amount, plain, short, table
@@ -37,7 +38,7 @@ def create(
     verbose: bool,
 ) -> None:
     """Take a snapshot of a volume."""
-    found = client.find("volume", "/v1/volumes", identifier, type="csi")
+    _, found = find_volume(client, identifier, ("csi",))
     wanted = {
         "SourceVolumeID": found["ID"],
         "PluginID": found["PluginID"],

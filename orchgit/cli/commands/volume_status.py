@@ -7,22 +7,20 @@ from typing import Any
 
 import click
 
-from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.client.http_client import ApiClient, quoted
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.alloc_status import show_table as show_allocations
-from orchgit.cli.commands.volume_change import is_other_kind
+from orchgit.cli.commands.volume_find import KINDS, matching_volumes
 from orchgit.cli.completion import VOLUME, id_argument
 from orchgit.cli.options import connected, formatted, option_field, options_of
 from orchgit.cli.printing.output import amount, heading, pairs, plain, short, styled, table
 from orchgit.cli.printing.output_format import OutputFormat
 
-_KINDS = ("host", "csi")
-
 
 @dataclass(frozen=True, slots=True)
 class VolumeStatusOptions:
     kind: str | None = option_field(
-        "type", type=click.Choice(_KINDS), help="Only host volumes, or only CSI volumes."
+        "type", type=click.Choice(KINDS), help="Only host volumes, or only CSI volumes."
     )
     short: bool = option_field("short", is_flag=True, help="Without allocations.")
     node: str | None = option_field("node", help="Only host volumes on this node.")
@@ -38,11 +36,14 @@ class VolumeStatusOptions:
 def status(
     client: ApiClient, identifier: str | None, options: VolumeStatusOptions, output: OutputFormat
 ) -> None:
-    """All volumes, or one with its allocations."""
+    """All volumes, or one with its allocations.
+
+    IDENTIFIER is an id, the beginning of one, or a name; volumes of one name are listed.
+    """
     if identifier:
         _show_one(client, identifier, options, output)
         return
-    kinds = (options.kind,) if options.kind else _KINDS
+    kinds = (options.kind,) if options.kind else KINDS
     node = client.find("node", "/v1/nodes", options.node)["ID"] if options.node else None
     params = {"node_id": node, "node_pool": options.node_pool}
     found = {
@@ -51,12 +52,17 @@ def status(
     }
     if output.printed(found[kinds[0]] if options.kind else [*found["host"], *found["csi"]]):
         return
+    _show_lists(found, options.verbose)
+
+
+def _show_lists(found: dict[str, list[dict[str, Any]]], verbose: bool) -> None:
+    """Prints the volumes of each kind."""
     if "host" in found:
         click.echo("Dynamic Host Volumes")
-        _show_host_volumes(found["host"], options.verbose)
+        _show_host_volumes(found["host"], verbose)
     if "csi" in found:
-        click.echo(f"{chr(10) * (len(kinds) > 1)}Container Storage Interface")
-        _show_csi_volumes(found["csi"], options.verbose)
+        click.echo(f"{chr(10) * (len(found) > 1)}Container Storage Interface")
+        _show_csi_volumes(found["csi"], verbose)
 
 
 def _show_host_volumes(found: list[dict[str, Any]], verbose: bool) -> None:
@@ -101,18 +107,17 @@ def _show_csi_volumes(found: list[dict[str, Any]], verbose: bool) -> None:
 def _show_one(
     client: ApiClient, identifier: str, options: VolumeStatusOptions, output: OutputFormat
 ) -> None:
-    kinds = (options.kind,) if options.kind else _KINDS
-    for kind in kinds:
-        try:
-            found = client.find("volume", "/v1/volumes", identifier, type=kind)
-        except ApiError as error:
-            if not is_other_kind(error) or kind == kinds[-1]:
-                raise
-            continue
-        data = client.get(f"/v1/volume/{kind}/{quoted(found['ID'])}", namespace=found["Namespace"])
-        if not output.printed(data):
-            _show(kind, data, options)
+    found = matching_volumes(client, identifier, (options.kind,) if options.kind else KINDS)
+    if len(found) > 1:
+        volumes = {kind: [each for its, each in found if its == kind] for kind in KINDS}
+        if not output.printed([each for _, each in found]):
+            _show_lists({kind: each for kind, each in volumes.items() if each}, options.verbose)
         return
+    ((kind, volume),) = found
+    path = f"/v1/volume/{kind}/{quoted(volume['ID'])}"
+    data = client.get(path, namespace=volume["Namespace"])
+    if not output.printed(data):
+        _show(kind, data, options)
 
 
 def _show(kind: str, data: dict[str, Any], options: VolumeStatusOptions) -> None:

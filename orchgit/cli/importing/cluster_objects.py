@@ -11,10 +11,16 @@ from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.importing.report import ImportReport
 
 _NOT_FOUND = 404
+_UNANSWERED = (0, 500, 502, 503, 504)
+"""Statuses of a cluster that has no answer now, unlike those of one that does not have the kind."""
 _ACL_OFF = "ACL support disabled"
 _BUILT_IN_POOLS = ("all", "default")
 _WITHOUT_EFFECT = ("NodePoolConfiguration", "VaultConfiguration", "ConsulConfiguration")
 _WHAT_RAN = "they are not configuration: the jobs start anew, where the new cluster places them"
+
+
+class NewClusterError(ApiError):
+    """The cluster that is imported into refused to answer, or could not be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,14 @@ class ClusterObjects:
         ):
             try:
                 take()
+            except NewClusterError as error:
+                self.report.fail(kind, f"the new cluster does not show its own: {error}")
             except ApiError as error:
-                self.report.leave(kind, f"the old cluster does not show them: {error}")
+                why = f"the old cluster does not show them: {error}"
+                if error.status in _UNANSWERED:
+                    self.report.fail(kind, why)
+                else:
+                    self.report.leave(kind, why)
         self.report.leave("allocations, deployments, evaluations", _WHAT_RAN)
         self.report.leave(
             "tokens, auth methods and binding rules",
@@ -102,7 +114,7 @@ class ClusterObjects:
         if self.new is None:
             self.report.leave(what, "name the new cluster by -into")
             return
-        known = self.new.get(path)["SchedulerConfig"]
+        known = _of_new(self.new, path)["SchedulerConfig"]
         if _has(known, wanted):
             return
         self._put(what, path, wanted)
@@ -150,7 +162,7 @@ class ClusterObjects:
                 self.report.leave(f"the lock of {what}", "its holder takes it anew")
 
     def _host_volumes(self) -> None:
-        found = [] if self.new is None else self.new.get("/v1/nodes")
+        found = [] if self.new is None else _of_new(self.new, "/v1/nodes")
         nodes = {each["Name"]: each for each in found}
         names = {each["ID"]: each["Name"] for each in self.old.get("/v1/nodes")}
         namespace = self.old.namespace or "*"
@@ -178,12 +190,15 @@ class ClusterObjects:
     def _new_volumes(self, namespace: str) -> list[dict[str, Any]]:
         if self.new is None:
             return []
-        return list(self.new.get("/v1/volumes", type="host", namespace=namespace))
+        return list(_of_new(self.new, "/v1/volumes", type="host", namespace=namespace))
 
     def _csi_volumes(self) -> None:
         namespace = self.old.namespace or "*"
         for each in self.old.get("/v1/volumes", type="csi", namespace=namespace) or ():
-            self.report.leave(f"CSI volume {each['ID']}", "this program has no CSI volumes")
+            self.report.leave(
+                f"CSI volume {each['ID']}",
+                "register it anew where its plugin runs (`orchgit volume register`)",
+            )
 
     def _read(self, what: str, path: str, **params: str) -> dict[str, Any] | None:
         try:
@@ -214,8 +229,8 @@ class ClusterObjects:
     def _known(self, path: str, **params: str) -> dict[str, Any] | None:
         assert self.new is not None
         try:
-            return dict(self.new.get(path, **params))
-        except ApiError as error:
+            return dict(_of_new(self.new, path, **params))
+        except NewClusterError as error:
             if error.status == _NOT_FOUND or _ACL_OFF in str(error):
                 return None
             raise
@@ -228,9 +243,17 @@ class ClusterObjects:
             if _ACL_OFF in str(error):
                 self.report.leave(what, "the new cluster has no access control (`acl` block)")
             else:
-                self.report.fail(what, str(error))
+                self.report.fail(what, f"the new cluster refuses it: {error}")
         else:
             self.report.taken(what)
+
+
+def _of_new(new: ApiClient, path: str, **params: str) -> Any:
+    """Returns what the new cluster answers. Raises NewClusterError."""
+    try:
+        return new.get(path, **params)
+    except ApiError as error:
+        raise NewClusterError(error.message, error.status) from error
 
 
 def _some(found: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +9,6 @@ from typing import Any
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.errors import OrchgitError
 
-_NAMES = re.compile(r"^\s*([A-Za-z_][\w-]*)\s*=", re.MULTILINE)
 _NOT_FOUND = 404
 
 
@@ -35,7 +32,9 @@ class VariableNames:
 
     def conflict(self, variables: str, job_id: str) -> str:
         """Notes the variables of a job. Returns one that another job sets too, or ''."""
-        names = _NAMES.findall(variables)
+        from orchgit.cli.importing.submitted_variables import variable_names
+
+        names = variable_names(variables)
         for name in names:
             if name in self.owner_of:
                 return f"{name} (of {self.owner_of[name]})"
@@ -64,21 +63,22 @@ def submitted(client: ApiClient, job: Mapping[str, Any], names: VariableNames) -
         return "" if error.status == _NOT_FOUND else f"its stored text cannot be read: {error}"
     if not found or found.get("Format") != "hcl2":
         return f"its stored text is in format {found.get('Format') if found else 'unknown'}"
-    flags = found.get("VariableFlags") or {}
-    lines = [f"{name} = {json.dumps(value)}\n" for name, value in sorted(flags.items())]
-    variables = (found.get("Variables") or "").rstrip()
-    variables = (variables + "\n" if variables else "") + "".join(lines)
-    return _checked(job, found["Source"], variables, names)
+    return _checked(job, found, names)
 
 
 def _checked(
-    job: Mapping[str, Any], text: str, variables: str, names: VariableNames
+    job: Mapping[str, Any], submission: Mapping[str, Any], names: VariableNames
 ) -> JobText | str:
     from jobspec.parse import parse_job
     from jobspec.writing.same_job import difference
+    from orchgit.cli.importing.submitted_variables import variables_file
 
-    files = [("variables", variables.encode())] if variables else []
+    text = submission["Source"]
     try:
+        variables = variables_file(
+            text, submission.get("Variables") or "", submission.get("VariableFlags") or {}
+        )
+        files = [("variables", variables.encode())] if variables else []
         spec = parse_job(text.encode(), filename="job", var_files=files, strict=False).spec
     except OrchgitError as error:
         return f"its stored text cannot be read alone: {str(error).splitlines()[0]}"

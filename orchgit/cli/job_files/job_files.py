@@ -102,7 +102,9 @@ class JobFileInput:
             "Source": self.content.decode("utf-8", "replace"),
             "Format": "hcl2",
             "VariableFlags": self.options.variables() or None,
-            "Variables": "".join(text.decode("utf-8", "replace") for _, text in self.var_files),
+            "Variables": "".join(
+                f"{text.decode('utf-8', 'replace').rstrip()}\n" for _, text in self.var_files
+            ),
         }
 
     def _json_job(self) -> dict[str, Any]:

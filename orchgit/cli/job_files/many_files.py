@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -10,6 +11,7 @@ Result = TypeVar("Result")
 MANY = 1_000
 """Above so many files, the work takes longer than starting the processes."""
 _TOGETHER = 50
+_PR_SET_PDEATHSIG = 1
 
 
 def for_each(work: Callable[[str], Result], paths: Sequence[str]) -> Iterator[Result]:
@@ -28,11 +30,28 @@ def for_each(work: Callable[[str], Result], paths: Sequence[str]) -> Iterator[Re
     from multiprocessing import get_context
 
     done = 0
+    pool = ProcessPoolExecutor(min(processors, 8), get_context("spawn"), _end_with, (os.getpid(),))
     try:
-        with ProcessPoolExecutor(min(processors, 8), get_context("spawn")) as pool:
-            for result in pool.map(work, paths, chunksize=_TOGETHER):
-                yield result
-                done += 1
+        # A terminal interrupts all processes; the others inherit that they do not hear it.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT,))
+        try:
+            results = pool.map(work, paths, chunksize=_TOGETHER)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for result in results:
+            yield result
+            done += 1
     except BrokenProcessPool:
         # One of them was killed, as for want of memory: this process is still there.
         yield from map(work, paths[done:])
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _end_with(parent_pid: int) -> None:
+    """Lets this process be killed when the command ends, however it does."""
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent_pid:
+        os._exit(1)

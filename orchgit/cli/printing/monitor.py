@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.client.patient_reads import PatientReads
 from orchgit.cli.commands.deployment import show_groups
 from orchgit.cli.commands.eval import show_failures
 from orchgit.cli.printing.output import console, pairs, plain, short, styled
@@ -20,9 +21,10 @@ def monitor_evaluation(
 ) -> int:
     """Returns 0 when everything is placed and healthy, 1 for a failure, 2 if some could not be
     placed."""
-    evaluation = _wait_for_evaluation(client, eval_id, namespace)
+    reads = PatientReads(client, f"evaluation {short(eval_id)}")
+    evaluation = _wait_for_evaluation(reads, eval_id, namespace)
     console().print(f"==> Evaluation {short(eval_id)} is {styled(evaluation['Status'])}")
-    for alloc in client.get(f"/v1/evaluation/{eval_id}/allocations", namespace=namespace):
+    for alloc in reads.get(f"/v1/evaluation/{eval_id}/allocations", namespace=namespace):
         console().print(
             f"    Allocation {short(alloc['ID'])} of group {plain(alloc['TaskGroup'])} "
             f"on node {short(alloc['NodeID'])}"
@@ -51,12 +53,14 @@ def monitor_deployment(client: ApiClient, evaluation: dict[str, Any], namespace:
     return follow_deployment(client, deployment_id) if deployment_id else 0
 
 
-def follow_deployment(client: ApiClient, deployment_id: str, wait: str = "60s") -> int:
+def follow_deployment(client: ApiClient, deployment_id: str, wait: str | None = None) -> int:
     """Prints each change of a deployment until it has ended, and then its groups; returns 0 if it
     succeeded, or else 1."""
     index, last = 0, ""
+    reads = PatientReads(client, f"deployment {short(deployment_id)}")
+    waits = {"wait": wait} if wait else {}
     while True:
-        index, data = client.blocking_get(f"/v1/deployment/{deployment_id}", index, wait=wait)
+        index, data = reads.blocking_get(f"/v1/deployment/{deployment_id}", index, **waits)
         line = _progress_line(data)
         if line != last:
             last = line
@@ -89,7 +93,9 @@ def _progress_line(data: dict[str, Any]) -> str:
 def _deployment_of(client: ApiClient, evaluation: dict[str, Any], namespace: str) -> str | None:
     """Returns a job's newest deployment, if the evaluation's version of the job made it."""
     try:
-        found = client.get(f"/v1/job/{evaluation['JobID']}/deployment", namespace=namespace)
+        reads = PatientReads(client, f"job {evaluation['JobID']}")
+        path = f"/v1/job/{quoted(evaluation['JobID'])}/deployment"
+        found = reads.get(path, namespace=namespace)
     except ApiError as error:
         if error.status == 404:
             return None
@@ -99,10 +105,10 @@ def _deployment_of(client: ApiClient, evaluation: dict[str, Any], namespace: str
     return str(found["ID"])
 
 
-def _wait_for_evaluation(client: ApiClient, eval_id: str, namespace: str) -> dict[str, Any]:
+def _wait_for_evaluation(reads: PatientReads, eval_id: str, namespace: str) -> dict[str, Any]:
     index = 0
     while True:
-        index, evaluation = client.blocking_get(
+        index, evaluation = reads.blocking_get(
             f"/v1/evaluation/{eval_id}", index, namespace=namespace
         )
         if evaluation["Status"] in TERMINAL_EVALS:
