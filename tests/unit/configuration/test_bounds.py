@@ -345,6 +345,14 @@ def test_bootstrap_expect_of_0_is_not_the_default(tmp_path: Path) -> None:
     assert read_config(path).server["join"].bootstrap_expect is None
 
 
+def test_empty_list_of_schedulers_is_the_default(tmp_path: Path) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text("server { enabled_schedulers = [] }")
+    assert "enabled_schedulers" not in read_config(path).server
+    path.write_text('server { enabled_schedulers = ["batch"] }')
+    assert read_config(path).server["enabled_schedulers"] == ("batch",)
+
+
 def test_limit_of_0_is_no_limit(tmp_path: Path) -> None:
     path = tmp_path / "agent.hcl"
     path.write_text(
