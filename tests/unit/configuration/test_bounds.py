@@ -295,6 +295,18 @@ def test_validation_tells_faults_where_nothing_is_enabled(tmp_path: Path) -> Non
     )
 
 
+def test_limits_of_a_number_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text("client { gc_disk_usage_threshold = 180 }\nports { http = 65536 }\n")
+    with pytest.raises(InvalidInputError) as caught:
+        read_config(path)
+    said = [line.partition(": it must ")[2] for line in str(caught.value).splitlines()[1:]]
+    assert said == [
+        "be more than 0 and at most 100 (percent), not 180.0",
+        "be 0 to 65535, not 65536",
+    ]
+
+
 def test_meaning_of_a_file_that_ends_too_early_is_not_judged(tmp_path: Path) -> None:
     (tmp_path / "a.hcl").write_text('tls {\n rpc = true\n ca_file = "/x"\n}\n')
     (tmp_path / "b.hcl").write_text('tls {\n cert_file = "/x"\n')
