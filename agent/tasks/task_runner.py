@@ -247,14 +247,9 @@ class TaskRunner:
             said = "Building Task Directory"
             self._progress.happened(TaskEventType.SETUP, said, {"message": said})
         for hook in TASK_HOOKS:
-            if not await unless_interrupted(self._measured(hook, setup)):
+            if not await unless_interrupted(_run_hook(self._node, hook, setup)):
                 return None
         return task_config(setup, self.record.attempt + (0 if self.record.starting else 1))
-
-    async def _measured(self, hook: TaskHook, setup: TaskSetup) -> None:
-        name = hook.__module__.rpartition(".")[2]
-        with measured(self._node.hook_times.of_tasks, name, self._node.clock):
-            await hook(setup)
 
     async def _start(self, config: TaskConfig) -> TaskHandle | None:
         """Store the start, then start. Returns None when the task was killed meanwhile: a start
@@ -391,3 +386,9 @@ class TaskRunner:
         """What hooks and services of this task are given, as things are now."""
         is_again = self.record.attempt > 0
         return task_setup(self._node, self._context, self.task, self._parts, is_again)
+
+
+async def _run_hook(node: NodeContext, hook: TaskHook, setup: TaskSetup) -> None:
+    name = hook.__module__.rpartition(".")[2]
+    with measured(node.hook_times.of_tasks, name, node.clock):
+        await hook(setup)

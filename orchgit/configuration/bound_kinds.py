@@ -45,8 +45,9 @@ class Whole:
 
     def _rule(self) -> str:
         if self.most < math.inf:
-            low = f"{self.least:g}" if self.above < self.least else f"more than {self.above:g}"
-            return f"be {low} to {self.most:.0f}"
+            if self.above < self.least:
+                return f"be {self.least:g} to {self.most:.0f}"
+            return f"be more than {self.above:g} and at most {self.most:.0f}"
         if self.above >= self.least:
             return f"be more than {self.above:g}"
         return "not be negative" if self.least == 0 else f"be at least {self.least:g}"

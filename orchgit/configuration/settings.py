@@ -117,7 +117,7 @@ def server_settings(file: FileConfig, faults: Faults) -> dict[str, Any]:
     }
     if file.server.cluster_key_file:
         settings["cluster_key_file"] = Path(file.server.cluster_key_file)
-    if file.server.enabled_schedulers is not None:
+    if file.server.enabled_schedulers:  # an empty list is the default, as in Nomad
         settings["enabled_schedulers"] = tuple(file.server.enabled_schedulers)
     return settings
 

@@ -118,29 +118,37 @@ def datagrams(lines: Iterable[str]) -> Iterator[bytes]:
 async def push_forever(
     settings: PushSettings, collect: Callable[[], Awaitable[Sequence[Metric]]], clock: Clock
 ) -> None:
-    """Sends what `collect` returns, once per interval. A failure is logged and tried again."""
+    """Sends what `collect` returns, once per interval, to each address. A failure is logged and
+    tried again."""
     growth, warned_s = Growth(), -_WARN_AGAIN_S
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        sock.setblocking(False)
-        while True:
-            await clock.sleep(settings.interval_s)
+    while True:
+        await clock.sleep(settings.interval_s)
+        failures: list[Exception] = []
+        try:
+            found = list(growth.since_last(await collect()))
+        except OrchgitError as error:
+            found, failures = [], [error]
+        for address, lines in (
+            (settings.statsd, (statsd_line(*each) for each in found)),
+            (settings.dogstatsd, (dogstatsd_line(*each, settings.tags) for each in found)),
+        ):
             try:
-                found = list(growth.since_last(await collect()))
-                for address, lines in (
-                    (settings.statsd, (statsd_line(*each) for each in found)),
-                    (settings.dogstatsd, (dogstatsd_line(*each, settings.tags) for each in found)),
-                ):
-                    if address:
-                        await _send(sock, address, lines)
-            except (OSError, OrchgitError) as error:
-                if clock.monotonic_s() - warned_s >= _WARN_AGAIN_S:
-                    warned_s = clock.monotonic_s()
-                    _log.warning("cannot send metrics", error=str(error))
+                if address:
+                    await _send(address, lines)
+            except OSError as error:
+                failures.append(error)
+        if failures and clock.monotonic_s() - warned_s >= _WARN_AGAIN_S:
+            warned_s = clock.monotonic_s()
+            _log.warning("cannot send metrics", error="; ".join(map(str, failures)))
 
 
-async def _send(sock: socket.socket, address: str, lines: Iterable[str]) -> None:
-    loop = asyncio.get_running_loop()
+async def _send(address: str, lines: Iterable[str]) -> None:
+    """Sends without waiting: what the kernel cannot take now is an OSError. Not by the event loop:
+    uvloop has no `sock_sendto`."""
     host, port = split_host_port(address)
-    resolved = await loop.getaddrinfo(host, port, family=socket.AF_INET, type=socket.SOCK_DGRAM)
-    for datagram in datagrams(lines):
-        await loop.sock_sendto(sock, datagram, resolved[0][4])
+    resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    family, kind, protocol, _, target = resolved[0]
+    with socket.socket(family, kind, protocol) as sock:
+        sock.setblocking(False)
+        for datagram in datagrams(lines):
+            sock.sendto(datagram, target)

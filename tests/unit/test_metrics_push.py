@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from collections.abc import Callable
 
 import pytest
+import uvloop
 
 from orchgit.clock import SystemClock
 from orchgit.errors import InvalidInputError
+from orchgit.host_port import join_host_port
 from orchgit.metrics.push import (
     Growth,
     PushSettings,
@@ -64,6 +67,15 @@ def test_address_without_a_port_and_too_short_an_interval_are_refused(
         PushSettings(**settings)  # type: ignore[arg-type]
 
 
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
+
+
 class QuickClock(SystemClock):
     """Sleeps for no time."""
 
@@ -71,21 +83,38 @@ class QuickClock(SystemClock):
         await asyncio.sleep(0)
 
 
-def test_metrics_reach_the_configured_address() -> None:
-    async def collect() -> list[Metric]:
-        return [Gauge("g", 7)]
+async def gauge() -> list[Metric]:
+    return [Gauge("g", 7)]
 
-    async def work() -> bytes:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
-            receiver.bind(("127.0.0.1", 0))
-            receiver.setblocking(False)
-            address = f"127.0.0.1:{receiver.getsockname()[1]}"
-            pushing = asyncio.create_task(
-                push_forever(PushSettings(statsd=address), collect, QuickClock())
-            )
-            try:
-                return await asyncio.get_running_loop().sock_recv(receiver, 2000)
-            finally:
-                pushing.cancel()
 
-    assert asyncio.run(asyncio.wait_for(work(), 60)) == b"g:7|g"
+async def received(host: str, settings: Callable[[str], PushSettings]) -> bytes:
+    """What comes at an address of a host while metrics are sent."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as receiver:
+        receiver.bind((host, 0))
+        receiver.setblocking(False)
+        address = join_host_port(host, receiver.getsockname()[1])
+        pushing = asyncio.create_task(push_forever(settings(address), gauge, QuickClock()))
+        try:
+            return await asyncio.get_running_loop().sock_recv(receiver, 2000)
+        finally:
+            pushing.cancel()
+
+
+@pytest.mark.parametrize("loop", [uvloop.new_event_loop, asyncio.new_event_loop])
+@pytest.mark.parametrize("host", ["127.0.0.1", *(["::1"] if has_ipv6() else [])])
+def test_metrics_reach_the_configured_address(
+    loop: Callable[[], asyncio.AbstractEventLoop], host: str
+) -> None:
+    work = received(host, lambda address: PushSettings(statsd=address))
+    with asyncio.Runner(loop_factory=loop) as runner:
+        assert runner.run(asyncio.wait_for(work, 60)) == b"g:7|g"
+
+
+def test_address_that_cannot_be_reached_keeps_nothing_from_the_other() -> None:
+    def both(address: str) -> PushSettings:
+        return PushSettings(statsd="no-such-host.invalid:1", dogstatsd=address)
+
+    work = received("127.0.0.1", both)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(asyncio.wait_for(work, 60)) == b"g:7|g"

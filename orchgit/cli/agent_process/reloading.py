@@ -14,7 +14,7 @@ from orchgit.configuration.file import read_config
 from orchgit.configuration.schema import FileConfig
 from orchgit.configuration.settings import log_rotation
 from orchgit.errors import InvalidInputError
-from orchgit.wire.https import reload_files
+from orchgit.wire.https import check_files, reload_files
 from orchgit.wire.tls import TlsFiles
 
 _log = structlog.get_logger(component="agent")
@@ -52,6 +52,8 @@ class Reloader:
         """Reads the files again; a mistake in them is logged, and changes nothing."""
         try:
             file = read_config(*self._paths, flags=self._flags).file if self._paths else None
+            for files in _distinct(self.certificates):
+                check_files(files)  # before anything is changed
             if file is not None:
                 logs.configure(log_settings(file, self._log_level, self._log_json))
             else:

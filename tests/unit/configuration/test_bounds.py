@@ -295,6 +295,18 @@ def test_validation_tells_faults_where_nothing_is_enabled(tmp_path: Path) -> Non
     )
 
 
+def test_limits_of_a_number_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text("client { gc_disk_usage_threshold = 180 }\nports { http = 65536 }\n")
+    with pytest.raises(InvalidInputError) as caught:
+        read_config(path)
+    said = [line.partition(": it must ")[2] for line in str(caught.value).splitlines()[1:]]
+    assert said == [
+        "be more than 0 and at most 100 (percent), not 180.0",
+        "be 0 to 65535, not 65536",
+    ]
+
+
 def test_meaning_of_a_file_that_ends_too_early_is_not_judged(tmp_path: Path) -> None:
     (tmp_path / "a.hcl").write_text('tls {\n rpc = true\n ca_file = "/x"\n}\n')
     (tmp_path / "b.hcl").write_text('tls {\n cert_file = "/x"\n')
@@ -343,6 +355,14 @@ def test_bootstrap_expect_of_0_is_not_the_default(tmp_path: Path) -> None:
     assert read_config(path).server["join"].bootstrap_expect == 0
     path.write_text("server { enabled = true }")
     assert read_config(path).server["join"].bootstrap_expect is None
+
+
+def test_empty_list_of_schedulers_is_the_default(tmp_path: Path) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text("server { enabled_schedulers = [] }")
+    assert "enabled_schedulers" not in read_config(path).server
+    path.write_text('server { enabled_schedulers = ["batch"] }')
+    assert read_config(path).server["enabled_schedulers"] == ("batch",)
 
 
 def test_limit_of_0_is_no_limit(tmp_path: Path) -> None:
