@@ -67,9 +67,9 @@ def test_text_files_and_variables_come_back_from_the_process() -> None:
         ),
         pytest.param(
             "{{ range loop 90000 }}{{ range loop 90000 }}{{ end }}{{ end }}",
-            RenderLimits(steps=10**15, timeout_s=0.5),
-            "takes longer than 0.5 s",
-            id="time",
+            RenderLimits(steps=10**15, processor_s=0.5),
+            "takes longer than 0.5 s of processor time",
+            id="processor-time",
         ),
         pytest.param(
             "{{ range loop 1000 }}1234567890{{ end }}",
@@ -105,6 +105,28 @@ def test_template_past_a_limit_fails_by_name_and_the_next_is_rendered(
         assert (await renderer.render(request("{{ 1 }}"))).text == b"1"
 
     run(work, limits)
+
+
+def test_process_that_works_no_longer_is_ended_after_a_while() -> None:
+    async def work(renderer: TemplateRenderer) -> None:
+        with pytest.raises(InvalidInputError, match=r"takes longer than 0\.5 s, the limit"):
+            await renderer.render(request("{{ range loop 90000 }}" * 2 + "{{ end }}" * 2))
+
+    run(work, RenderLimits(steps=10**15, stall_timeout_s=0.5))
+
+
+def test_template_is_rendered_after_its_process_stood_still_for_longer_than_the_limit() -> None:
+    async def work(renderer: TemplateRenderer) -> None:
+        await renderer.render(request("{{ 1 }}"))
+        (pid,) = renderer.process_ids()
+        os.kill(pid, signal.SIGSTOP)
+        rendering = asyncio.create_task(renderer.render(request("{{ 2 }}")))
+        loop = asyncio.get_running_loop()
+        loop.call_later(3 * renderer.limits.processor_s, os.kill, pid, signal.SIGCONT)
+        assert (await rendering).text == b"2"
+        assert renderer.process_ids() == [pid]
+
+    run(work, RenderLimits(processor_s=0.2))
 
 
 def test_ended_process_fails_its_template_only() -> None:
