@@ -31,6 +31,7 @@ from orchgit.state.tables_cache import TablesCache
 
 _MATERIAL = msgspec.msgpack.Decoder(KeyMaterial)
 _RESEALED_PER_ENTRY = 100
+_CHECKED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +45,15 @@ def _check_holders(snapshot: Snapshot, key_id: str) -> None:
     key = snapshot.root_keys.get(key_id)
     if key is None or key.state == RootKeyState.ACTIVE:
         return
-    for alloc in snapshot.allocations.running_since_before(key.modify_index):
-        job = snapshot.job_versions.of_allocation(alloc)
-        group = job.group(alloc.task_group) if job is not None else None
-        for task in group.tasks if group is not None else ():
-            if hands_out_tokens(task):
+    every = snapshot.allocations.keys()
+    earlier = [id_ for at, id_ in every if at < key.modify_index]
+    for start in range(0, len(earlier), _CHECKED_AT_ONCE):
+        for alloc in snapshot.allocations.get_many(earlier[start : start + _CHECKED_AT_ONCE]):
+            job = snapshot.job_versions.of_allocation(alloc)
+            group = job.group(alloc.task_group) if job is not None else None
+            tasks = group.tasks if group is not None and not alloc.is_client_terminal else ()
+            task = next(filter(hands_out_tokens, tasks), None)
+            if task is not None:
                 raise RefusedError(
                     f"cannot delete root key {key_id!r}: task {task.name!r} of job "
                     f"{alloc.job_id!r} has run since before a newer key was made, and may hold a "
