@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from orchgit.errors import RefusedError, UnavailableError
+from orchgit.errors import ConflictError, UnavailableError
 from orchgit.model.acl import SealedSecret
 from orchgit.model.variable import RootKey, RootKeyState, StoredVariable
 from orchgit.model.workload_identity import hands_out_tokens
@@ -41,7 +41,7 @@ class _OpenKey:
 
 
 def _check_holders(snapshot: Snapshot, key_id: str) -> None:
-    """Raises RefusedError while tasks run that began before the key was retired and get tokens."""
+    """Raises ConflictError while tasks run that began before the key was retired and get tokens."""
     key = snapshot.root_keys.get(key_id)
     if key is None or key.state == RootKeyState.ACTIVE:
         return
@@ -54,11 +54,11 @@ def _check_holders(snapshot: Snapshot, key_id: str) -> None:
             tasks = group.tasks if group is not None and not alloc.is_client_terminal else ()
             task = next(filter(hands_out_tokens, tasks), None)
             if task is not None:
-                raise RefusedError(
-                    f"cannot delete root key {key_id!r}: task {task.name!r} of job "
-                    f"{alloc.job_id!r} has run since before a newer key was made, and may hold a "
-                    "token that this one signed; restart such jobs first, or force it (-force): "
-                    "then these tokens are refused at once"
+                raise ConflictError(
+                    f"cannot delete root key {key_id!r}: task {task.name!r} of allocation "
+                    f"{alloc.id} has run since before a newer key was made, and may hold a token "
+                    "that this one signed; stop such allocations (`alloc stop`), so that others "
+                    "take their places, or use -force: then these tokens are refused at once"
                 )
 
 
@@ -97,7 +97,7 @@ class Keyring:
         return key
 
     async def delete(self, context: UseCaseContext, key_id: str, force: bool = False) -> int:
-        """Deletes the key. Raises RefusedError while it is active or seals something and, unless
+        """Deletes the key. Raises ConflictError while it is active or seals something and, unless
         forced, while running tasks may hold tokens that it signed."""
         if not force:
             with context.snapshot() as snapshot:
