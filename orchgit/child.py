@@ -35,6 +35,19 @@ def bare_environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": path, "LC_ALL": "C.UTF-8"}
 
 
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def processor_time_s(pid: int) -> float:
+    """Returns how long the process's threads have run on processors; 0 when it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            fields = stat.read().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 class ChildInput(asyncio.StreamWriter):
     """What a child that has ended is still told goes nowhere; `drain` says so (ConnectionError)."""
 

@@ -29,6 +29,7 @@ from agent.services.probes import RunInTask
 from agent.services.registrations import AllocServices
 from agent.tasks import lifecycle, task_state
 from agent.tasks.alloc_tasks import AllocTasks
+from agent.tasks.commands import script_runner
 from agent.tasks.end_events import group_end_event
 from agent.tasks.task_state import TaskEventType, kill_request
 from orchgit.clock import Clock
@@ -388,7 +389,7 @@ class AllocRunner:
             self.tasks[name].happened(TaskEventType.HOOK_MESSAGE, text)
 
     def _run_in_task(self, task_name: str) -> RunInTask:
-        return self.tasks[task_name or self.context.group.tasks[0].name].run_script
+        return script_runner(self.tasks[task_name or self.context.group.tasks[0].name])
 
     def _check_restart(self, owner: str, check: ServiceCheck) -> None:
         """A check has failed too often: its task is restarted, by its restart policy."""

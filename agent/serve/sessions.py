@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agent.drivers.base import ExecSession
+from agent.tasks.commands import action_command
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, OrchgitError
 from orchgit.query_values import first_values
 
@@ -71,7 +72,7 @@ async def _open(agent: Agent, socket: WebSocket) -> ExecSession:
     if handle is None:
         raise InvalidInputError(f'task "{name}" is not running.')
     if action:
-        command = runner.tasks[name].action(action)
+        command = action_command(runner.tasks[name].setup(), action)
     tty = query.get("tty", "") == "true"
     return await agent.drivers[handle.driver].exec_stream(handle, command, tty)
 

@@ -30,6 +30,7 @@ from agent.metrics.hook_times import measured
 from agent.services.registrations import AllocServices
 from agent.tasks import task_state
 from agent.tasks.after_attempt import follow_failed_start, follow_policy, restart_at_once
+from agent.tasks.commands import script_runner
 from agent.tasks.driver_calls import until_answered
 from agent.tasks.driver_config import task_config
 from agent.tasks.end_events import terminated_event
@@ -40,7 +41,7 @@ from agent.tasks.setups import task_parts, task_setup
 from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
 from agent.templates.changes import keep_rendered
 from orchgit.durations import to_text
-from orchgit.errors import DriverError, NotFoundError, OrchgitError
+from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
 from orchgit.model.service_addresses import DriverAddress
@@ -151,21 +152,6 @@ class TaskRunner:
         said = reason or "Task being sent a signal"
         self._progress.happened(TaskEventType.SIGNALING, said, details)
         await self._driver().signal_task(handle, signal)
-
-    def interpolated(self, command: list[str]) -> list[str]:
-        """Returns the command with references replaced by the environment of the running task."""
-        return self.setup().environment().interpolate.tree(command)
-
-    def action(self, name: str) -> list[str]:
-        """Returns the command line of an action of the task. Raises NotFoundError."""
-        for action in self.task.actions or ():
-            if action.name == name:
-                return self.interpolated([action.command, *(action.args or ())])
-        raise NotFoundError(f'task "{self.name}" has no action "{name}"')
-
-    async def run_script(self, command: list[str], timeout_s: float) -> ExecResult:
-        """Run the script of a check in the task's context."""
-        return await self.run_command(self.interpolated(command), timeout_s)
 
     async def run_command(self, command: list[str], timeout_s: float) -> ExecResult:
         """Run a command in the task's context."""
@@ -369,7 +355,7 @@ class TaskRunner:
             address = DriverAddress(given.ip, given.ports, given.auto_advertise)
             self._services.driver_addresses[self.name] = address
         self._services.start(
-            self.name, self.task.services or [], interpolate, lambda _name: self.run_script
+            self.name, self.task.services or [], interpolate, lambda _name: script_runner(self)
         )
 
     async def _until_answered(self, what: str, call: Callable[[], Awaitable[T]]) -> T | DriverError:

@@ -32,10 +32,11 @@ from agent.templates.worker import (
     RENDERED,
     UNKNOWN,
 )
-from orchgit.child import DEVNULL, PIPE, Child, start_child
+from orchgit.child import DEVNULL, PIPE, Child, processor_time_s, start_child
 from orchgit.errors import DriverError, InvalidInputError
 from orchgit.length_frames import FrameError, frame, receive_frame
 
+_SHORTEST_WAIT_S = 0.01
 _MIB = 1 << 20
 _MAX_PATH_BYTES = 1 << 16
 
@@ -43,9 +44,13 @@ _MAX_PATH_BYTES = 1 << 16
 @dataclass(frozen=True, slots=True)
 class RenderLimits:
     """The limits of one template; an error names the one that was passed. `processes` render at
-    once, each at most `uses` templates, and end when idle for `idle_s`."""
+    once, each at most `uses` templates, and end when idle for `idle_s`.
 
-    timeout_s: float = 10.0
+    `processor_s` is time on a processor: a machine that stands still makes no template wrong.
+    `stall_timeout_s` is any time: a process that no longer works is ended after it."""
+
+    processor_s: float = 10.0
+    stall_timeout_s: float = 180.0
     memory_bytes: int = 96 * _MIB
     output_bytes: int = 8 * _MIB
     source_bytes: int = 4 * _MIB
@@ -127,17 +132,18 @@ class TemplateRenderer:
             process = await self._process()
             reusable = False
             try:
-                async with asyncio.timeout(limits.timeout_s):
-                    rendered = await self._render(process.child, request)
+                async with asyncio.timeout(limits.stall_timeout_s):
+                    rendered = await self._within_processor_time(process.child, request)
                 reusable = True
             except RenderError as error:
                 reusable = True
                 if error.stage:
                     raise
                 raise _failed(request, str(error)) from None
-            except TimeoutError:
+            except TimeoutError as error:
+                limit = str(error) or f"{limits.stall_timeout_s:g} s"
                 raise _failed(
-                    request, f"it takes longer than {limits.timeout_s:g} s, the limit of templates"
+                    request, f"it takes longer than {limit}, the limit of templates"
                 ) from None
             except asyncio.IncompleteReadError:
                 code = await process.child.wait()
@@ -179,6 +185,7 @@ class TemplateRenderer:
                 await start_child(
                     *command,
                     str(self.limits.memory_bytes),
+                    str(round(self.limits.uses * (self.limits.processor_s + 1))),
                     stdin=PIPE,
                     stdout=PIPE,
                     stderr=DEVNULL,
@@ -212,6 +219,21 @@ class TemplateRenderer:
             child.close()
 
     # -- one template ---------------------------------------------------------------------------
+
+    async def _within_processor_time(self, child: Child, request: RenderRequest) -> Rendered:
+        """Raises TimeoutError with the limit when the template took its time of a processor."""
+        limit_s, before_s = self.limits.processor_s, processor_time_s(child.pid)
+        rendering = asyncio.ensure_future(self._render(child, request))
+        try:
+            left_s = limit_s
+            while left_s > 0:
+                await asyncio.wait([rendering], timeout=max(left_s, _SHORTEST_WAIT_S))
+                if rendering.done():
+                    return rendering.result()
+                left_s = limit_s - (processor_time_s(child.pid) - before_s)
+            raise TimeoutError(f"{limit_s:g} s of processor time")
+        finally:
+            rendering.cancel()
 
     async def _render(self, child: Child, request: RenderRequest) -> Rendered:
         limits = self.limits

@@ -28,7 +28,6 @@ from orchgit.length_frames import frame, read_frame
 # or FAILED, which end the template.
 RENDER, CONTENT, REFUSED, ABSENT, UNKNOWN = b"r", b"c", b"x", b"a", b"u"
 FILE, QUERY, ADDRESS, NOTES, RENDERED, FAILED = b"f", b"q", b"i", b"n", b"R", b"F"
-_CPU_S = 120
 
 
 class _AgentGone(Exception):
@@ -116,10 +115,11 @@ class TemplateWorker:
 
 
 def main() -> None:
-    """The argument is the memory it may take, in bytes."""
-    memory = int(sys.argv[1])
+    """The arguments are the memory it may take, in bytes, and the time of a processor for all its
+    templates, in seconds."""
+    memory, processor_s = map(int, sys.argv[1:3])
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CPU, (_CPU_S, _CPU_S))
+    resource.setrlimit(resource.RLIMIT_CPU, (processor_s, processor_s))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     TemplateWorker(sys.stdin.buffer, os.fdopen(os.dup(1), "wb")).serve()
 

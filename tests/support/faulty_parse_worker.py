@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from typing import BinaryIO
 
 from orchgit.gitops.parsing.messages import WorkerMessage
 from orchgit.gitops.parsing.port import Inputs
 from orchgit.gitops.parsing.worker import ParseWorker
 
+STANDS_STILL_S = 0.8
+
 
 class FaultyWorker(ParseWorker):
     def _parsed(self, path: str, content: bytes, inputs: Inputs) -> WorkerMessage:
         if "hang" in path:
             signal.pause()
+        if "spin" in path:
+            while True:
+                pass
+        if "stand-still" in path:
+            _stand_still()
         if "killed" in path:
             os.kill(os.getpid(), signal.SIGKILL)
         if "crash" in path:
@@ -26,6 +34,17 @@ class FaultyWorker(ParseWorker):
         if "environment" in path:
             content = content.replace(b"ENVIRONMENT", " ".join(sorted(os.environ)).encode())
         return super()._parsed(path, content, inputs)
+
+
+def _stand_still() -> None:
+    """This process is stopped, and goes on when its child has used the time of a file."""
+    stopped = os.getpid()
+    if os.fork() == 0:
+        while time.process_time() < STANDS_STILL_S:
+            pass
+        os.kill(stopped, signal.SIGCONT)
+        os._exit(0)
+    os.kill(stopped, signal.SIGSTOP)
 
 
 def main() -> None:

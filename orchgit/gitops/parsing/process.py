@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from orchgit.child import bare_environment
+from orchgit.child import bare_environment, processor_time_s
 from orchgit.gitops.parsing.messages import MAX_FRAME_BYTES, WorkerMessage, framed
 from orchgit.length_frames import take_frames
 
 _READ_BYTES = 1 << 18
 _STDERR_KEPT = 2_000
+_SHORTEST_WAIT_S = 0.01
 _MIB = 1024 * 1024
 
 
@@ -39,6 +40,9 @@ class ParseLimits:
 
     parse_processes: int = 0
     parse_timeout_s: float = 10.0
+    """Of processor time, for one file: a machine that stands still makes no file wrong."""
+    stall_timeout_s: float = 180.0
+    """Of any time: a process that waits for nothing to come is ended after it."""
     parse_memory_bytes: int = 256 * _MIB
     start_timeout_s: float = 30.0
     max_failed_starts: int = 3
@@ -101,6 +105,25 @@ class ParseProcess:
         self.was_idle = False
         self.pending: deque[int] = deque()
         self.deadline_s = time.monotonic() + limits.start_timeout_s
+        self._limits = limits
+        self._file_since_s = 0.0
+        self._used_before_s = 0.0
+
+    def begin_file(self) -> None:
+        """The next file's time begins."""
+        self._file_since_s = time.monotonic()
+        self._used_before_s = processor_time_s(self.pid)
+        self.deadline_s = self._file_since_s + self._limits.parse_timeout_s
+
+    def has_time_left(self) -> bool:
+        """Returns whether its file may take longer, at the deadline; then that is later."""
+        limits, now_s = self._limits, time.monotonic()
+        left_s = limits.parse_timeout_s - (processor_time_s(self.pid) - self._used_before_s)
+        stalled_s = self._file_since_s + limits.stall_timeout_s
+        if left_s <= 0 or stalled_s <= now_s:
+            return False
+        self.deadline_s = min(now_s + max(left_s, _SHORTEST_WAIT_S), stalled_s)
+        return True
 
     @property
     def pid(self) -> int:

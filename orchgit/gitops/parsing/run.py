@@ -102,7 +102,7 @@ class ParseRun:
             self._poll.register(process.stdout, select.POLLIN)
             self._poll.register(process.stderr, select.POLLIN)
             if process.ready:
-                process.deadline_s = time.monotonic() + self._limits.parse_timeout_s
+                process.begin_file()
                 self._send_files(process)
                 if not process.pending:
                     self._release(process)
@@ -172,7 +172,7 @@ class ParseRun:
             self._handle_end(process)
             return
         if any(not isinstance(answer, FileLookup) for answer in answers):
-            process.deadline_s = time.monotonic() + self._limits.parse_timeout_s
+            process.begin_file()
             self._send_files(process)
             if not process.pending:
                 self._release(process)
@@ -228,10 +228,11 @@ class ParseRun:
                 continue
             if not process.ready:
                 self._failed_start(process, "it took longer than start_timeout_s")
-            elif process.pending:
+            elif process.pending and not process.has_time_left():
                 error = TimedOutError(
                     f"cannot parse this file within {self._limits.parse_timeout_s:g} s, the limit "
-                    "parse_timeout_s; make its expressions or what it includes smaller"
+                    "parse_timeout_s of processor time; make its expressions or what it includes "
+                    "smaller"
                 )
                 self._give_up(process, error)
                 self._end(process)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from orchgit.errors import RefusedError, UnavailableError
+from orchgit.errors import ConflictError, UnavailableError
 from orchgit.model.acl import SealedSecret
 from orchgit.model.variable import RootKey, RootKeyState, StoredVariable
 from orchgit.model.workload_identity import hands_out_tokens
@@ -31,6 +31,7 @@ from orchgit.state.tables_cache import TablesCache
 
 _MATERIAL = msgspec.msgpack.Decoder(KeyMaterial)
 _RESEALED_PER_ENTRY = 100
+_CHECKED_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +41,24 @@ class _OpenKey:
 
 
 def _check_holders(snapshot: Snapshot, key_id: str) -> None:
-    """Raises RefusedError while tasks run that began before the key was retired and get tokens."""
+    """Raises ConflictError while tasks run that began before the key was retired and get tokens."""
     key = snapshot.root_keys.get(key_id)
     if key is None or key.state == RootKeyState.ACTIVE:
         return
-    for alloc in snapshot.allocations.running_since_before(key.modify_index):
-        job = snapshot.job_versions.of_allocation(alloc)
-        group = job.group(alloc.task_group) if job is not None else None
-        for task in group.tasks if group is not None else ():
-            if hands_out_tokens(task):
-                raise RefusedError(
-                    f"cannot delete root key {key_id!r}: task {task.name!r} of job "
-                    f"{alloc.job_id!r} has run since before a newer key was made, and may hold a "
-                    "token that this one signed; restart such jobs first, or force it (-force): "
-                    "then these tokens are refused at once"
+    every = snapshot.allocations.keys()
+    earlier = [id_ for at, id_ in every if at < key.modify_index]
+    for start in range(0, len(earlier), _CHECKED_AT_ONCE):
+        for alloc in snapshot.allocations.get_many(earlier[start : start + _CHECKED_AT_ONCE]):
+            job = snapshot.job_versions.of_allocation(alloc)
+            group = job.group(alloc.task_group) if job is not None else None
+            tasks = group.tasks if group is not None and not alloc.is_client_terminal else ()
+            task = next(filter(hands_out_tokens, tasks), None)
+            if task is not None:
+                raise ConflictError(
+                    f"cannot delete root key {key_id!r}: task {task.name!r} of allocation "
+                    f"{alloc.id} has run since before a newer key was made, and may hold a token "
+                    "that this one signed; stop such allocations (`alloc stop`), so that others "
+                    "take their places, or use -force: then these tokens are refused at once"
                 )
 
 
@@ -92,7 +97,7 @@ class Keyring:
         return key
 
     async def delete(self, context: UseCaseContext, key_id: str, force: bool = False) -> int:
-        """Deletes the key. Raises RefusedError while it is active or seals something and, unless
+        """Deletes the key. Raises ConflictError while it is active or seals something and, unless
         forced, while running tasks may hold tokens that it signed."""
         if not force:
             with context.snapshot() as snapshot:

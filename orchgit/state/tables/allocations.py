@@ -126,16 +126,6 @@ class AllocationReads(TableReads):
             WHERE modify_index > ? AND {_CLIENT_TERMINAL} GROUP BY node_id"""  # noqa: S608
         return {cast(str, node): cast(int, at) for node, at in self._rows(sql, (index,))}
 
-    def running_since_before(self, index: int) -> list[Allocation]:
-        """Returns one for each version of a job's group of which allocations from before `index`
-        have not ended on their nodes."""
-        return self._allocations(
-            f"""row IN (SELECT MIN(row) FROM allocations
-            WHERE create_index < ? AND NOT {_CLIENT_TERMINAL}
-            GROUP BY namespace, job_id, job_version, task_group)""",  # noqa: S608
-            (index,),
-        )
-
     def of_deployment(self, deployment_id: str) -> list[Allocation]:
         return self._allocations("deployment_id = ? AND deployment_id != ''", (deployment_id,))
 

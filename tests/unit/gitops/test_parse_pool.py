@@ -22,6 +22,7 @@ from orchgit.gitops.parsing.port import Inputs, JobFile, ParsedFile, VarFile, pa
 from orchgit.gitops.parsing.process import ParseLimits
 from orchgit.gitops.parsing.trees import MemoryTree
 from orchgit.model.source import Source
+from tests.support.faulty_parse_worker import STANDS_STILL_S
 from tests.support.git_repos import batch_job
 
 FAULTY = (sys.executable, "-m", "tests.support.faulty_parse_worker")
@@ -112,14 +113,32 @@ def test_a_file_that_ends_its_process_is_refused_alone(
     assert ids(pool.parse(files[:31], Inputs())) == [f"j{n}" for n in range(31)]
 
 
-def test_a_file_that_takes_too_long_is_refused_with_the_limit() -> None:
-    pool = ParsePool(replace(LIMITS, parse_timeout_s=4.0))
+@pytest.mark.parametrize(
+    ("name", "limits"),
+    [
+        pytest.param(
+            "hang.hcl", replace(LIMITS, parse_timeout_s=4.0, stall_timeout_s=4.0), id="waits"
+        ),
+        pytest.param("spin.hcl", replace(LIMITS, parse_timeout_s=1.0), id="calculates"),
+    ],
+)
+def test_a_file_that_takes_too_long_is_refused_with_the_limit(
+    name: str, limits: ParseLimits
+) -> None:
+    pool = ParsePool(limits)
     files = [job_file(f"j{n}.hcl") for n in range(40)]
-    files[3] = job_file("hang.hcl")
+    files[3] = job_file(name)
     results = pool.parse(files, Inputs())
     pool.close()
-    assert "within 4 s, the limit parse_timeout_s" in str(results[3])
+    said = f"within {limits.parse_timeout_s:g} s, the limit parse_timeout_s"
+    assert said in str(results[3])
     assert ids(results) == [f"j{n}" if n != 3 else "TimedOutError" for n in range(40)]
+
+
+def test_file_is_parsed_after_its_process_stood_still_for_longer_than_the_limit() -> None:
+    pool = ParsePool(replace(LIMITS, parse_timeout_s=STANDS_STILL_S / 2))
+    assert ids(pool.parse([job_file("stand-still.hcl")], Inputs())) == ["stand-still"]
+    pool.close()
 
 
 def test_the_rest_is_given_up_when_too_many_processes_were_lost() -> None:
@@ -277,7 +296,7 @@ def test_text_of_a_request_becomes_the_apis_json_and_reads_no_file(pool: ParsePo
 
 
 def test_file_that_took_too_long_once_is_parsed_again_the_next_time() -> None:
-    pool = ParsePool(replace(LIMITS, parse_timeout_s=0.5))
+    pool = ParsePool(replace(LIMITS, stall_timeout_s=0.5, parse_timeout_s=0.5))
     discoverer = Discoverer(JobspecParser(pool))
     tree = MemoryTree({"hang.nomad.hcl": batch_job("hang").encode()}, GitLimits())
     source = Source(name="demo")

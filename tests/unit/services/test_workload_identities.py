@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from orchgit.clock import SECOND_NS
-from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, RefusedError
+from orchgit.errors import ConflictError, InvalidInputError, NotAllowedError, NotFoundError
 from orchgit.model.acl import AclPolicy, JobAcl
 from orchgit.model.job import Job
 from orchgit.model.node import Node
@@ -148,11 +148,11 @@ def test_key_whose_tokens_running_tasks_may_hold_is_deleted_by_force_only() -> N
         old = await rig.keyring.active_key(rig.context)
         token = await rig.sign()
         second = await rig.keyring.rotate(rig.context, full=True)
-        with pytest.raises(RefusedError, match="may hold a token that this one signed"):
+        with pytest.raises(ConflictError, match="may hold a token that this one signed"):
             await rig.keyring.delete(rig.context, old.key_id)
         assert rig.verified(token) is not None
         await rig.keyring.rotate(rig.context, full=True)
-        with pytest.raises(RefusedError):
+        with pytest.raises(ConflictError):
             await rig.keyring.delete(rig.context, second.key_id)  # tokens are renewed
         await update_allocs(rig.context, rig.node.id, [AllocClientUpdate(rig.alloc_id, "complete")])
         await rig.keyring.delete(rig.context, old.key_id)
