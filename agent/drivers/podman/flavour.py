@@ -66,6 +66,7 @@ class PodmanFlavour:
         host |= _own_settings(task, config)
         if task.network is not None and not config.network_mode:
             host["NetworkMode"] = f"ns:{task.network.namespace}"
+            request["Hostname"] = task.network.hostname
         if config.network_mode.startswith("task:"):
             other = config.network_mode.removeprefix("task:")
             raise DriverError(
