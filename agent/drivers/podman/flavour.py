@@ -45,6 +45,7 @@ class PodmanFlavour:
             ),
             inactivity_s=duration_s(options.client_http_timeout),
             collects_logs=not options.disable_log_collection,
+            tells_memory_kills=False,
         )
 
     def prepare(self, task: TaskConfig) -> PreparedContainer:
