@@ -10,7 +10,9 @@ from pathlib import Path
 import docker
 import pytest
 
+from agent.drivers import cgroups
 from agent.drivers.base import (
+    ExitResult,
     Mount,
     NetworkIsolation,
     TaskConfig,
@@ -248,3 +250,22 @@ def test_no_line_is_lost_when_the_agent_is_restarted(tmp_path: Path) -> None:
     run(tmp_path, finish)
     lines = log_text(wanted).split()
     assert [number for number in map(str, range(300)) if number not in lines] == []
+
+
+@pytest.mark.skipif(
+    "memory" not in cgroups.detect().controllers, reason="needs the memory controller of v1"
+)
+def test_task_beyond_its_memory_limit_is_reported_out_of_memory(tmp_path: Path) -> None:
+    results: list[ExitResult] = []
+
+    async def scenario(made: PodmanDriver) -> None:
+        for text in ("x=a; while :; do x=$x$x; done", "sleep 1000"):
+            wanted = task(tmp_path, text, {}, resources=TaskResources(memory_mb=20))
+            handle = await made.start_task(wanted)
+            if "sleep" in text:
+                await made.signal_task(handle, "SIGKILL")
+            results.append(await made.wait_task(handle))
+            await made.destroy_task(handle)
+
+    run(tmp_path, scenario)
+    assert [(each.exit_code, each.oom_killed) for each in results] == [(137, True), (137, False)]

@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from agent.drivers.base import (
     DriverInfo,
     ExecResult,
@@ -28,6 +30,7 @@ from agent.drivers.docker.flavour import EngineFlavour, ImageWanted, PreparedCon
 from agent.drivers.docker.follower import LogFollower
 from agent.drivers.docker.image_garbage import ImageGarbage
 from agent.drivers.docker.image_names import ImageName
+from agent.drivers.docker.memory_kills import MemoryKillWatch
 from agent.drivers.docker.network import driver_network
 from agent.drivers.docker.pull_progress import PullProgress
 from agent.drivers.docker.pulls import ImagePulls
@@ -51,6 +54,8 @@ T = TypeVar("T")
 
 _THREADS = 8
 _START_TRIES = 3
+_KILLED = 137
+"""The exit code of a container that SIGKILL ended."""
 
 
 class ContainerDriver:
@@ -79,6 +84,7 @@ class ContainerDriver:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=flavour.name)
         self._ends: dict[str, asyncio.Future[ExitResult]] = {}
         self._followers: dict[str, LogFollower] = {}
+        self._watches: dict[str, MemoryKillWatch] = {}
         gc = flavour.settings.gc
         self._pulls = ImagePulls(self._pull, clock)
         self._garbage = ImageGarbage(
@@ -223,7 +229,13 @@ class ContainerDriver:
         loop = asyncio.get_running_loop()
         end = self._ends[handle.key] = loop.create_future()
 
+        is_told = self._flavour.settings.tells_memory_kills
+        watch = MemoryKillWatch(0 if is_told else handle.pid, handle.state["container"])
+
         def set_end(result: ExitResult) -> None:
+            if watch.has_seen_one and result.exit_code == _KILLED:
+                result = msgspec.structs.replace(result, oom_killed=True, error="OOM Killed")
+            watch.close()
             if not end.done():
                 end.set_result(result)
 
@@ -239,6 +251,7 @@ class ContainerDriver:
             ended,
         )
         self._followers[handle.key] = follower
+        self._watches[handle.key] = watch
         follower.start()
 
     async def wait_task(self, handle: TaskHandle) -> ExitResult:
@@ -270,6 +283,7 @@ class ContainerDriver:
         follower = self._followers.pop(handle.key, None)
         if follower is not None:
             follower.stop()
+            self._watches.pop(handle.key).close()
         end = self._ends.pop(handle.key, None)
         if end is not None:
             end.cancel()
@@ -337,6 +351,8 @@ class ContainerDriver:
     async def close(self) -> None:
         for follower in self._followers.values():
             follower.stop()
+        for watch in self._watches.values():
+            watch.close()
         await self._dangling.close()
         await self._garbage.close()
         self._pulls.close()

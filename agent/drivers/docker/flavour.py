@@ -38,6 +38,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     inactivity_s: float = 120.0
     """A pull that tells nothing for so long is given up."""
     collects_logs: bool = True
+    tells_memory_kills: bool = True
+    """Whether the engine says of an ended container that the kernel killed it for its memory."""
 
 
 class ImageWanted(msgspec.Struct, frozen=True, kw_only=True):

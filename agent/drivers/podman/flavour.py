@@ -45,6 +45,7 @@ class PodmanFlavour:
             ),
             inactivity_s=duration_s(options.client_http_timeout),
             collects_logs=not options.disable_log_collection,
+            tells_memory_kills=False,
         )
 
     def prepare(self, task: TaskConfig) -> PreparedContainer:
@@ -66,6 +67,7 @@ class PodmanFlavour:
         host |= _own_settings(task, config)
         if task.network is not None and not config.network_mode:
             host["NetworkMode"] = f"ns:{task.network.namespace}"
+            request["Hostname"] = task.network.hostname
         if config.network_mode.startswith("task:"):
             other = config.network_mode.removeprefix("task:")
             raise DriverError(

@@ -117,6 +117,11 @@ def test_what_cannot_work_is_refused_before_the_engine_is_asked(
         prepared(tmp_path, config, **options)
 
 
+def test_container_has_the_host_name_of_its_group(tmp_path: Path) -> None:
+    network = NetworkIsolation(mode="bridge", namespace="/ns", hostname="shop")
+    assert prepared(tmp_path, {}, network).request["Hostname"] == "shop"
+
+
 def test_in_the_groups_network_the_nodes_dns_is_left_out_and_hosts_are_added(
     tmp_path: Path,
 ) -> None:

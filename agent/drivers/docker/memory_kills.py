@@ -1,0 +1,56 @@
+"""Whether the kernel ended a container for its memory, where the engine does not tell.
+
+The control groups of version 1 send an event when a group runs out of memory, and another one when
+it is removed: only of the first kind can the group still be read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from pathlib import Path
+
+_MEMORY_GROUPS = Path("/sys/fs/cgroup/memory")
+
+
+class MemoryKillWatch:
+    """Watches the memory group of a container, whose process is `pid`. Sees nothing without one."""
+
+    def __init__(self, pid: int, container: str) -> None:
+        self.has_seen_one = False
+        self._event_fd = self._control_fd = -1
+        group = _memory_group(pid)
+        if container not in group:  # it has ended, and the process is another one
+            return
+        directory = _MEMORY_GROUPS / group.lstrip("/")
+        with contextlib.suppress(OSError):
+            self._control_fd = os.open(directory / "memory.oom_control", os.O_RDONLY | os.O_CLOEXEC)
+            self._event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            (directory / "cgroup.event_control").write_text(f"{self._event_fd} {self._control_fd}")
+            asyncio.get_running_loop().add_reader(self._event_fd, self._take)
+
+    def close(self) -> None:
+        """Ends the watch; may be repeated."""
+        for fd in {self._event_fd, self._control_fd} - {-1}:
+            asyncio.get_running_loop().remove_reader(fd)
+            os.close(fd)
+        self._event_fd = self._control_fd = -1
+
+    def _take(self) -> None:
+        try:
+            os.eventfd_read(self._event_fd)
+            os.pread(self._control_fd, 1, 0)
+        except OSError:  # the group is gone
+            self.close()
+        else:
+            self.has_seen_one = True
+
+
+def _memory_group(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if "memory" in controllers.split(","):
+                return path
+    return ""
