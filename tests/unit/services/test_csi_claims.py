@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from orchgit.control.watchers.csi_claims import ended_claims
+from orchgit.clock import FakeClock
+from orchgit.control.watchers.csi_claims import CsiClaimWatcher, ended_claims
 from orchgit.errors import (
     ConflictError,
     NotAllowedError,
@@ -21,6 +23,7 @@ from orchgit.model.node import Node
 from orchgit.model.volume import MountOptions, VolumeCapability, VolumeRequest
 from orchgit.replication.commands import (
     AllocClientUpdate,
+    DeleteCsiVolume,
     PutCsiVolume,
     RegisterNode,
     UpdateNodeStatus,
@@ -269,6 +272,34 @@ def test_volume_with_claims_keeps_them_and_is_neither_moved_nor_forgotten() -> N
         await world.context.propose(PutCsiVolume(volume=replace(known, claims=[], access_mode="")))
         assert [claim.alloc_id for claim in world.volume().claims] == [world.allocs[0]]
         assert world.volume().access_mode == "single-node-writer"
+        with pytest.raises(ConflictError, match="volume in use: vol"):
+            await world.context.propose(DeleteCsiVolume(namespace="default", volume_id="vol"))
         await use_cases.deregister("default", "vol", force=True)
+
+    run(work)
+
+
+def test_new_leader_releases_ended_claims_and_tries_again_what_failed() -> None:
+    async def work(world: World) -> None:
+        await world.claim(0)
+        update = AllocClientUpdate(world.allocs[0], "complete")
+        await update_allocs(world.context, world.nodes[0].id, [update])
+        clock, tried = world.context.clock, list[str]()
+        assert isinstance(clock, FakeClock)
+
+        async def release(namespace: str, volume_id: str, alloc_id: str) -> None:
+            tried.append(volume_id)
+            raise UnavailableError("not yet")
+
+        watcher = CsiClaimWatcher(world.context.state.store, clock, release)
+        with world.context.snapshot() as snapshot:
+            watcher.restore(snapshot)
+        loop = asyncio.create_task(watcher.run())
+        await clock.advance(1.0)
+        assert tried == ["vol"]
+        await clock.advance(5.0)
+        assert tried == ["vol", "vol"]
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
 
     run(work)
