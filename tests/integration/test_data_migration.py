@@ -12,6 +12,7 @@ import pytest
 from agent.agent import Agent
 from orchgit.cli.commands.dev import end_tasks
 from orchgit.services.acl.settings import AclSettings
+from orchgit.wire.relay_proof import HEADER, proof
 from tests.support.server_rig import ServerRig, server_rig
 
 WRITE = """
@@ -96,6 +97,12 @@ def test_snapshot_needs_a_servers_proof(rig: ServerRig, tmp_path: Path) -> None:
     path = f"/v1/client/allocation/{root.name}/snapshot"
     forged = rig.http.get(path, headers={"x-orchgit-checked": "1.abc"})
     assert (forged.status_code, forged.text) == (403, "Permission denied")
+    context = rig.server.services.context
+    with context.snapshot() as snapshot:
+        secret = snapshot.nodes.get(rig.agent.node_id).secret_id
+    value = proof(secret, "GET", path, b"", context.now_ns())
+    early = rig.http.get(path, headers={HEADER.decode(): value.decode()})
+    assert (early.status_code, "it still runs" in early.text) == (500, True)
     answer = rig.http.get(path)
     assert (answer.status_code, answer.text) == (403, "Permission denied")
 

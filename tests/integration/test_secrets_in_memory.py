@@ -12,6 +12,7 @@ from agent.hooks.secrets_mount import SecretsMounts, unmount_below
 from tests.support.driver_rigs import exec_works
 from tests.support.polling import until_blocking
 from tests.support.server_rig import ServerRig, server_rig
+from tests.support.small_disk import small_disk
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 
@@ -78,3 +79,23 @@ def test_mount_of_a_path_with_blanks_is_taken_away(tmp_path: Path) -> None:
     assert place.is_mount()
     unmount_below(tmp_path)
     assert not place.is_mount()
+
+
+def test_end_of_all_tasks_unmounts_their_secrets_and_no_disk_of_the_node(tmp_path: Path) -> None:
+    alloc_root = tmp_path / "agent" / "alloc"
+    with small_disk(alloc_root, 16):
+        with server_rig(tmp_path) as rig:
+            rig.wait_ready_node()
+            config = {"command": "/bin/sleep", "args": ["600"]}
+            task = {"Name": "t", "Driver": "raw_exec", "Config": config}
+            group = {"Name": "g", "Tasks": [task]}
+            rig.register({"ID": "stays", "Type": "batch", "TaskGroups": [group]})
+            [alloc] = rig.wait_for(
+                "/v1/job/stays/allocations",
+                lambda found: bool(found) and found[0]["ClientStatus"] == "running",
+            )
+            secrets = alloc_root / alloc["ID"] / "t" / "secrets"
+            assert secrets.is_mount()
+        assert alloc_root.is_mount()
+        assert secrets.is_dir()
+        assert not secrets.is_mount()

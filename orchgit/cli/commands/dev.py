@@ -175,7 +175,8 @@ async def end_tasks(directory: Path) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(supervisor.pid, signal.SIGTERM)
     await supervisor.close()
-    unmount_below(directory)
+    for allocation in (directory / "alloc").glob("*/"):  # the disk of all may be somebody's own
+        unmount_below(allocation)
     await remove_networks(directory)
     os.close(lock_fd)
     click.echo(f"==> {len(reports)} tasks stopped.")

@@ -295,6 +295,11 @@ def test_one_of_several_tasks_that_are_one_plugin_answers_for_it(tmp_path: Path)
         assert plugins.node_info("p")["ID"] == "b"
         served["a"].ready, served["b"].ready = True, False
         await described_by("a")
+        served["a"].ready, served["b"].ready = False, True
+        await described_by("b")
+        assert plugins.node_info("p")["ID"] == "b"
+        served["a"].ready, served["b"].ready = True, False
+        await described_by("a")
         assert plugins.client("p", CONTROLLER) is plugins.client("p", NODE)
         served["a"].ready = False
         found = await described_by(None)

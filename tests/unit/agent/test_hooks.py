@@ -263,6 +263,19 @@ def test_sticky_disk_is_taken_over(tmp_path: Path) -> None:
     assert not (old.shared / "data/kept").exists()
 
 
+def test_directory_that_a_task_made_a_link_is_not_taken_over(tmp_path: Path) -> None:
+    group = make_group(ephemeral_disk=EphemeralDisk(sticky=True))
+    old, new = AllocPaths(tmp_path / "old"), AllocPaths(tmp_path / "new")
+    for paths in (old, new):
+        alloc_dir.create(paths)
+    (tmp_path / "elsewhere").mkdir()
+    (old.shared / "data").rmdir()
+    (old.shared / "data").symlink_to(tmp_path / "elsewhere")
+    asyncio.run(previous_alloc.take_over(group, old, new))
+    assert not (new.shared / "data").is_symlink()
+    assert (new.shared / "data").is_dir()
+
+
 # -- artifacts ---------------------------------------------------------------------------------
 
 
