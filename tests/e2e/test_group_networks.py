@@ -155,10 +155,10 @@ def test_bridged_group_keeps_its_network_when_agent_and_supervisor_are_killed(
         assert status["Address"].startswith("10.89.0.")
         assert status["DNS"]["Servers"] == ["9.9.9.9"]
         host = f"{ADDRESS}:{port['Value']}"
-        assert until_blocking(lambda: read(host), 20, retried=(httpx.HTTPError,)) == "web"
+        assert until_blocking(lambda: read(host), 120, retried=(httpx.HTTPError,)) == "web"
         assert read(f"127.0.0.1:{port['Value']}") == "web"
         assert read(f"{status['Address']}:8080") == "web"
-        until_blocking(lambda: "b'web'" in server.log(alloc["ID"], "beside"), 20)
+        until_blocking(lambda: "b'web'" in server.log(alloc["ID"], "beside"), 120)
         (instance,) = server.wait_for("/v1/service/web", lambda found: len(found) == 1)
         assert (instance["Address"], instance["Port"]) == (ADDRESS, port["Value"])
         shown = server.cli("alloc", "exec", "-task", "web", alloc["ID"], "sh", "-c", _SHOW).out
@@ -183,10 +183,10 @@ def test_bridged_group_keeps_its_network_when_agent_and_supervisor_are_killed(
         assert read(host) == "web"
         assert server.get(f"/v1/allocation/{alloc['ID']}")["NetworkStatus"] == status
         server.cli("alloc", "restart", alloc["ID"])
-        assert until_blocking(lambda: read(host), 20, retried=(httpx.HTTPError,)) == "web"
+        assert until_blocking(lambda: read(host), 120, retried=(httpx.HTTPError,)) == "web"
         assert server.get(f"/v1/allocation/{alloc['ID']}")["NetworkStatus"] == status
         stop(server)
-        until_blocking(lambda: no_network_left(server.data_dir), 30)
+        until_blocking(lambda: no_network_left(server.data_dir), 120)
 
     on_dev_server(tmp_path, body)
 
@@ -240,7 +240,7 @@ def test_agent_that_lost_its_state_removes_the_networks_it_had_made(tmp_path: Pa
         for path in (server.data_dir / "client").glob("state.db*"):
             path.unlink()
         server.start()
-        until_blocking(lambda: no_network_left(server.data_dir), 30)
+        until_blocking(lambda: no_network_left(server.data_dir), 120)
         register(server, job(_HTTP, task("web", "raw_exec", _SERVE)))  # left to the cleanup
 
     on_dev_server(tmp_path, body)
@@ -282,9 +282,9 @@ def test_tasks_of_several_drivers_share_the_network_of_a_pause_container(tmp_pat
         )
         (port,) = alloc["AllocatedResources"]["Shared"]["Ports"]
         host = f"{ADDRESS}:{port['Value']}"
-        assert until_blocking(lambda: read(host), 20, retried=(httpx.HTTPError,)) == "docker\n"
+        assert until_blocking(lambda: read(host), 120, retried=(httpx.HTTPError,)) == "docker\n"
         for name in ("chrooted", "raw"):
-            until_blocking(lambda name=name: "b'docker" in server.log(alloc["ID"], name), 20)
+            until_blocking(lambda name=name: "b'docker" in server.log(alloc["ID"], name), 120)
         shown = server.cli("alloc", "exec", "-task", "front", alloc["ID"], "cat", "/etc/hosts").out
         status = server.get(f"/v1/allocation/{alloc['ID']}")["NetworkStatus"]
         assert f"{status['Address']} front-0" in shown
@@ -294,7 +294,7 @@ def test_tasks_of_several_drivers_share_the_network_of_a_pause_container(tmp_pat
         server.running_allocations("net")
         assert read(host) == "docker\n"
         stop(server)
-        until_blocking(lambda: no_network_left(server.data_dir) and not pauses(), 30)
+        until_blocking(lambda: no_network_left(server.data_dir) and not pauses(), 120)
 
     on_dev_server(
         tmp_path, body, f'plugin "docker" {{ config {{ endpoint = "{engine.endpoint}" }} }}'
@@ -339,14 +339,14 @@ def test_cni_network_and_host_network_of_the_node_are_used_by_name(tmp_path: Pat
         (given,) = alloc["AllocatedResources"]["Shared"]["Ports"]
         assert given["HostIP"] == SECOND_ADDRESS
         host = f"{SECOND_ADDRESS}:{given['Value']}"
-        assert until_blocking(lambda: read(host), 20, retried=(httpx.HTTPError,)) == "web"
+        assert until_blocking(lambda: read(host), 120, retried=(httpx.HTTPError,)) == "web"
         with pytest.raises(httpx.HTTPError):
             read(f"{ADDRESS}:{given['Value']}")
         (instance,) = server.wait_for("/v1/service/web", lambda found: len(found) == 1)
         assert instance["Address"].startswith("10.91.0.")
         assert instance["Port"] == 8080
         stop(server)
-        until_blocking(lambda: no_network_left(server.data_dir), 30)
+        until_blocking(lambda: no_network_left(server.data_dir), 120)
         assert not list((tmp_path / "ipam/blue").glob("10.*"))
 
     on_dev_server(

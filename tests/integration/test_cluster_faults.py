@@ -336,7 +336,7 @@ async def lead(cluster: RealCluster, wanted: HostProcess) -> None:
     async def led() -> bool:
         return await cluster.leader() is wanted
 
-    await until(led, 30.0, f"{wanted.host} does not take over")
+    await until(led, 120, f"{wanted.host} does not take over")
 
 
 async def led_by_another(cluster: RealCluster, full: HostProcess) -> HostProcess:
@@ -346,7 +346,7 @@ async def led_by_another(cluster: RealCluster, full: HostProcess) -> HostProcess
         leader = await cluster.leader()
         return leader if leader is not full else None
 
-    return await until(led, 30.0, "it keeps the lead")
+    return await until(led, 120, "it keeps the lead")
 
 
 async def taken_back(cluster: RealCluster, wanted: HostProcess) -> None:
@@ -356,7 +356,7 @@ async def taken_back(cluster: RealCluster, wanted: HostProcess) -> None:
         leader = await cluster.leader()
         return (await leader.ask("PUT", transfer_to(cluster, wanted))).status == 200
 
-    await until(handed, 30.0, f"{wanted.host} cannot be made the leader again")
+    await until(handed, 120, f"{wanted.host} cannot be made the leader again")
 
 
 async def filling(server: HostProcess, writes: int) -> str | None:

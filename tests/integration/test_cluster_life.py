@@ -190,7 +190,7 @@ def test_server_that_lost_its_disk_rejoins_without_help(
     lost.lose_disk()
     lost.start()
     lost.wait_for_log("joining the cluster of", since_start=True)
-    until_blocking(lambda: any("lost its disk" in one.log for one in stay) or None, 20.0)
+    until_blocking(lambda: any("lost its disk" in one.log for one in stay) or None, 120)
     for one in servers[:3]:
         one.wait_for_peers(**VOTERS)
     leader_of(servers).cli("namespace", "apply", f"after-{leads}")

@@ -197,7 +197,7 @@ def launches(begun: Begun) -> list[str]:
 
 
 def test_new_leader_finishes_a_rolling_deployment(begun: Begun) -> None:
-    until_blocking(lambda: deployment(begun)["Status"] == "successful" or None, 40.0)
+    until_blocking(lambda: deployment(begun)["Status"] == "successful" or None, 120)
     assert deployment(begun)["JobVersion"] == 1
     assert {each["JobVersion"] for each in begun.running("rolling")} == {1}
     assert len(begun.running("rolling")) == 4
@@ -234,7 +234,7 @@ def test_new_leader_finishes_a_drain(begun: Begun) -> None:
         left = [each for each in begun.running("moving") if each["NodeID"] == begun.drained]
         return True if not left and len(begun.running("moving")) == 3 else None
 
-    until_blocking(moved, 40.0)
+    until_blocking(moved, 120)
     until_blocking(lambda: not begun.http.get(f"/v1/node/{begun.drained}")["DrainStrategy"] or None)
 
 
@@ -252,5 +252,5 @@ def renewal(begun: Begun) -> int:
 
 def test_new_leader_renews_a_lock_and_expires_it_without_renewal(begun: Begun) -> None:
     assert begun.renewed == 200
-    until_blocking(lambda: "Lock" not in begun.http.get("/v1/var/lock") or None, 30.0)
+    until_blocking(lambda: "Lock" not in begun.http.get("/v1/var/lock") or None, 120)
     assert time.monotonic() - begun.killed_s > 9.0

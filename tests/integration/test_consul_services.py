@@ -91,7 +91,7 @@ def test_services_of_provider_consul_come_and_go_with_their_allocations(tmp_path
                 lambda found: [each["ClientStatus"] for each in found] == ["running"],
             )
             id_ = f"_nomad-task-{alloc['ID']}-group-g-web-http"
-            until_blocking(lambda: id_ in consul.services, 20)
+            until_blocking(lambda: id_ in consul.services, 120)
             known = consul.services[id_]
             (port,) = rig.http.get(f"/v1/allocation/{alloc['ID']}").json()["AllocatedResources"][
                 "Shared"
@@ -117,9 +117,9 @@ def test_services_of_provider_consul_come_and_go_with_their_allocations(tmp_path
             assert check["Output"] == "fine\n"
             del consul.services[id_]
             rig.register(consul_job(Tags=["b"]))
-            until_blocking(lambda: consul.services.get(id_, {}).get("Tags") == ["b"], 20)
+            until_blocking(lambda: consul.services.get(id_, {}).get("Tags") == ["b"], 120)
             rig.http.delete("/v1/job/web")
-            until_blocking(lambda: list(consul.services) == ["_nomad-task-x"], 20)
+            until_blocking(lambda: list(consul.services) == ["_nomad-task-x"], 120)
             assert rig.http.get("/v1/services").json() == []
         finally:
             rig.stop()

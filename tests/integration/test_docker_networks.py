@@ -183,7 +183,7 @@ def test_container_answers_at_the_mapped_port_of_its_group(tmp_path: Path) -> No
                 return urllib.request.urlopen(f"http://{ADDRESS}:{port}/greeting").read()
             return b""
 
-        await until(lambda: answer() == b"hello\n", 20)
+        await until(lambda: answer() == b"hello\n", 120)
         await driver.destroy_task(handle)
         await networks.remove(alloc_id)
         assert pauses(alloc_id) == []

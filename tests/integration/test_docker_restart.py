@@ -52,7 +52,7 @@ def test_killed_engine_returns_with_its_tasks(directory: Path, tmp_path: Path) -
         assert raised.value.recoverable
         await asyncio.to_thread(engine.start)
         said = len(log_text(task))
-        await until(lambda: len(log_text(task)) > said, 30)
+        await until(lambda: len(log_text(task)) > said, 120)
         assert (await driver.start_task(task)).state["container"] == handle.state["container"]
         assert await driver.create_network(NetworkRequest(alloc_id=alloc_id)) == network
         with engine.started.client() as api:

@@ -51,7 +51,7 @@ def test_task_and_commands_beside_it_run_in_the_given_namespace(tmp_path: Path, 
             try:
                 beside = await driver.exec_task(handle, ["readlink", "/proc/self/ns/net"], 10)
                 assert beside.output.decode().strip() == inode(path)
-                await until(lambda: "done" in log_text(task), 10)
+                await until(lambda: "done" in log_text(task), 120)
             finally:
                 await driver.destroy_task(handle)
             assert log_text(task).split() == [inode(path), "1", "done"]

@@ -58,7 +58,7 @@ def test_stop_presses_the_power_button_and_the_machine_turns_off(tmp_path: Path)
     async def scenario(driver: QemuDriver) -> None:
         wanted = task(tmp_path, {"graceful_shutdown": True, "guest_agent": True})
         handle = await driver.start_task(wanted)
-        await until(lambda: "@" in log_text(wanted), 15)
+        await until(lambda: "@" in log_text(wanted), 120)
         assert Path(wanted.task_dir.task_dir, "qa.sock").is_socket()
         assert (await driver.stats(handle)).memory_bytes > 0
         await driver.stop_task(handle, timeout_s=40)
@@ -76,7 +76,7 @@ def test_machine_that_does_not_turn_off_is_ended(tmp_path: Path, graceful: bool)
     async def scenario(driver: QemuDriver) -> None:
         wanted = task(tmp_path, {"graceful_shutdown": graceful}, handles=False)
         handle = await driver.start_task(wanted)
-        await until(lambda: "@" in log_text(wanted), 15)
+        await until(lambda: "@" in log_text(wanted), 120)
         await driver.stop_task(handle, timeout_s=0.5)
         assert (await driver.wait_task(handle)).exit_code in (0, 137)
         await driver.destroy_task(handle)
@@ -99,7 +99,7 @@ def test_ports_of_the_group_lead_into_the_machine(tmp_path: Path) -> None:
         ports = (TaskPort("http", port, host_ip="127.0.0.1"),)
         wanted = task(tmp_path, {"port_map": {"http": 80}}, ports=ports)
         handle = await driver.start_task(wanted)
-        await until(answers, 15)
+        await until(answers, 120)
         await driver.destroy_task(handle)
         assert not answers()
 

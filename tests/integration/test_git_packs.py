@@ -270,7 +270,7 @@ def test_process_killed_during_a_fetch_leaves_no_half_pack(tmp_path: Path) -> No
             async with asyncio.timeout(30):
                 await halfway.wait()
             objects = directory / "demo.git" / "objects"
-            await until(lambda: list(objects.glob("tmp_*/pack/tmp_*")), 30)
+            await until(lambda: list(objects.glob("tmp_*/pack/tmp_*")), 120)
             process.send_signal(signal.SIGKILL)
             await process.wait()
             assert leftovers(directory / "demo.git")

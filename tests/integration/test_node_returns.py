@@ -84,7 +84,7 @@ class Side:
 
     async def until(self, condition: Callable[[set[str]], bool]) -> None:
         """Wait until it holds for what runs."""
-        await until(lambda: condition(self.running()), 10)
+        await until(lambda: condition(self.running()), 120)
 
     async def until_running(self, wanted: set[str]) -> None:
         await self.until(lambda running: running == wanted)

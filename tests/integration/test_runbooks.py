@@ -107,7 +107,7 @@ class Site:
             except AssertionError:
                 return None
 
-        return await until(well, 40.0, f"{command} does not end with 0")
+        return await until(well, 120, f"{command} does not end with 0")
 
     async def shown(self, command: str, word: str, times: int) -> None:
         """Until it shows the word so often."""
@@ -115,7 +115,7 @@ class Site:
         async def often() -> bool:
             return (await self.run(command)).count(word) == times
 
-        await until(often, 30.0, f"{command} does not show {times} times {word}")
+        await until(often, 120, f"{command} does not show {times} times {word}")
 
     async def leader(self) -> str:
         async def known() -> str | None:
@@ -124,7 +124,7 @@ class Site:
                     return server.host
             return None
 
-        return await until(known, 30.0, "there is no leader")
+        return await until(known, 120, "there is no leader")
 
 
 @pytest.mark.long
@@ -229,7 +229,7 @@ async def lose_the_quorum(site: Site, directory: Path) -> None:
     assert "last_log_index" in await site.run(book.command(2))
     await site.run("orchgit var put kept/two value=after")
     await asyncio.gather(*(site.servers[name].kill() for name in ("s2", "s3")))
-    await until(lambda: refused(site.servers["s1"]), 30.0, "writes are not refused")
+    await until(lambda: refused(site.servers["s1"]), 120, "writes are not refused")
     await site.servers["s1"].stop()
     peers = directory / "s1" / "data" / "server" / "raft" / "peers.json"
     peers.write_text(site.here(book.block(3)))

@@ -72,14 +72,14 @@ def test_task_gets_a_token_for_its_identity_and_keeps_one_that_is_good(tmp_path:
         rig.register(vault_job())
         alloc = allocation(rig, "running")
         seen = tmp_path / "agent/alloc" / alloc["ID"] / "t/local/seen"
-        assert until_blocking(seen.exists, 20)
-        assert until_blocking(seen.read_text, 20) == "hvs.1 hvs.1\n"
+        assert until_blocking(seen.exists, 120)
+        assert until_blocking(seen.read_text, 120) == "hvs.1 hvs.1\n"
         (login,) = vault.logins
         assert (login["role"], login["namespace"], login["aud"]) == ("web", "team", "vault.io")
         assert login["nomad_job_id"] == "web"
-        until_blocking(lambda: "hvs.1" in vault.renewed, 20)
+        until_blocking(lambda: "hvs.1" in vault.renewed, 120)
         vault.revoked.add("hvs.1")
-        until_blocking(lambda: seen.read_text() == "hvs.1 hvs.1\nhvs.2 hvs.2\n", 30)
+        until_blocking(lambda: seen.read_text() == "hvs.1 hvs.1\nhvs.2 hvs.2\n", 120)
         shown = rig.http.get(f"/v1/allocation/{alloc['ID']}").text
         assert "Vault token was renewed" in shown
         assert "hvs." not in shown

@@ -209,7 +209,7 @@ class Place:
             done = [each for each in allocs if each["ClientStatus"] in wanted]
             return done[0] if done else None
 
-        return until_blocking(reached, 40, f"{job['ID']} does not start", every_s=0.05)
+        return until_blocking(reached, 120, f"{job['ID']} does not start", every_s=0.05)
 
     def _environment(self, alloc_id: str) -> dict[str, str]:
         lines = self._stdout(alloc_id).split("\0")

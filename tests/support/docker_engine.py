@@ -106,7 +106,7 @@ class OwnEngine:
         self._process.wait()
         with contextlib.suppress(ProcessLookupError):
             os.kill(containerd, signal.SIGKILL)
-        until_blocking(lambda: not os.path.exists(f"/proc/{containerd}"), 10)
+        until_blocking(lambda: not os.path.exists(f"/proc/{containerd}"), 120)
         for left in (pid_file, self._directory / "pid", pid_file.with_suffix(".sock")):
             left.unlink(missing_ok=True)
 

@@ -249,7 +249,7 @@ async def git_daemon(root: Path) -> AsyncIterator[int]:
         return False
 
     try:
-        await until(answers, 20)
+        await until(answers, 120)
         yield port
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -101,11 +101,11 @@ class JoiningServer:
         return {}
 
     def wait_for_peers(self, **wanted: bool) -> None:
-        until_blocking(lambda: self.peers() == wanted or None, 30.0)
+        until_blocking(lambda: self.peers() == wanted or None, 120.0)
 
     def wait_for_log(self, text: str, since_start: bool = False) -> None:
         until_blocking(
-            lambda: text in (self.log_since_start if since_start else self.log) or None, 20.0
+            lambda: text in (self.log_since_start if since_start else self.log) or None, 120.0
         )
 
 

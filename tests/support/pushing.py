@@ -71,7 +71,7 @@ class Pusher:
             return found.pop() if len(found) == 1 else None
 
         try:
-            head = await until(same, 15.0, "the repositories do not become the same")
+            head = await until(same, 120, "the repositories do not become the same")
         except AssertionError as error:
             raise AssertionError(f"{error}; they are {heads}") from None
         for commit in self._history.commits:

@@ -124,7 +124,7 @@ def test_until_reads_again_after_each_change() -> None:
             reads.append(watch.index(["jobs"]))
             return ("found" if reads[-1] == 6 else None), reads[-1]
 
-        found = asyncio.create_task(watch.until(read, ["jobs"], SystemClock(), 30.0))
+        found = asyncio.create_task(watch.until(read, ["jobs"], SystemClock(), 120))
         for index in (5, 6):
             await settle()
             watch.publish(change(index, "jobs", "default/a"), index)
