@@ -4,50 +4,77 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import weakref
+from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
+from orchgit.api.encoded_events import EncodedBatch, EventBatch
 from orchgit.model.event import Event
 
 MAX_BATCHES = 256
+KEPT_BYTES = 32 * 1024 * 1024
+"""Of what was encoded last; older batches are encoded again for those who still read them."""
 
 
-class EventBatch(Protocol):
-    """The entries that were applied together (`orchgit.replication.events.AppliedBatch`).
+class BufferedBatch:
+    """A batch of the buffer. Its encoded form is that of all who read it at the same time."""
 
-    Their events are built when they are first asked for.
-    """
+    def __init__(self, batch: EventBatch, recent: deque[EncodedBatch]) -> None:
+        self._batch = batch
+        self._recent = recent
+        self._encoded: weakref.ref[EncodedBatch] | None = None
 
     @property
-    def index(self) -> int: ...
+    def index(self) -> int:
+        return self._batch.index
 
     @property
-    def events(self) -> Sequence[Event]: ...
+    def events(self) -> Sequence[Event]:
+        return self._batch.events
+
+    def encoded(self) -> EncodedBatch:
+        found = self._encoded() if self._encoded is not None else None
+        if found is None:
+            found = EncodedBatch(self._batch)
+            self._encoded = weakref.ref(found)
+            self._recent.append(found)
+            excess_bytes = sum(each.size_bytes for each in self._recent) - KEPT_BYTES
+            while excess_bytes > 0:
+                excess_bytes -= self._recent.popleft().size_bytes
+        return found
 
 
 class EventBuffer:
     """Filled from the feed of applied batches, on the event loop; readers keep their own place in
     it.
 
-    A reader that falls further behind than the buffer reaches goes on with the oldest kept batch.
+    A reader that begins before the oldest kept batch begins with that one. A reader whose place
+    has left the buffer since then (`dropped_index`) has missed events.
     """
 
     def __init__(self) -> None:
-        self._batches: list[EventBatch] = []
+        self._batches: list[BufferedBatch] = []
+        self._recent: deque[EncodedBatch] = deque()
         self._changed = asyncio.Event()
         self.closed = False
         self.gaps = 0
         """How often events were missed. A stream that would read across a gap ends."""
+        self.dropped_index = 0
+        """That of the newest batch that the buffer keeps no more."""
 
     def add(self, batch: EventBatch) -> None:
-        self._batches.append(batch)
+        self._batches.append(BufferedBatch(batch, self._recent))
         if len(self._batches) > MAX_BATCHES:
-            del self._batches[: len(self._batches) - MAX_BATCHES]
+            last = len(self._batches) - MAX_BATCHES
+            self.dropped_index = self._batches[last - 1].index
+            del self._batches[:last]
         self._wake()
 
     def miss(self) -> None:
         """Notes a gap: the state was replaced whole, so its changes are unknown."""
         self._batches.clear()
+        self._recent.clear()
+        self.dropped_index = 0  # the indexes of another state
         self.gaps += 1
         self._wake()
 
@@ -56,7 +83,7 @@ class EventBuffer:
         self.closed = True
         self._wake()
 
-    def after(self, index: int) -> Sequence[EventBatch]:
+    def after(self, index: int) -> Sequence[BufferedBatch]:
         start = bisect.bisect_right(self._batches, index, key=lambda batch: batch.index)
         return self._batches[start:]
 

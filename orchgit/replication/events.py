@@ -10,7 +10,6 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Self
 
 import msgspec
@@ -171,9 +170,9 @@ class AppliedBatch:
         """Table (or derived name, see orchgit.state.changes) -> keys."""
         return self.changes.keys
 
-    @cached_property
+    @property
     def events(self) -> list[Event]:
-        """In the order of the log."""
+        """In the order of the log; built from the state as it is now. For any thread."""
         with self.open_snapshot() as snapshot:
             return [event for note in self.effects.notes for event in _events(note, snapshot)]
 
@@ -183,7 +182,6 @@ class AppliedBatch:
         self.replaced = self.replaced or later.replaced
         self.changes.merge(later.changes)
         self.effects.merge(later.effects)
-        self.__dict__.pop("events", None)
 
     def copy(self) -> AppliedBatch:
         """One that may absorb others."""

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from orchgit.api.routes.event_stream import told_event
+from orchgit.api.encoded_events import told_event
 from orchgit.api.shapes import nomad_json
 from orchgit.server.audit.settings import AuditSettings
 from orchgit.services.acl.settings import AclSettings

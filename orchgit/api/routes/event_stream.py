@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any
 
+import structlog
 from starlette.responses import Response, StreamingResponse
 
 from orchgit.api.access.control import AccessRefusedError
@@ -14,27 +15,22 @@ from orchgit.api.access.objects import StateObjects
 from orchgit.api.access.requirements import ObjectKind
 from orchgit.api.access.topics import may_follow, sees_event
 from orchgit.api.call import ApiCall
+from orchgit.api.encoded_events import EncodedBatch
 from orchgit.api.errors import VARY
 from orchgit.api.event_buffer import EventBuffer
-from orchgit.api.routes.node_pools import shown as shown_pool
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
-from orchgit.api.shapes.acl import AclObject, told_object
-from orchgit.api.shapes.stubs import allocation_alone, shown_node
 from orchgit.errors import InvalidInputError
-from orchgit.model.acl import AclBindingRule, AclRole
-from orchgit.model.allocation import Allocation
-from orchgit.model.deployment import Deployment
-from orchgit.model.evaluation import Evaluation
-from orchgit.model.event import Event, VariableChange
-from orchgit.model.node import Node, NodePool
-from orchgit.model.volume import HostVolume
+from orchgit.model.event import Event
 from orchgit.whole_number import whole_number
 
 HEARTBEAT_S = 30.0
 ALL = "*"
-_PAYLOAD_KEYS = {"ACLAuthMethod": "AuthMethod", "HostVolume": "Volume"}
-"""Topics whose payload has another key."""
+TOO_SLOW = (
+    "cannot tell all events: the server keeps too few for a reader this slow; "
+    "read the state again, then subscribe; what was not sent begins at index {} or later"
+)
+_log = structlog.get_logger(component="events")
 
 
 class TopicFilter:
@@ -52,52 +48,6 @@ class TopicFilter:
             return False
         keys = self._keys.get(event.topic, set()) | self._keys.get(ALL, set())
         return ALL in keys or event.key in keys or not keys.isdisjoint(event.filter_keys)
-
-
-def told_event(event: Event) -> dict[str, Any]:
-    """Returns an event in Nomad's form; objects look as they do in answers."""
-    subject = event.payload.get(event.topic)
-    if isinstance(subject, Allocation):
-        subject = allocation_alone(subject)
-    elif isinstance(subject, Node):
-        subject = shown_node(subject)
-    elif isinstance(subject, AclObject):
-        subject = told_object(subject)
-    elif isinstance(subject, NodePool):
-        subject = shown_pool(subject)
-    return {
-        "Topic": event.topic,
-        "Type": event.type,
-        "Key": event.key,
-        "Namespace": event.namespace,
-        "FilterKeys": _filter_keys(event.payload.get(event.topic)),
-        "Index": event.index,
-        "Payload": (
-            _of_variable(subject)
-            if isinstance(subject, VariableChange)
-            else {_PAYLOAD_KEYS.get(event.topic, event.topic): subject}
-        ),
-    }
-
-
-def _of_variable(change: VariableChange) -> dict[str, Any]:
-    metadata = nomad_json.tree(change)
-    return {"Deleted": metadata.pop("IsDeleted"), "Metadata": metadata}
-
-
-def _filter_keys(subject: object) -> list[str] | None:
-    """Returns the keys that Nomad's clients may name in a topic, and a few more."""
-    if isinstance(subject, Allocation | Evaluation):
-        return [subject.job_id, subject.deployment_id]
-    if isinstance(subject, HostVolume):
-        return [subject.id, subject.name, subject.plugin_id]
-    if isinstance(subject, AclRole):
-        return [subject.name]
-    if isinstance(subject, AclBindingRule):
-        return [subject.auth_method]
-    if isinstance(subject, dict):  # a service's registration
-        return [subject["JobID"], subject["ServiceName"]]
-    return [subject.job_id] if isinstance(subject, Deployment) else None
 
 
 async def stream(call: ApiCall) -> Response:
@@ -156,19 +106,40 @@ async def lines(
     after: int,
     still_follows: Callable[[], bool] = lambda: True,
 ) -> AsyncIterator[bytes]:
-    """Yields the lines; ends when the server stops, when events were missed, or when the caller may
-    not follow any more."""
+    """Yields the lines, long ones in parts. Ends when the server stops, when the state was
+    replaced, when the caller may not follow any more, and, with a line that says so, when the
+    reader is so slow that the buffer has lost events that it did not read yet."""
     yield b"{}\n"
-    gaps = buffer.gaps
+    gaps, after = buffer.gaps, max(after, buffer.dropped_index)
     while not buffer.closed and buffer.gaps == gaps and still_follows():
-        for batch in buffer.after(after):
+        if after < buffer.dropped_index:
+            _log.warning("a slow reader of the event stream was ended", index=after)
+            yield nomad_json.encode({"Error": TOO_SLOW.format(after + 1)}) + b"\n"
+            return
+        for batch in buffer.after(after)[:1]:
+            async for part in _line(batch.index, batch.encoded(), is_told):
+                yield part
             after = batch.index
-            events = [event for event in batch.events if is_told(event)]
-            if events:
-                told = {"Index": batch.index, "Events": [told_event(event) for event in events]}
-                yield nomad_json.encode(told) + b"\n"
         if not buffer.after(after) and not await buffer.wait(HEARTBEAT_S):
             yield b"{}\n"
+
+
+async def _line(
+    index: int, batch: EncodedBatch, is_told: Callable[[Event], bool]
+) -> AsyncIterator[bytes]:
+    """Yields the parts of one batch's line; nothing where no event of it is told."""
+    number, written = 0, b""
+    while part := await batch.part(number):
+        found = b",".join(each.data for each in part if is_told(each.event))
+        if found and written:
+            yield written
+            written = b"," + found
+        elif found:
+            written = b'{"Index":%d,"Events":[%b' % (index, found)
+        number += 1
+        await asyncio.sleep(0)  # what is encoded already waits for nothing
+    if written:
+        yield written + b"]}\n"
 
 
 ENDPOINTS = [endpoint("/v1/event/stream", get=stream)]

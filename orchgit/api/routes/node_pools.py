@@ -13,16 +13,12 @@ from orchgit.api.routes.jobs_read import job_token
 from orchgit.api.routes.nodes import list_nodes_of
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import nomad_json
+from orchgit.api.shapes.node_pools import shown_pool
 from orchgit.api.shapes.stubs import job_stub
-from orchgit.clock import SECOND_NS
-from orchgit.durations import to_text
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.node import NodePool
-from orchgit.services.nodes.pools import BUILT_IN_POOLS, delete_node_pool, put_node_pool
+from orchgit.services.nodes.pools import delete_node_pool, put_node_pool
 from orchgit.state.snapshot import Snapshot
-
-_IDENTITY_TTL_NS = 24 * 3600 * SECOND_NS
-"""What Nomad shows of a pool that sets none."""
 
 
 async def list_pools(call: ApiCall) -> Response:
@@ -35,26 +31,9 @@ async def list_pools(call: ApiCall) -> Response:
             if each.name.startswith(prefix) and call.rights.allows_node_pool(each.name, "read")
         ]
         chosen, headers = page.apply(found, lambda each: each.name)
-        return [shown(each) for each in chosen], headers
+        return [shown_pool(each) for each in chosen], headers
 
     return await answer_list(call, ("node_pools",), read)
-
-
-def shown(pool: NodePool) -> Any:
-    """Returns the pool with Nomad's content hash, which its Terraform provider compares."""
-    value = nomad_json.tree(pool)
-    if pool.name in BUILT_IN_POOLS and value["Description"]:
-        value["Description"] = value["Description"].rstrip(".") + "."
-    value["NodeIdentityTTL"] = pool.node_identity_ttl_ns or _IDENTITY_TTL_NS
-    if pool.name in BUILT_IN_POOLS:
-        value["Hash"], value["Meta"] = None, None
-    else:
-        value["Hash"] = nomad_json.text_hash(
-            *(pool.name, pool.description, to_text(value["NodeIdentityTTL"])),
-            *nomad_json.in_order(pool.meta),
-        )
-        value["Meta"] = pool.meta or {}
-    return value
 
 
 async def read_pool(call: ApiCall) -> Response:
@@ -63,7 +42,7 @@ async def read_pool(call: ApiCall) -> Response:
         ("node_pools",),
         lambda snapshot: snapshot.node_pools.get(call.path["name"]),
         "node pool not found",
-        shown,
+        shown_pool,
     )
 
 

@@ -163,26 +163,23 @@ def base64_bytes(value: Any, place: FieldPlace) -> bytes:
 
 def _illegal_base64_at(given: str) -> int:
     """Returns the place of the first character that cannot be there, as Go counts."""
-    digits = 0
+    digits, missing = 0, 0  # missing: how many "=" must follow one that was read
     for at, character in enumerate(given):
-        if character in _OF_BASE64:
+        if character in "\r\n":
+            continue
+        if missing:
+            if character != "=":
+                return at - 1
+            missing, digits = 0, -1
+        elif digits < 0:
+            return at
+        elif character in _OF_BASE64:
             digits += 1
         elif character == "=" and digits % 4 >= 2:
-            return _illegal_padding_at(given, at, 2 if digits % 4 == 2 else 1)
-        elif character not in "\r\n":
+            missing, digits = (1, digits) if digits % 4 == 2 else (0, -1)
+        else:
             return at
-    return len(given) - digits % 4
-
-
-def _illegal_padding_at(given: str, at: int, wanted: int) -> int:
-    for place in range(at, len(given)):
-        if wanted == 0 and given[place] not in "\r\n":
-            return place
-        if given[place] == "=":
-            wanted -= 1
-        elif given[place] not in "\r\n":
-            return place - 1
-    return len(given)
+    return len(given) if missing or digits < 0 else len(given) - digits % 4
 
 
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")

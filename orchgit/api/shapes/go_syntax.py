@@ -32,20 +32,16 @@ def decode(data: bytes) -> Any:
     except UnicodeDecodeError as error:
         raise InvalidInputError("cannot read the request body: it is not UTF-8") from error
     except msgspec.DecodeError as error:
-        raise InvalidInputError(_problem(data, error)) from error
+        problem = syntax_problem(data) if len(data) <= _MOST_SCANNED_BYTES else None
+        if problem is None and "truncated" in str(error):
+            problem = _CUT
+        told = problem or f"cannot read the request body as JSON: {error}"
+        raise InvalidInputError(told) from error
     if _LONG_NUMBER.search(data) and (large := too_large_at(value)) is not None:
         raise InvalidInputError(
             f"cannot read the request body: the number at ${large} is beyond 64 bits"
         )
     return value
-
-
-def _problem(data: bytes, error: msgspec.DecodeError) -> str:
-    if len(data) <= _MOST_SCANNED_BYTES and (found := syntax_problem(data)) is not None:
-        return found
-    if "truncated" in str(error):
-        return _CUT
-    return f"cannot read the request body as JSON: {error}"
 
 
 def syntax_problem(data: bytes) -> str | None:

@@ -132,17 +132,9 @@ def _type_of(kind: Any, name: str, struct: type) -> str:
     if get_origin(kind) is dict:
         return f"map[string]{_type_of(_inside(kind), name, struct)}"
     if kind is int:
-        return _integer(name, struct)
+        fields = msgspec.structs.fields(struct) if _hints(struct) else ()
+        own = next((each.name for each in fields if each.encode_name == name), "")
+        return next((type_ for pattern, type_ in _INTEGERS if pattern.search(own)), "int")
     if kind in _SCALARS:
         return _SCALARS[kind]
     return type_name(kind) if isinstance(kind, type) else "interface {}"
-
-
-def _integer(name: str, struct: type) -> str:
-    if not _hints(struct):
-        return "int"
-    own = next((each for each in msgspec.structs.fields(struct) if each.encode_name == name), None)
-    matches = (
-        go_type for pattern, go_type in _INTEGERS if own is not None and pattern.search(own.name)
-    )
-    return next(matches, "int")

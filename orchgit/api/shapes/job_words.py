@@ -81,18 +81,10 @@ def type_words(error: WrongTypeError) -> str:
     owner = "JobRegisterRequest" if error.shape is None else _struct(error.shape.name)
     found = described(error.value, error.kind in _OF_NUMBERS)
     path = re.sub(r"\[[^\]]*\]", "", error.path)
-    return type_problem(found, f"{owner}.{path}", _go_type(error.kind))
-
-
-def _go_type(kind: str) -> str:
-    if kind in _OF_VALUES:
-        kind = kind.replace("*", "").replace("[]", "[]api.")
-        return kind.replace("port", "Port").replace("check", "ServiceCheck")
-    prefix, star, table = kind.rpartition("*")
-    if not star:
-        return _KINDS.get(kind, kind)
-    pointer = "*" if prefix else ""
-    return f"{prefix}{pointer}api.{_struct(table)}"
+    prefix, is_struct, table = error.kind.rpartition("*")
+    pointer = "*" if prefix and error.kind not in _OF_VALUES else ""
+    kind = f"{prefix}{pointer}api.{_struct(table)}" if is_struct else _KINDS.get(table, table)
+    return type_problem(found, f"{owner}.{path}", kind)
 
 
 def _struct(table: str) -> str:
