@@ -17,6 +17,7 @@ from agent.serve.replies import body_of, check_no_page, json_reply
 from agent.services.registrations import RunningCheck
 from orchgit.errors import DriverError, NotAllowedError, NotFoundError
 from orchgit.model.base import NS_PER_S
+from orchgit.query_values import first_values
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -99,7 +100,7 @@ class _Allocations:
 
     async def stats(self, request: Request) -> Response:
         runner = self._runner(request)
-        wanted = request.query_params.get("task", "")
+        wanted = first_values(request.scope["query_string"]).get("task", "")
         running = {
             name: task.handle
             for name, task in runner.tasks.items()

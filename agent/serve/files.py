@@ -19,6 +19,7 @@ from agent.paths import MissingFileError, open_inside
 from agent.serve.frames import Frames, follow_file
 from agent.serve.replies import Handler, json_reply, number
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, OrchgitError
+from orchgit.query_values import first_values
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -64,7 +65,7 @@ class _Files:
 
     async def ls(self, request: Request) -> Response:
         """Without a path: the top directory."""
-        path = request.query_params.get("path") or "/"
+        path = first_values(request.scope["query_string"]).get("path") or "/"
         fd = self._open(request, path, os.O_RDONLY | os.O_DIRECTORY, action="open")
         return await asyncio.to_thread(_listing, fd)
 
@@ -92,10 +93,10 @@ class _Files:
     async def stream(self, request: Request) -> Response:
         path = _path(request)
         offset = number(request, "offset", 0)
-        origin = request.query_params.get("origin", "start")
+        origin = first_values(request.scope["query_string"]).get("origin", "start")
         if origin not in ("start", "end"):
             raise InvalidInputError('cannot stream: origin must be "start" or "end"')
-        follow = request.query_params.get("follow", "true") == "true"
+        follow = first_values(request.scope["query_string"]).get("follow", "true") == "true"
         fd = self._open_file(request)
         size = os.fstat(fd).st_size
         offset = max(0, size - offset) if origin == "end" else min(offset, size)
@@ -127,7 +128,7 @@ class _Files:
 
 
 def _path(request: Request) -> str:
-    path = request.query_params.get("path", "")
+    path = first_values(request.scope["query_string"]).get("path", "")
     if not path:
         raise InvalidInputError("must provide a file name")
     return path

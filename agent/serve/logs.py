@@ -17,6 +17,7 @@ from agent.serve.replies import flag, number
 from agent.tasks.task_state import DEAD, PENDING
 from orchgit.clock import Clock
 from orchgit.errors import InvalidInputError, NotFoundError
+from orchgit.query_values import first_values
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def routes(agent: Agent) -> list[BaseRoute]:
     async def logs(request: Request) -> Response:
         runner = agent.allocations.get(request.path_params["alloc_id"])
-        query = request.query_params
+        query = first_values(request.scope["query_string"])
         task, stream = query.get("task", ""), query.get("type", "")
         if not task:
             raise InvalidInputError("must provide task name")

@@ -17,6 +17,7 @@ from orchgit.metrics.exposition import (
     nomad_json,
     prometheus_text,
 )
+from orchgit.query_values import first_values
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def routes(agent: Agent) -> list[BaseRoute]:
     async def metrics(request: Request) -> Response:
         telemetry = agent.config.telemetry
-        prometheus = request.query_params.get("format") == "prometheus"
+        prometheus = first_values(request.scope["query_string"]).get("format") == "prometheus"
         if prometheus and not telemetry.prometheus:
             return PlainTextResponse(NOT_ENABLED, 415)
         shown = telemetry.filter.of(await node_metrics(agent))

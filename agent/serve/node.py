@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Route
 from agent.node.registration import DEFAULT_META
 from agent.serve.replies import body_of, check_no_page, json_reply
 from orchgit.errors import InvalidInputError, NotFoundError
+from orchgit.query_values import first_values
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -41,7 +42,7 @@ class _NodeRoutes:
         self._agent = agent
 
     def _check_node(self, request: Request) -> None:
-        wanted = request.query_params.get("node_id", "")
+        wanted = first_values(request.scope["query_string"]).get("node_id", "")
         if wanted not in ("", self._agent.node_id):
             raise NotFoundError(f"Unknown node {wanted}")
 

@@ -11,6 +11,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from orchgit.errors import InvalidInputError, NotAllowedError, OrchgitError, TooLargeError
 from orchgit.http_status import status_of
+from orchgit.query_values import first_values
 from orchgit.whole_number import whole_number
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -45,7 +46,7 @@ async def body_of(request: Request, limit_bytes: int = 1 << 20) -> dict[str, obj
 
 def number(request: Request, name: str, default: int | None = None, least: int = 0) -> int:
     """A query parameter as an integer that is not smaller than `least`."""
-    text = request.query_params.get(name, "")
+    text = first_values(request.scope["query_string"]).get(name, "")
     if not text and default is not None:
         return default
     found = whole_number(text)
@@ -72,7 +73,7 @@ def check_no_page(request: Request) -> None:
 
 
 def flag(request: Request, name: str) -> bool:
-    text = request.query_params.get(name, "").lower()
+    text = first_values(request.scope["query_string"]).get(name, "").lower()
     if text not in ("", "true", "false", "1", "0", "t", "f"):
         raise InvalidInputError(f'Failed to parse value of "{name}" ({text}) as a bool')
     return text in ("true", "1", "t")

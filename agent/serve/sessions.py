@@ -14,6 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from agent.drivers.base import ExecSession
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, OrchgitError
+from orchgit.query_values import first_values
 
 if TYPE_CHECKING:
     from agent.agent import Agent
@@ -57,7 +58,7 @@ def routes(agent: Agent) -> list[BaseRoute]:
 async def _open(agent: Agent, socket: WebSocket) -> ExecSession:
     if agent.config.disable_remote_exec:
         raise NotAllowedError("Permission denied")
-    query = socket.query_params
+    query = first_values(socket.scope["query_string"])
     runner = agent.allocations.get(socket.path_params["alloc_id"])
     action = query.get("action", "")
     command = [] if action else _command(query.get("command", ""))

@@ -23,6 +23,7 @@ from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.go_json import Fields, decode_body
 from orchgit.errors import InvalidInputError, RefusedError, TooLargeError
 from orchgit.model.author import Author
+from orchgit.query_values import first_values
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 from orchgit.services.identifiers import uuid_prefix
@@ -58,9 +59,7 @@ class ApiCall:
     def __init__(self, request: Request, api: ApiContext) -> None:
         self.request = request
         self.api = api
-        self.query: dict[str, str] = (
-            dict(request.query_params) if request.scope["query_string"] else {}
-        )
+        self.query: dict[str, str] = first_values(request.scope["query_string"])
         self.path: dict[str, str] = request.path_params
 
         self.writes: RequestWrites | None = request.scope.get(WRITES)

@@ -6,8 +6,10 @@ API, its metrics) is answered by the server that is asked.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from urllib.parse import parse_qs
+
+from orchgit.query_values import first_values
 
 _HERE = (
     "/v1/agent/",
@@ -49,7 +51,7 @@ def place_of(method: str, path: str, query: bytes) -> Place:
     reads = method in _SAFE or path.startswith(_READING_POSTS)
     if not reads or (b"stale" not in query and b"consistent" not in query):
         return Place.LEADER
-    given = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    given = first_values(query)
     if _asked(given, "consistent"):
         return Place.CURRENT
     return Place.HERE if _asked(given, "stale") else Place.LEADER
@@ -60,5 +62,5 @@ def is_safe(method: str) -> bool:
     return method in _SAFE
 
 
-def _asked(given: dict[str, list[str]], name: str) -> bool:
-    return name in given and given[name][0] not in _NO
+def _asked(given: Mapping[str, str], name: str) -> bool:
+    return name in given and given[name] not in _NO

@@ -138,7 +138,8 @@ class RaftNode:
             self.delivery.give_up_lost(self._now_s(), self.status.led_term)
             self._release(self.core.ready())
             self.delivery.deliver(self._now_s())
-            self.status.last_log_index = self._journal.last_index
+            log_end = self.core.state.log.last
+            self.status.last_log_index, self.status.last_log_term = log_end
             has_work = self._queue.has_work(self.core.awaits_commit, self._now_s())
             if not (has_work or self._inbox or self.loop.has_calls):
                 return

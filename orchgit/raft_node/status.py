@@ -21,6 +21,9 @@ class RaftNodeStatus:
         self.confirmed_s = core.confirmed_s
         """As of when a majority has confirmed that this member leads, in the host's time."""
         self.last_log_index = last_log_index
+        self.last_log_term = 0
+        self.last_snapshot: tuple[int, int] = (0, 0)
+        """The index and the term of the last entry that a snapshot on disk has; 0 without one."""
 
     @property
     def is_leader(self) -> bool:

@@ -55,6 +55,7 @@ class RaftThread:
 
     def _run(self) -> None:
         try:
+            self._tell_snapshot()
             while not self._stopping:
                 self._node.turn()
                 self._compact()
@@ -76,6 +77,7 @@ class RaftThread:
             self._checked_syncs = -1
             # The entry of its index stays: a member that gets the snapshot must know its term.
             self._journal.compact(self._snapshot_index - 1)
+            self._tell_snapshot()
         if self._checked_syncs == self._journal.syncs and not self._not_before_s:
             return
         self._checked_syncs = self._journal.syncs
@@ -84,6 +86,11 @@ class RaftThread:
             self._snapshot_made.clear()
             self._snapshotting = threading.Thread(target=self._snapshot, name="snapshot")
             self._snapshotting.start()
+
+    def _tell_snapshot(self) -> None:
+        index = self._snapshot_index
+        if self._journal.first_index <= index <= self._journal.last_index:
+            self._node.status.last_snapshot = index, self._journal.term(index)
 
     def _snapshot(self) -> None:
         try:

@@ -145,3 +145,14 @@ class Cluster:
         """Of the newest entry here, committed or not."""
         status = self._node.status
         return status.last_log_index if status else 0
+
+    @property
+    def last_log_term(self) -> int:
+        status = self._node.status
+        return status.last_log_term if status else 0
+
+    @property
+    def last_snapshot(self) -> tuple[int, int]:
+        """The index and the term of the last entry that a snapshot here has; 0 without one."""
+        status = self._node.status
+        return status.last_snapshot if status else (0, 0)

@@ -9,8 +9,9 @@ import asyncio
 from dataclasses import dataclass
 
 import msgspec
-from starlette.datastructures import QueryParams
 from starlette.types import Message, Receive, Scope, Send
+
+from orchgit.query_values import first_values
 
 _ANSWER_S = 10.0
 _MAX_BYTES = 64 * 1024
@@ -45,7 +46,7 @@ class AcceptedSocket:
 def asks_for_handshake(scope: Scope) -> bool:
     return (
         scope["type"] == "websocket"
-        and QueryParams(scope["query_string"]).get("ws_handshake") == "true"
+        and first_values(scope["query_string"]).get("ws_handshake") == "true"
     )
 
 

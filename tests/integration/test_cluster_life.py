@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,8 +81,9 @@ def test_every_server_shows_all_members(servers: list[JoiningServer]) -> None:
     assert "command_version" in leader.cli("server", "members", "-detailed")
     assert leader.raft in leader.cli("operator", "raft", "list-peers")
     told = leader.cli("agent-info")
-    assert "  num_peers      = 2" in told
-    assert "  state          = Leader" in told
+    assert re.search(r"^  members += 3$", told, re.MULTILINE)
+    assert re.search(r"^  num_peers += 2$", told, re.MULTILINE)
+    assert re.search(r"^  state += Leader$", told, re.MULTILINE)
 
 
 def test_leadership_is_transferred_by_address_and_by_id(servers: list[JoiningServer]) -> None:

@@ -408,3 +408,13 @@ def test_pages_of_allocations_hold_every_one_once(rig: ServerRig, http: httpx.Cl
         in_order = [each for each in whole if each in found]
         assert found == (in_order[::-1] if "reverse" in extra else in_order)
         assert len(found) == len(set(found))
+
+
+def test_first_of_repeated_parameters_counts(rig: ServerRig, http: httpx.Client) -> None:
+    job_id = new_id()
+    rig.register(job(job_id))
+    path = f"/v1/job/{job_id}"
+    assert http.get(f"{path}?namespace=default&namespace=none").status_code == 200
+    assert http.get(f"{path}?namespace=none&namespace=default").status_code == 404
+    for text, count in (("per_page=1&per_page=0", 1), ("prefix=none&prefix=", 0)):
+        assert len(http.get(f"/v1/jobs?{text}").json()) == count

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -112,3 +114,22 @@ def test_agent_self_shows_the_state_of_the_log(http: httpx.Client) -> None:
     assert raft["state"] == "Leader"
     assert raft["num_peers"] == "0"
     assert int(raft["last_log_index"]) >= int(raft["applied_index"])
+
+
+def test_agent_tells_of_raft_and_of_members_under_the_recorded_names(http: httpx.Client) -> None:
+    recorded = Path(__file__).parents[1] / "golden" / "api" / "bodies" / "agent-operator.json"
+    steps = json.loads(recorded.read_text(encoding="utf-8"))["steps"]
+    wanted = next(each for each in steps if each["request"]["path"] == "/v1/agent/self")
+    stats = http.get("/v1/agent/self").json()["stats"]
+    for part in ("raft", "serf", "nomad"):
+        assert stats[part].keys() == wanted["response"]["json"]["stats"][part].keys()
+    assert (stats["raft"]["state"], stats["raft"]["num_peers"]) == ("Leader", "0")
+    assert int(stats["raft"]["last_log_index"]) > 0
+    assert int(stats["raft"]["applied_index"]) > 0
+    assert stats["raft"]["last_log_term"] == stats["raft"]["term"] != "0"
+    server = own(http)
+    member = f"{{Suffrage:Voter ID:{server['ID']} Address:{server['Address']}}}"
+    assert stats["raft"]["latest_configuration"] == f"[{member}]"
+    assert (stats["serf"]["members"], stats["serf"]["failed"], stats["serf"]["left"]) == (
+        *("1", "0", "0"),
+    )

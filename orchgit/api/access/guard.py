@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import compile_path
@@ -20,7 +19,9 @@ from orchgit.api.access.table import TABLE
 from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, text_response
+from orchgit.query_values import first_values
 from orchgit.services.allocations.migration import is_proven_taker
+from orchgit.wire.relay_proof import HEADER
 from orchgit.wire.socket_token import accept_with_token, asks_for_handshake
 
 _OF_AGENTS = "/v1/client/"
@@ -69,8 +70,7 @@ class Guard:
             socket = await accept_with_token(scope, receive, send)
             scope, receive, send = socket.scope, socket.receive, socket.send
         path, method, parameters = found
-        context = self._api.services.context
-        if path == _DATA and is_proven_taker(context, parameters["alloc_id"], scope):
+        if path == _DATA and self._is_taken_over(scope, parameters["alloc_id"]):
             await self._app(scope, receive, send)
             return
         request = Request(
@@ -84,13 +84,19 @@ class Guard:
             return
         await while_allowed(call, self._app, scope, receive, send)
 
+    def _is_taken_over(self, scope: Scope, alloc_id: str) -> bool:
+        """Returns whether another node's agent proves that it takes over the allocation's data."""
+        if all(name != HEADER for name, _ in scope["headers"]):
+            return False  # most requests: nothing is read for them
+        return is_proven_taker(self._api.services.context, alloc_id, scope)
+
     def _unknown(self, scope: Scope) -> Response | None:
         """Returns the answer to a path below the agents' that no request finds, or None."""
         path = scope["path"]
         if not path.startswith(_OF_AGENTS):
             return None
         if path.endswith("/exec"):
-            command = QueryParams(scope["query_string"]).get("command", "")
+            command = first_values(scope["query_string"]).get("command", "")
             return text_response(_NO_SOCKET if command else _NO_COMMAND, 400 if command else 500)
         if any(each.match(path) for each, _ in self._paths):
             return None

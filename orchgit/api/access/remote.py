@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from starlette.datastructures import QueryParams
 from starlette.routing import compile_path
 
 from orchgit.api.access.control import (
@@ -15,6 +14,7 @@ from orchgit.api.access.control import (
 )
 from orchgit.api.access.requirements import RequestNames
 from orchgit.errors import InvariantError
+from orchgit.query_values import first_values
 
 
 class RemoteAccess:
@@ -32,7 +32,7 @@ class RemoteAccess:
         if found is None:
             return Refusal(403, DENIED)
         row, parameters = found
-        named = dict(QueryParams(query))
+        named = first_values(query)
         names = RequestNames(named.get("namespace") or "default", parameters, named)
         try:
             self._control.decide(self._control.rule(row, method), secret, names)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from urllib.parse import urlencode
 
 import httpx
-from starlette.datastructures import Headers, QueryParams
+from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
@@ -26,6 +26,7 @@ from orchgit.errors import (
 )
 from orchgit.http_status import status_of
 from orchgit.model.node import Node
+from orchgit.query_values import first_values
 from orchgit.wire.https import asking_context
 from orchgit.wire.relay_proof import HEADER, proof
 from orchgit.wire.tls import PerVersion
@@ -122,7 +123,7 @@ class ClientRoutes:
         """Returns the id of the node that can answer; "" for the node of this process."""
         match = _ALLOC_PATH.match(scope["path"])
         if match is None:
-            wanted = Request({**scope, "type": "http"}).query_params.get("node_id", "")
+            wanted = first_values(scope["query_string"]).get("node_id", "")
             if wanted and len(wanted) != _UUID_CHARACTERS:
                 raise RefusedError("node lookup failed: index error: UUID must be 36 characters")
             return wanted
@@ -227,7 +228,7 @@ def action_of_job(client: ClientRoutes, api: ApiContext) -> WebSocketRoute:
     """Serves `/v1/job/<id>/action`: runs an action of a task as `alloc exec` runs a command."""
 
     async def run(scope: Scope, receive: Receive, send: Send) -> None:
-        query = QueryParams(scope["query_string"])
+        query = first_values(scope["query_string"])
         try:
             _check_action(api, query, scope["path_params"]["job_id"])
         except OrchgitError as error:
@@ -245,7 +246,7 @@ def action_of_job(client: ClientRoutes, api: ApiContext) -> WebSocketRoute:
     return WebSocketRoute("/v1/job/{job_id:path}/action", _Asgi(run))
 
 
-def _check_action(api: ApiContext, query: QueryParams, job_id: str) -> None:
+def _check_action(api: ApiContext, query: Mapping[str, str], job_id: str) -> None:
     """Raises InvalidInputError or NotFoundError unless the query names an action of the
     allocation's version of the job."""
     for name in ("allocID", "task", "action"):

@@ -13,7 +13,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
@@ -26,6 +26,7 @@ from orchgit.api.ui.pages import find_page
 from orchgit.api.ui.rendering import DIRECTORY, render
 from orchgit.clock import Clock
 from orchgit.errors import OrchgitError
+from orchgit.query_values import first_values
 
 COOKIE = "orchgit_token"
 ONE_TIME = "ott"
@@ -98,7 +99,7 @@ class Ui:
         token = request.cookies.get(COOKIE, "")
         client = InnerClient(self._api, request.scope, token)
         try:
-            values = await page.load(client, names, dict(parse_qsl(query)))
+            values = await page.load(client, names, first_values(query))
         except AnswerError:
             raise
         except (OrchgitError, ConnectionError) as error:  # the leader may be lost in its answer

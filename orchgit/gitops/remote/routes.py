@@ -28,6 +28,7 @@ from orchgit.gitops.remote.push import PushReceiver, RemoteUser
 from orchgit.gitops.remote.push_progress import PushProgress
 from orchgit.gitops.remote.push_response import NO_CACHE, RESULT_TYPE, PushResponse
 from orchgit.gitops.remote.receive_protocol import advertisement, read_request
+from orchgit.query_values import first_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ class GitRemote:
             mirror, caller = self._admitted(request)
         except OrchgitError as error:
             return _refused(error)
-        service = request.query_params.get("service", "")
+        service = first_values(request.scope["query_string"]).get("service", "")
         if service == "git-receive-pack" and not caller.may_push(
             self.services.applier.sources_of(mirror.name)
         ):

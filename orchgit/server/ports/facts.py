@@ -81,6 +81,7 @@ class Facts:
             "Port": raft_port or port,
             "Status": record.status,
             "Tags": {
+                **self._expected(),
                 "role": "nomad",
                 "id": record.id,
                 "region": record.region,
@@ -101,6 +102,12 @@ class Facts:
             "DelegateMax": 5,
             "DelegateCur": 4,
         }
+
+    def _expected(self) -> dict[str, str]:
+        """Returns the tags of `bootstrap_expect`, which is the same on all servers."""
+        count = self._config.join.bootstrap_expect
+        found = {"expect": str(count)} if count else {}
+        return {**found, "bootstrap": "1"} if count == 1 else found
 
     def config(self) -> Mapping[str, Any]:
         config, record = self._config, self.record
@@ -146,7 +153,6 @@ class Facts:
             index = str(snapshot.index)
         broker = {name: str(value) for name, value in self._control.broker_stats().items()}
         leads = "true" if self._state.cluster.is_leader else "false"
-        contact_s = self._state.cluster.last_contact_s
         machine = os.uname().machine
         return {
             "nomad": {
@@ -156,15 +162,8 @@ class Facts:
                 "bootstrap": "true" if self._config.join.bootstrap_expect == 1 else "false",
                 "known_regions": "1",
             },
-            "raft": {
-                "applied_index": index,
-                "commit_index": index,
-                "last_log_index": str(self._state.cluster.last_log_index),
-                "last_contact": "never" if contact_s is None else f"{contact_s * 1000:.0f}ms",
-                "term": str(self._state.cluster.term),
-                "num_peers": str(max(0, len(self._state.cluster.members) - 1)),
-                "state": "Leader" if self._state.cluster.is_leader else "Follower",
-            },
+            "raft": self._raft_stats(index),
+            "serf": self._serf_stats(),
             "broker": broker,
             "runtime": {
                 "arch": {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine),
@@ -174,6 +173,54 @@ class Facts:
                 "max_procs": str(len(os.sched_getaffinity(0))),
                 "version": __version__,
             },
+        }
+
+    def _raft_stats(self, index: str) -> dict[str, str]:
+        cluster = self._state.cluster
+        contact_s = cluster.last_contact_s
+        ids = {each.address: each.id for each in self._directory.servers()}
+        members = (
+            f"{{Suffrage:{'Voter' if each.voter else 'Nonvoter'} "
+            f"ID:{ids.get(each.address) or each.address} Address:{each.address}}}"
+            for each in cluster.members
+        )
+        snapshot_index, snapshot_term = cluster.last_snapshot
+        return {
+            "applied_index": index,
+            "commit_index": index,
+            "fsm_pending": "0",  # what is committed is applied before it is told of
+            "last_contact": "never" if contact_s is None else f"{contact_s * 1000:.0f}ms",
+            "last_log_index": str(cluster.last_log_index),
+            "last_log_term": str(cluster.last_log_term),
+            "last_snapshot_index": str(snapshot_index),
+            "last_snapshot_term": str(snapshot_term),
+            "latest_configuration": f"[{' '.join(members)}]",
+            "latest_configuration_index": "0",
+            "logstore_backend": "journal",
+            "num_peers": str(max(0, len(cluster.members) - 1)),
+            "protocol_version": "3",
+            "protocol_version_max": "3",
+            "protocol_version_min": "0",
+            "snapshot_version_max": "1",
+            "snapshot_version_min": "0",
+            "state": "Leader" if cluster.is_leader else "Follower",
+            "term": str(cluster.term),
+        }
+
+    def _serf_stats(self) -> dict[str, str]:
+        """Counts the servers as Nomad's gossip does; there is no gossip here, so its clocks and
+        queues are as if nothing had ever passed."""
+        states = [each.status for each in self._directory.servers()]
+        waiting = ("coordinate_resets", "event_queue", "intent_queue", "query_queue")
+        clocks = ("event_time", "member_time", "query_time")
+        return {
+            "members": str(len(states)),
+            "failed": str(states.count("failed")),
+            "left": str(states.count("left")),
+            "health_score": "0",
+            "encrypted": "true" if self._config.tls is not None else "false",
+            **dict.fromkeys(waiting, "0"),
+            **dict.fromkeys(clocks, "1"),
         }
 
     async def schedulers(self) -> Sequence[Mapping[str, Any]]:
