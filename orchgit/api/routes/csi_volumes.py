@@ -124,7 +124,7 @@ async def detach(call: ApiCall) -> Response:
 async def external_volumes(call: ApiCall) -> Response:
     """The volumes that the storage provider has, registered or not."""
     reply = await _use_cases(call).call(
-        _plugin_id(call), "SupportsListVolumes", "ListVolumes", _paging(call)
+        _known_plugin_id(call), "SupportsListVolumes", "ListVolumes", _paging(call)
     )
     volumes = [
         {
@@ -143,11 +143,11 @@ async def external_volumes(call: ApiCall) -> Response:
 
 
 async def list_snapshots(call: ApiCall) -> Response:
-    request = {**_paging(call), "secrets": _secrets(call)}
+    request, plugin_id = {**_paging(call), "secrets": _secrets(call)}, _known_plugin_id(call)
     reply = await _use_cases(call).call(
-        _plugin_id(call), "SupportsListSnapshots", "ListSnapshots", request
+        plugin_id, "SupportsListSnapshots", "ListSnapshots", request
     )
-    snapshots = [_snapshot(each["snapshot"], _plugin_id(call)) for each in reply["entries"]]
+    snapshots = [_snapshot(each["snapshot"], plugin_id) for each in reply["entries"]]
     return call.answer({"Snapshots": snapshots, "NextToken": reply.get("next_token", "")})
 
 
@@ -200,6 +200,15 @@ async def _bodies(call: ApiCall) -> list[CsiVolume]:
         volume.claims, volume.capacity = [], 0
         volumes.append(volume)
     return volumes
+
+
+def _known_plugin_id(call: ApiCall) -> str:
+    """Returns the plugin that a list asks. Raises RefusedError for one that is not there."""
+    plugin_id = call.query.get("plugin_id", "")
+    with call.context.snapshot() as snapshot:
+        if plugin_id not in plugins_of(snapshot):
+            raise RefusedError("no such plugin")
+    return plugin_id
 
 
 def _plugin_id(call: ApiCall) -> str:

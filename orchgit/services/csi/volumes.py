@@ -31,9 +31,9 @@ class CsiVolumeUseCases:
         """Stores a volume that the storage provider has already; its plugin confirms that it can be
         used as asked. Returns the index."""
         _check(volume)
+        plugin, known = self._plugin(volume)
         if not volume.external_id:
             raise RefusedError("volume validation failed: missing external ID")
-        plugin, known = self._plugin(volume)
         request = {
             "volume_id": volume.external_id,
             "volume_context": volume.context or {},
