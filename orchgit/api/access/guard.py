@@ -70,10 +70,7 @@ class Guard:
             socket = await accept_with_token(scope, receive, send)
             scope, receive, send = socket.scope, socket.receive, socket.send
         path, method, parameters = found
-        carries_proof = path == _DATA and any(name == HEADER for name, _ in scope["headers"])
-        if carries_proof and is_proven_taker(
-            self._api.services.context, parameters["alloc_id"], scope
-        ):
+        if path == _DATA and self._is_taken_over(scope, parameters["alloc_id"]):
             await self._app(scope, receive, send)
             return
         request = Request(
@@ -86,6 +83,12 @@ class Guard:
             await _refuse(scope, receive, send, error.refusal)
             return
         await while_allowed(call, self._app, scope, receive, send)
+
+    def _is_taken_over(self, scope: Scope, alloc_id: str) -> bool:
+        """Returns whether another node's agent proves that it takes over the allocation's data."""
+        if all(name != HEADER for name, _ in scope["headers"]):
+            return False  # most requests: nothing is read for them
+        return is_proven_taker(self._api.services.context, alloc_id, scope)
 
     def _unknown(self, scope: Scope) -> Response | None:
         """Returns the answer to a path below the agents' that no request finds, or None."""
