@@ -18,7 +18,7 @@ from orchgit.errors import (
     RefusedError,
     UnavailableError,
 )
-from orchgit.model.csi import CsiVolume
+from orchgit.model.csi import CsiClaim, CsiVolume
 from orchgit.model.node import Node
 from orchgit.model.volume import MountOptions, VolumeCapability, VolumeRequest
 from orchgit.replication.commands import (
@@ -303,3 +303,29 @@ def test_new_leader_releases_ended_claims_and_tries_again_what_failed() -> None:
         await asyncio.gather(loop, return_exceptions=True)
 
     run(work)
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "problem"),
+    [
+        ("", ("write", "single-node-writer"), ""),
+        ("", ("write", "multi-node-reader-only"), "was not registered with access mode"),
+        ("", ("write", "single-node-reader-only"), "cannot be written with access mode"),
+        ("", ("read", "single-node-reader-only"), ""),
+        ("single-node-writer", ("write", "single-node-writer"), "max claims reached"),
+        ("single-node-writer", ("read", "multi-node-multi-writer"), "is in use with access mode"),
+        ("multi-node-multi-writer", ("write", "multi-node-multi-writer"), ""),
+    ],
+)
+def test_claim_has_to_fit_the_volume_and_its_other_claims(
+    held: str, wanted: tuple[str, str], problem: str
+) -> None:
+    modes = ("single-node-writer", "single-node-reader-only", "multi-node-multi-writer")
+    capabilities = [VolumeCapability(mode, "file-system") for mode in modes]
+    volume = CsiVolume(id="vol", requested_capabilities=capabilities, access_mode=held)
+    if held:
+        volume.claims = [CsiClaim(alloc_id="other", mode="write", access_mode=held)]
+    mode, access_mode = wanted
+    found = volume.claim_problem(CsiClaim(alloc_id="new", mode=mode, access_mode=access_mode))
+    assert problem in found
+    assert bool(found) == bool(problem)
