@@ -62,6 +62,7 @@ def socket() -> str:
             stdout=log,
             stderr=log,
             start_new_session=True,
+            cwd=directory,  # conmon notes there that a container ran out of memory
             env={
                 **os.environ,
                 "CONTAINERS_CONF": str(settings),
