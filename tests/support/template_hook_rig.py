@@ -86,7 +86,7 @@ class TemplateHookRig:
         self._path = path
         self._clock = SystemClock()
         self._templates = NodeTemplates(
-            TemplateRenderer(RenderLimits(timeout_s=60.0)),
+            TemplateRenderer(RenderLimits(processor_s=60.0)),
             ClusterReads(FixtureReads().read, self._clock),
         )
         self._node = make_node(datacenter="dc1")

@@ -49,7 +49,7 @@ class Rig:
     def __init__(self, path: Path, *given: Template) -> None:
         self.servers, self.clock = VariableServers(), FakeClock()
         self.reads = ClusterReads(self.servers.read, self.clock, ReadSettings())
-        self.renderer = TemplateRenderer(RenderLimits(timeout_s=60.0))
+        self.renderer = TemplateRenderer(RenderLimits(processor_s=60.0))
         self._setup = new_setup(path, templates=list(given))
         self._setup.clock = self.clock
         self._setup.templates = NodeTemplates(self.renderer, self.reads, TemplateSettings())
