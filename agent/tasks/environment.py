@@ -103,17 +103,15 @@ def _in_order(given: Mapping[str, str]) -> list[str]:
     refer to each other, and of one that refers to itself, some see what is outside of `env`."""
     order: dict[str, None] = {}
     begun: set[str] = set()
-
-    def visit(name: str) -> None:
-        if name in begun or name not in given:
-            return
+    waiting = list(given)[::-1]  # no recursion: a chain of references may be of any length
+    while waiting:
+        name = waiting[-1]
+        if name in begun:
+            order[waiting.pop()] = None
+            continue
         begun.add(name)
-        for other in Interpolator.references(given[name]):
-            visit(other)
-        order[name] = None
-
-    for name in given:
-        visit(name)
+        others = Interpolator.references(given[name])
+        waiting += [each for each in reversed(others) if each in given and each not in begun]
     return list(order)
 
 

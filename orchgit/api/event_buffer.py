@@ -13,7 +13,8 @@ from orchgit.model.event import Event
 
 MAX_BATCHES = 256
 KEPT_BYTES = 32 * 1024 * 1024
-"""Of what was encoded last; older batches are encoded again for those who still read them."""
+"""Of what was encoded last, in `MAX_BATCHES` batches at most; older ones are encoded again for who
+still reads them."""
 
 
 class BufferedBatch:
@@ -54,7 +55,7 @@ class EventBuffer:
 
     def __init__(self) -> None:
         self._batches: list[BufferedBatch] = []
-        self._recent: deque[EncodedBatch] = deque()
+        self._recent: deque[EncodedBatch] = deque(maxlen=MAX_BATCHES)
         self._changed = asyncio.Event()
         self.closed = False
         self.gaps = 0

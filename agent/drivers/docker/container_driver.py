@@ -233,9 +233,9 @@ class ContainerDriver:
         watch = MemoryKillWatch(0 if is_told else handle.pid, handle.state["container"])
 
         def set_end(result: ExitResult) -> None:
+            watch.close()
             if watch.has_seen_one and result.exit_code == _KILLED:
                 result = msgspec.structs.replace(result, oom_killed=True, error="OOM Killed")
-            watch.close()
             if not end.done():
                 end.set_result(result)
 

@@ -1,7 +1,8 @@
 """Whether the kernel ended a container for its memory, where the engine does not tell.
 
 The control groups of version 1 send an event when a group runs out of memory, and another one when
-it is removed: only of the first kind can the group still be read.
+it is removed. The system counts them together: in a group that can be read no more, one of them was
+its removal.
 """
 
 from __future__ import annotations
@@ -31,20 +32,29 @@ class MemoryKillWatch:
             asyncio.get_running_loop().add_reader(self._event_fd, self._take)
 
     def close(self) -> None:
-        """Ends the watch; may be repeated."""
+        """Takes what the event loop has not taken yet, and ends the watch; may be repeated."""
+        self._take()
         for fd in {self._event_fd, self._control_fd} - {-1}:
             asyncio.get_running_loop().remove_reader(fd)
             os.close(fd)
         self._event_fd = self._control_fd = -1
 
     def _take(self) -> None:
-        try:
-            os.eventfd_read(self._event_fd)
-            os.pread(self._control_fd, 1, 0)
-        except OSError:  # the group is gone
-            self.close()
-        else:
+        if count_kills(self._event_fd, self._control_fd):
             self.has_seen_one = True
+
+
+def count_kills(event_fd: int, control_fd: int) -> int:
+    """Returns how often the group of `control_fd` ran out of memory since `event_fd` was read."""
+    try:
+        events = os.eventfd_read(event_fd)
+    except OSError:  # nothing has happened
+        return 0
+    try:
+        os.pread(control_fd, 1, 0)
+    except OSError:
+        return events - 1
+    return events
 
 
 def _memory_group(pid: int) -> str:

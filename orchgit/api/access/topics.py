@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from orchgit.acl.capabilities import LIST, READ
+from orchgit.acl.capabilities import LIST, READ, READ_GITOPS
 from orchgit.acl.rights import Rights
 from orchgit.model.event import Event
 
-_READ_GITOPS = ("gitops-read", "read-job")
 _IN_NAMESPACE = {
     "Job": ("read-job",),
     "Evaluation": ("read-job",),
@@ -17,10 +16,10 @@ _IN_NAMESPACE = {
     "Service": ("read-job",),
     "HostVolume": ("host-volume-read",),
     "CSIVolume": ("csi-read-volume",),
-    "Source": _READ_GITOPS,
-    "Rollout": _READ_GITOPS,
-    "JobDrift": _READ_GITOPS,
-    "SourceHealthChange": _READ_GITOPS,
+    "Source": READ_GITOPS,
+    "Rollout": READ_GITOPS,
+    "JobDrift": READ_GITOPS,
+    "SourceHealthChange": READ_GITOPS,
 }
 """The other topics tell about the whole cluster: only management follows them, but for nodes."""
 

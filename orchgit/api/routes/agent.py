@@ -12,6 +12,7 @@ from orchgit.api.shapes import go_json
 from orchgit.errors import InvalidInputError
 
 _CORE = "_core"
+"""Nomad's name for cleaning up: the leader does it here, so no worker can be without it."""
 _WORKERS = go_json.Fields(
     "api.AgentSchedulerWorkerConfigRequest",
     {
@@ -21,7 +22,6 @@ _WORKERS = go_json.Fields(
     },
 )
 _SCHEDULERS = ("service", "batch", "system", "sysbatch")
-"""Nomad's name for cleaning up: the leader does it here, so no worker can be without it."""
 
 
 async def self_(call: ApiCall) -> Response:

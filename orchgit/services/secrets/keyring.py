@@ -101,7 +101,8 @@ class Keyring:
         forced, while running tasks may hold tokens that it signed."""
         if not force:
             with context.snapshot() as snapshot:
-                _check_holders(snapshot, key_id)
+                # In a thread: there may be many allocations.
+                await asyncio.to_thread(_check_holders, snapshot, key_id)
         applied = await context.propose(DeleteRootKey(now_ns=context.now_ns(), key_id=key_id))
         self._open.pop(key_id, None)
         return applied.index

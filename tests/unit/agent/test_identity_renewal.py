@@ -186,6 +186,24 @@ def test_token_of_unknown_age_is_renewed_at_once(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_new_token_that_has_ended_by_the_nodes_clock_rests_for_a_quarter_of_its_time(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path, {"Name": "ci", "File": True, "TTL": HOUR, "ChangeMode": "restart"})
+    rig.servers.ttls_ns = {"ci": -HOUR}
+
+    async def run() -> None:
+        work = await rig.start()
+        await rig.clock.advance(899)
+        assert rig.file.read_text() == "ci-2"
+        await rig.clock.advance(1)
+        assert rig.file.read_text() == "ci-3"
+        assert rig.told == ["Restart Signaled"] * 2
+        work.cancel()
+
+    asyncio.run(run())
+
+
 def test_renewal_goes_on_when_a_server_answers_again(tmp_path: Path) -> None:
     rig = Rig(tmp_path, {"Name": "ci", "File": True, "TTL": HOUR})
 

@@ -112,6 +112,12 @@ def test_values_of_env_name_each_other_in_any_order(order: tuple[str, ...]) -> N
     assert [env["A"], env["B"], env["C"]] == ["a", "ab", "abc"]
 
 
+def test_chain_of_references_in_env_may_have_any_length() -> None:
+    links = {f"V{place}": f"${{V{place + 1}}}" for place in range(3000)}
+    env = built(make_task(env={**links, "V3000": "end"})).env
+    assert {env[name] for name in links} == {"end"}
+
+
 def test_value_of_env_that_names_itself_sees_the_one_outside() -> None:
     env = built(make_task(env={"PATH": "/own:${PATH}", "X": "${Y}", "Y": "${X}"})).env
     assert env["PATH"] == "/own:/bin"

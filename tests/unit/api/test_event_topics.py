@@ -135,6 +135,22 @@ def test_events_are_encoded_once_for_all_readers_and_beside_the_loop() -> None:
     asyncio.run(run())
 
 
+def test_encoded_batches_are_kept_for_no_longer_than_the_buffer_has_batches() -> None:
+    """Batches without events have no size that would count."""
+
+    async def run() -> None:
+        buffer = EventBuffer()
+        buffer.add(Batch(1))
+        first = weakref.ref(buffer.after(0)[0].encoded())
+        for index in range(2, MAX_BATCHES + 2):
+            assert first() is not None
+            buffer.add(Batch(index))
+            buffer.after(index - 1)[0].encoded()
+        assert first() is None
+
+    asyncio.run(run())
+
+
 def test_reader_that_leaves_while_events_are_encoded_takes_none_from_others() -> None:
     async def run() -> None:
         buffer = EventBuffer()
