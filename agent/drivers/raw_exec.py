@@ -31,6 +31,7 @@ from agent.supervisor.protocol import ControlGroup, TaskSpec
 from orchgit.errors import DriverError
 
 _MAX_OOM_SCORE = 1000
+_MEMBERS = "group_members"
 _ENVIRONMENT_TRIES, _ENVIRONMENT_RETRY_S = 200, 0.005
 
 
@@ -100,6 +101,7 @@ class RawExecDriver(SupervisedDriver):
         cwd = os.path.normpath(os.path.join(task.task_dir.task_dir, config.work_dir))
         for mount in task.mounts:
             _link_volume(task, mount)
+        group = self._group(task, config)
         spec = TaskSpec(
             key=task.key,
             argv=[_find_command(config.command, task), *config.args],
@@ -113,11 +115,15 @@ class RawExecDriver(SupervisedDriver):
             gid=user.gid if user else None,
             groups=user.groups if user else [],
             streams=log_streams(task),
-            group=self._group(task, config),
+            group=group,
             oom_score_adj=config.oom_score_adj,
             network_namespace=task.network.namespace if task.network else "",
         )
-        state = {"cwd": cwd, "network_namespace": spec.network_namespace}
+        state = {
+            "cwd": cwd,
+            "network_namespace": spec.network_namespace,
+            _MEMBERS: "\n".join(group.members if group else ()),
+        }
         try:
             return await self._start(task, spec, state)
         except DriverError as error:
@@ -161,7 +167,6 @@ class RawExecDriver(SupervisedDriver):
             env, ids = await _environment(report.pid), _identity(report.pid)
         except OSError:
             raise DriverError(f"cannot use task {handle.key}: it has just ended") from None
-        group = self._layout.holding(group_name(handle.key))
         found = shutil.which(command[0], path=env.get("PATH") or os.defpath)
         if found is None:
             raise DriverError(f"cannot run {command[0]}: there is no such command")
@@ -170,11 +175,19 @@ class RawExecDriver(SupervisedDriver):
             env=env,
             cwd=handle.state["cwd"],
             network_namespace=handle.state.get("network_namespace", ""),
-            group_procs=group.members[0] if group else "",
+            group_members=self._group_members(handle),
             uid=ids[0] if ids[0] != os.geteuid() else None,
             gid=ids[1],
             groups=ids[2],
         )
+
+    def _group_members(self, handle: TaskHandle) -> list[str]:
+        """The files by which a process joins the task's groups. Handles of earlier versions do not
+        tell; the group that holds the task together is found by its name."""
+        if (stored := handle.state.get(_MEMBERS)) is not None:
+            return stored.split("\n") if stored else []
+        group = self._layout.holding(group_name(handle.key))
+        return list(group.members) if group else []
 
 
 def _link_volume(task: TaskConfig, mount: Mount) -> None:

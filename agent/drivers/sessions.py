@@ -40,8 +40,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     groups: list[int] | None = None
     network_namespace: str = ""
     """A path; "" is the agent's own."""
-    group_procs: str = ""
-    """The file to write the new pid to, so that it dies with the task ("" if none)."""
+    group_members: list[str] = []
+    """The files to write the new pid to, so that it dies with the task and has its limits."""
 
 
 class StreamSession:
@@ -192,9 +192,9 @@ async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Chil
         )
     except OSError as error:
         raise DriverError(f"cannot run {command.argv[0]}: {error.strerror}") from None
-    if command.group_procs:
+    for members in command.group_members:
         with contextlib.suppress(OSError):  # it has ended already, or the task has
-            Path(command.group_procs).write_text(str(process.pid))
+            Path(members).write_text(str(process.pid))
     return process
 
 

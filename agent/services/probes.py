@@ -10,10 +10,14 @@ import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from urllib.parse import quote
 
+from agent.csi.protobuf import MessageField, Table, encode
 from agent.drivers.base import ExecResult
 from agent.services.check_state import ProbeResult
+from agent.services.tls_relay import relay_to
 from orchgit.errors import OrchgitError
+from orchgit.host_port import join_host_port
 from orchgit.model.base import NS_PER_S
 from orchgit.model.service import ServiceCheck
 from orchgit.wire.machine_authorities import MachineAuthorities
@@ -23,6 +27,21 @@ RunInTask = Callable[[list[str], float], Awaitable[ExecResult]]
 
 _MAX_OUTPUT = 3 * 1024
 _TOO_MANY = 429
+_HTTP2 = "h2"
+_GRPC_OPTIONS = [
+    ("grpc.use_local_subchannel_pool", 1),  # no connection, and no failure, of an earlier attempt
+    ("grpc.enable_http_proxy", 0),  # the task itself is checked, as over HTTP
+]
+_HEALTH_REQUEST: Table = {1: MessageField("service", "string")}
+_SERVING = "SERVING"
+_HEALTH_STATUSES = {
+    b"": "UNKNOWN",
+    b"\x08\x00": "UNKNOWN",
+    b"\x08\x01": _SERVING,
+    b"\x08\x02": "NOT_SERVING",
+    b"\x08\x03": "SERVICE_UNKNOWN",
+}
+_SHOWN_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +92,8 @@ async def _tcp(attempt: ProbeAttempt) -> ProbeResult:
     target = attempt.target
     _, writer = await asyncio.open_connection(target.host, target.port)
     writer.close()
-    return ProbeResult(True, f"tcp: {target.host}:{target.port} accepts connections")
+    address = join_host_port(target.host, target.port)
+    return ProbeResult(True, f"tcp: {address} accepts connections")
 
 
 async def _http(attempt: ProbeAttempt) -> ProbeResult:
@@ -104,7 +124,7 @@ async def _body(reader: asyncio.StreamReader) -> str:
 def _request(check: ServiceCheck, target: Target) -> bytes:
     body = check.body.encode()
     headers = {
-        "Host": f"{target.host}:{target.port}",
+        "Host": join_host_port(target.host, target.port),
         "User-Agent": "orchgit-check",
         "Accept": "*/*",
         "Connection": "close",
@@ -119,12 +139,14 @@ def _request(check: ServiceCheck, target: Target) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + body
 
 
-async def _tls(attempt: ProbeAttempt) -> ssl.SSLContext:
+async def _tls(attempt: ProbeAttempt, protocol: str = "") -> ssl.SSLContext:
     if not attempt.check.tls_skip_verify:
-        return await attempt.authorities.context()
+        return await attempt.authorities.context(protocol)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    if protocol:
+        context.set_alpn_protocols([protocol])
     return context
 
 
@@ -138,24 +160,32 @@ async def _script(attempt: ProbeAttempt) -> ProbeResult:
 
 
 async def _grpc(attempt: ProbeAttempt) -> ProbeResult:
+    check, target = attempt.check, attempt.target
+    authority = join_host_port(target.host, target.port)
+    if not check.grpc_use_tls:
+        return await _grpc_health(attempt, f"dns:{authority}", authority)
+    name = check.tls_server_name or target.host
+    context = await _tls(attempt, _HTTP2)
+    async with relay_to(target.host, target.port, context, name) as socket:
+        authority = join_host_port(name, target.port)
+        return await _grpc_health(attempt, f"unix:{quote(str(socket))}", authority)
+
+
+async def _grpc_health(attempt: ProbeAttempt, address: str, authority: str) -> ProbeResult:
     import grpc.aio  # loaded by the agent's link already; a probe alone must not need it
 
-    check, target = attempt.check, attempt.target
-    address = f"{target.host}:{target.port}"
-    if check.grpc_use_tls:
-        channel = grpc.aio.secure_channel(address, grpc.ssl_channel_credentials())
-    else:
-        channel = grpc.aio.insecure_channel(address)
-    name = check.grpc_service.encode()
-    request = b"\x0a" + bytes([len(name)]) + name if name else b""
-    async with channel:
+    options = [*_GRPC_OPTIONS, ("grpc.default_authority", authority)]
+    request = encode(_HEALTH_REQUEST, {"service": attempt.check.grpc_service})
+    async with grpc.aio.insecure_channel(address, options=options) as channel:
         try:
             answer = await channel.unary_unary("/grpc.health.v1.Health/Check")(
                 request, timeout=attempt.timeout_s
             )
         except grpc.aio.AioRpcError as error:
-            return ProbeResult(False, f"grpc: {error.code().name}")
-    return ProbeResult(answer[:2] == b"\x08\x01", "grpc: health " + answer.hex())
+            said = f"grpc: {error.code().name}: {error.details() or ''}"
+            return ProbeResult(False, said[:_MAX_OUTPUT])
+    status = _HEALTH_STATUSES.get(answer[:2], answer[:_SHOWN_BYTES].hex())
+    return ProbeResult(status == _SERVING, f"grpc: {status}")
 
 
 _KINDS: dict[str, Callable[[ProbeAttempt], Awaitable[ProbeResult]]] = {

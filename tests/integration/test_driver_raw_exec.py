@@ -8,10 +8,11 @@ import secrets
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from agent.drivers import cgroups
-from agent.drivers.base import Mount, TaskConfig, TaskResources
+from agent.drivers.base import Mount, TaskConfig, TaskHandle, TaskResources
 from agent.drivers.raw_exec import RawExecDriver, RawExecOptions
 from agent.supervisor.client import SupervisorClient
 from orchgit.errors import DriverError
@@ -265,6 +266,55 @@ def test_task_with_reserved_cores_runs_on_them_only(tmp_path: Path) -> None:
     text = "grep Cpus_allowed_list /proc/self/status"
     task = make(tmp_path, shell(text), resources=TaskResources(reserved_cores=(last,)))
     assert run_once(tmp_path, task).split() == ["Cpus_allowed_list:", str(last)]
+
+
+@_ROOT
+@pytest.mark.skipif(
+    not {"cpuset", "memory"} <= cgroups.detect().controllers.keys(),
+    reason="needs the cpuset and the memory controller of v1",
+)
+def test_command_joins_all_groups_of_its_task(tmp_path: Path) -> None:
+    own = Path(cgroups.detect().controllers["memory"], f"orchgit-test-{secrets.token_hex(4)}")
+    last = max(os.sched_getaffinity(0))
+    config = {**shell("echo ready; exec sleep 1000"), "cgroup_v1_override": {"memory": own.name}}
+    task = make(tmp_path, config, resources=TaskResources(reserved_cores=(last,)))
+
+    async def scenario(driver: RawExecDriver) -> None:
+        handle = await driver.start_task(task)
+        await until(lambda: "ready" in log_text(task))
+        parts = groups_made(Path(f"/proc/{handle.pid}/cgroup").read_text())
+        assert {f"memory:/{own.name}"} < parts
+        assert any(each.startswith("cpuset:/nomad.slice/") for each in parts)
+        assert groups_made(await groups_of_a_command(driver, handle)) == parts
+        old = msgspec.structs.replace(handle, state={"cwd": handle.state["cwd"]})
+        held = {each for each in parts if each.startswith((":/", "freezer:/"))}
+        assert held
+        assert groups_made(await groups_of_a_command(driver, old)) == held
+        await driver.destroy_task(handle)
+
+    own.mkdir()
+    try:
+        run(tmp_path, scenario)
+    finally:
+        own.rmdir()
+
+
+def groups_made(text: str) -> set[str]:
+    """Of the lines of a process's groups, those of groups of this node's tasks and of the test."""
+    parts = {line.partition(":")[2] for line in text.splitlines()}
+    return {each for each in parts if "nomad.slice/" in each or "/orchgit-test-" in each}
+
+
+async def groups_of_a_command(driver: RawExecDriver, handle: TaskHandle) -> str:
+    """The command looks when it is told to: by then it has joined."""
+    text = "read go; cat /proc/$$/cgroup"
+    session = await driver.exec_stream(handle, ["sh", "-c", text], False)
+    await session.write(b"go\n")
+    said = b""
+    while data := (await session.read())[1]:
+        said += data
+    await session.close()
+    return said.decode()
 
 
 @_ROOT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -16,19 +17,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.csi.protobuf import MessageField, decode
 from agent.drivers.base import ExecResult
 from agent.services.check_state import CheckStatus, ProbeResult, after, count_for_restart, initial
 from agent.services.probes import Target, probe
+from orchgit.host_port import join_host_port
 from orchgit.model.group import UpdateStrategy
 from orchgit.model.resources import AllocatedPort, AllocatedResources, AllocatedShared
 from orchgit.model.service import CheckRestart, Service, ServiceCheck
 from orchgit.wire.https import HttpTls, serving_context
 from orchgit.wire.machine_authorities import MachineAuthorities
+from orchgit.wire.tls import TlsFiles
 from tests.support.agent_rig import WAIT_S, AgentRig, mock_job, mock_task
-from tests.support.certificates import Authority, make_tls_files
+from tests.support.certificates import LOOPBACK, Authority, make_tls_files
 
 S = 10**9
 OK, BAD = ProbeResult(True), ProbeResult(False)
+
+
+def has_ipv6() -> bool:
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as sock:
+            sock.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 # -- the status --------------------------------------------------------------------------------
@@ -235,27 +248,133 @@ def test_script(code: int, ok: bool, warning: bool) -> None:
     assert seen == [["/bin/ok", "-v"]]
 
 
-@pytest.mark.parametrize(("status", "ok"), [(b"\x08\x01", True), (b"\x08\x02", False)])
-def test_grpc(status: bytes, ok: bool) -> None:
-    async def whole() -> ProbeResult:
-        async def check(request: bytes, _context: object) -> bytes:
-            assert request == b"\x0a\x03web"
-            return status
+_HEALTH_REQUEST = {1: MessageField("service", "string")}
 
+
+def grpc_probed(
+    check: ServiceCheck,
+    status: bytes = b"\x08\x01",
+    tls: TlsFiles | None = None,
+    authorities: MachineAuthorities | None = None,
+    host: str = "127.0.0.1",
+) -> tuple[ProbeResult, list[str]]:
+    """Returns the result, and the services that a health server which knows them all was asked
+    for."""
+    asked: list[str] = []
+
+    async def answer(request: bytes, _context: object) -> bytes:
+        asked.append(decode(_HEALTH_REQUEST, request)["service"])
+        return status
+
+    async def whole() -> ProbeResult:
         handler = grpc.method_handlers_generic_handler(
-            "grpc.health.v1.Health", {"Check": grpc.unary_unary_rpc_method_handler(check)}
+            "grpc.health.v1.Health", {"Check": grpc.unary_unary_rpc_method_handler(answer)}
         )
         server = grpc.aio.server()
         server.add_generic_rpc_handlers((handler,))
-        port = server.add_insecure_port("127.0.0.1:0")
+        address = join_host_port(host, 0)
+        if tls is None:
+            port = server.add_insecure_port(address)
+        else:
+            pair = (tls.key.read_bytes(), tls.cert.read_bytes())
+            port = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
         await server.start()
         try:
-            wanted = ServiceCheck(type="grpc", grpc_service="web", timeout_ns=10 * S)
-            return await probe(wanted, Target("127.0.0.1", port), MachineAuthorities())
+            return await probe(check, Target(host, port), authorities or MachineAuthorities())
         finally:
             await server.stop(None)
 
-    assert asyncio.run(whole()).ok is ok
+    return asyncio.run(whole()), asked
+
+
+def grpc_check(**options: Any) -> ServiceCheck:
+    return ServiceCheck(type="grpc", timeout_ns=60 * S, **options)
+
+
+@pytest.mark.parametrize(
+    ("status", "output"),
+    [
+        (b"\x08\x01", "grpc: SERVING"),
+        (b"\x08\x02", "grpc: NOT_SERVING"),
+        (b"\x08\x03", "grpc: SERVICE_UNKNOWN"),
+        (b"", "grpc: UNKNOWN"),
+        (b"\x08\x63", "grpc: 0863"),
+    ],
+)
+def test_grpc_check_passes_where_the_service_serves(status: bytes, output: str) -> None:
+    found, asked = grpc_probed(grpc_check(grpc_service="web"), status)
+    assert (found.ok, found.output, asked) == (output == "grpc: SERVING", output, ["web"])
+
+
+@pytest.mark.parametrize("name", ["", "a" * 127, "a" * 128, "a" * 300, "ä" * 100])
+def test_grpc_check_asks_for_a_service_of_any_length(name: str) -> None:
+    found, asked = grpc_probed(grpc_check(grpc_service=name))
+    assert (found.ok, asked) == (True, [name])
+
+
+def test_grpc_check_asks_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("grpc_proxy", "http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_grpc_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    assert grpc_probed(grpc_check())[0] == ProbeResult(True, "grpc: SERVING")
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="needs IPv6 on the loopback")
+def test_grpc_check_reaches_an_address_of_version_6() -> None:
+    assert grpc_probed(grpc_check(), host="::1")[0].ok
+
+
+@pytest.mark.parametrize(
+    ("options", "trusts", "output"),
+    [
+        ({}, True, "grpc: SERVING"),
+        ({"tls_server_name": "server.global.orchgit"}, True, "grpc: SERVING"),
+        ({"tls_server_name": "elsewhere"}, True, "Hostname mismatch"),
+        ({}, False, "certificate verify failed"),
+        ({"tls_skip_verify": True}, False, "grpc: SERVING"),
+        ({"tls_skip_verify": True, "tls_server_name": "elsewhere"}, False, "grpc: SERVING"),
+    ],
+)
+def test_grpc_check_trusts_the_authorities_of_the_machine(
+    options: dict[str, Any], trusts: bool, output: str, tmp_path: Path
+) -> None:
+    files = make_tls_files(tmp_path)
+    trusted = files.ca if trusts else Authority(tmp_path / "other").file
+    found, _ = grpc_probed(
+        grpc_check(grpc_use_tls=True, grpc_service="web", **options),
+        tls=files,
+        authorities=MachineAuthorities(lambda: ssl.create_default_context(cafile=trusted)),
+    )
+    assert output in found.output
+    assert found.ok is (output == "grpc: SERVING")
+
+
+def test_grpc_check_skips_the_end_of_a_certificate(tmp_path: Path) -> None:
+    expired = Authority(tmp_path).issue(tmp_path / "expired", LOOPBACK, hours=-1)
+    check = grpc_check(grpc_use_tls=True, tls_skip_verify=True)
+    assert grpc_probed(check, tls=expired)[0].ok
+
+
+def test_grpc_check_over_tls_of_a_server_without_it_fails() -> None:
+    found, asked = grpc_probed(grpc_check(grpc_use_tls=True, tls_skip_verify=True))
+    assert (found.ok, asked) == (False, [])
+    assert found.output.startswith("grpc: ")
+
+
+def test_grpc_check_tells_what_the_server_refuses() -> None:
+    async def whole() -> ProbeResult:
+        server = grpc.aio.server()
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            return await probe(grpc_check(), Target("127.0.0.1", port), MachineAuthorities())
+        finally:
+            await server.stop(None)
+
+    found = asyncio.run(whole())
+    assert not found.ok
+    assert found.output.startswith("grpc: UNIMPLEMENTED: ")
 
 
 # -- services of an allocation -----------------------------------------------------------------

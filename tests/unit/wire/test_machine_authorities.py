@@ -33,6 +33,24 @@ def test_connections_at_once_share_one_read_on_a_thread() -> None:
     assert threads[0] is not threading.current_thread()
 
 
+def test_connections_of_another_protocol_have_a_context_of_their_own() -> None:
+    reads = itertools.count()
+
+    def read() -> ssl.SSLContext:
+        next(reads)
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+    async def scenario() -> None:
+        authorities = MachineAuthorities(read)
+        plain, http2 = await authorities.context(), await authorities.context("h2")
+        assert plain is not http2
+        assert await authorities.context() is plain
+        assert await authorities.context("h2") is http2
+        assert next(reads) == 2
+
+    asyncio.run(scenario())
+
+
 def test_authorities_are_read_again_after_an_hour() -> None:
     reads, clock = itertools.count(), FakeClock()
 
