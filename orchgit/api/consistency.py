@@ -1,4 +1,4 @@
-"""Has every request answered by the server that may answer it: this one, or the leader.
+"""Has every request answered by the server that may answer it: this one, the leader, or another.
 
 An ASGI app in front of the API. A request for the leader is forwarded whole; a forwarded request is
 never forwarded again. A request is tried again, at the next leader, only while it cannot have
@@ -13,7 +13,7 @@ from typing import Protocol
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchgit.api.errors import text_response
-from orchgit.api.placing import Place, is_safe, place_of
+from orchgit.api.placing import Place, is_safe, place_of, server_asked
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError
 from orchgit.http_status import status_of
@@ -57,7 +57,8 @@ class LeadershipPort(Protocol):
 class Consistency:
     """Answers a request here, or forwards it to the leader.
 
-    `knows_node` says whether this server knows the node of a `/v1/client` request.
+    `knows_node` says whether this server knows the node of a `/v1/client` request. `app_of` returns
+    what has another server answer, by its name or id; None where that is no other server.
     """
 
     def __init__(
@@ -66,12 +67,14 @@ class Consistency:
         leading: LeadershipPort,
         knows_node: Callable[[Scope], bool],
         forward: Forward,
+        app_of: Callable[[str], ASGIApp | None],
         clock: Clock,
     ) -> None:
         self._app = app
         self._leading = leading
         self._knows_node = knows_node
         self._forward = forward
+        self._app_of = app_of
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -80,6 +83,10 @@ class Consistency:
             await self._app(scope, receive, send)
             return
         try:
+            if place is Place.SERVER:
+                app = self._app_of(server_asked(scope["query_string"])) or self._app
+                await app(scope, receive, send)
+                return
             await self._by_leader(scope, receive, send, place)
         except NotLeaderError:
             if place is Place.REPOSITORY:
@@ -96,6 +103,9 @@ class Consistency:
         Raises NotLeaderError if this server does not lead and the request has written nothing.
         """
         place = place_of(scope["method"], scope["path"], scope["query_string"])
+        if place is Place.SERVER:
+            await self._app(scope, receive, send)
+            return
         await self._as_leader(scope, receive, send, place)
 
     def _place(self, scope: Scope) -> Place:

@@ -1,7 +1,7 @@
 """Decides which server may answer a request, by method, path and query. Pure.
 
 Writes and reads go to the leader, unless a read says `stale`. What concerns one server (its agent
-API, its metrics) is answered by the server that is asked.
+API, its metrics) is answered by the server that is asked, or by the one that `server_id` names.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _HERE = (
     "/ui/",
 )
 """Paths about this server, or about nothing but the request itself."""
+_OF_ONE_SERVER = ("/v1/agent/monitor", "/v1/agent/host", "/v1/agent/pprof/")
+"""Paths that another server answers where `server_id` names one."""
 _READING_POSTS = ("/v1/search", "/v1/operator/sql")
 _SAFE = ("GET", "HEAD")
 _NO = ("false", "0", "f", "False", "FALSE", "F")
@@ -32,6 +34,8 @@ class Place(Enum):
     LEADER = "leader"
     CURRENT = "current"
     """The leader, after it made sure that it still leads."""
+    SERVER = "server"
+    """The server that `server_asked` names."""
     NODE = "node"
     """`/v1/client`: any server that knows where the node is."""
     REPOSITORY = "repository"
@@ -39,6 +43,8 @@ class Place(Enum):
 
 
 def place_of(method: str, path: str, query: bytes) -> Place:
+    if method in _SAFE and path.startswith(_OF_ONE_SERVER) and server_asked(query):
+        return Place.SERVER
     if method == "OPTIONS" or path.startswith(_HERE):
         return Place.HERE
     if path.startswith("/v1/client/"):
@@ -55,6 +61,11 @@ def place_of(method: str, path: str, query: bytes) -> Place:
     if _asked(given, "consistent"):
         return Place.CURRENT
     return Place.HERE if _asked(given, "stale") else Place.LEADER
+
+
+def server_asked(query: bytes) -> str:
+    """Returns the name or id of the server that a query asks for; "" where it names none."""
+    return first_values(query).get("server_id", "")
 
 
 def is_safe(method: str) -> bool:

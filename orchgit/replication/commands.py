@@ -377,6 +377,15 @@ class ApplyPlan(Entry, tag="apply-plan", kw_only=True):
     """Of the job that was planned for. 0: not told (entries of older versions)."""
 
 
+class ApplyPlanResult(ApplyPlan, tag="apply-plan-result", kw_only=True):
+    """As ApplyPlan, but only an update to a job version makes the allocation one of the plan's
+    evaluation; one that notes a follow-up evaluation, a disconnect or a reconnect leaves it."""
+
+    def earlier_form(self) -> ApplyPlan:
+        """Returns the entry that servers of version 5 understand."""
+        return ApplyPlan(**{name: getattr(self, name) for name in ApplyPlan.__struct_fields__})
+
+
 class RegisterNode(Entry, tag="register-node", kw_only=True):
     """Store what an agent found; never sets the status of a known node (invariant 5)."""
 
@@ -826,6 +835,7 @@ Command = (
     | UpsertEvaluations
     | DeleteEvaluations
     | ApplyPlan
+    | ApplyPlanResult
     | RegisterNode
     | UpdateNodeStatus
     | UpdateNodeDrain

@@ -23,7 +23,7 @@ from orchgit.replication.commands import Entry
 
 T = TypeVar("T", bound=Model)
 
-COMMAND_VERSION = 5
+COMMAND_VERSION = 6
 """What this program understands: every version up to this one."""
 
 FIRST_VERSION = 1
@@ -137,6 +137,7 @@ _SINCE: dict[int, tuple[type[Entry], ...]] = {
         commands.ReleaseCsiClaim,
         commands.RenameSource,
     ),
+    6: (commands.ApplyPlanResult,),
 }
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {

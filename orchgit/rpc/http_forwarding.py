@@ -1,4 +1,4 @@
-"""The follower's end of the tunnel: a client's request, sent to the leader and answered from there.
+"""A client's request, sent to the leader or to a server by name, and answered from there.
 
 Raises NotLeaderError where nothing of the request can have been done (no leader, no connection, a
 refusal by a server that does not lead), so that the caller may try again. A write whose answer was
@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from functools import partial
 
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchgit.errors import NotLeaderError, OrchgitError, UnavailableError, UnreachableError
 from orchgit.model.server import ServerRecord
@@ -32,7 +33,7 @@ class AnswerBrokenError(ConnectionError):
 
 
 class HttpForwarder:
-    """Keeps one connection to each server that led while this one runs."""
+    """Keeps one connection to each server that was asked while this one runs."""
 
     def __init__(
         self,
@@ -54,6 +55,29 @@ class HttpForwarder:
         if not await channel.is_ready(_CONNECT_S):
             raise NotLeaderError(f"cannot answer: the leader {leader.rpc_address} is out of reach")
         await _Forwarding(scope, receive, send).run(channel, self._other_leader(leader))
+
+    def app_of(self, name: str) -> ASGIApp | None:
+        """Returns an app that has the server of that name or id answer; None where this server is
+        meant, or none is known. The app raises UnavailableError for a server out of reach."""
+        server = self._directory.named(name)
+        if server is None or server.address == self._own().address:
+            return None
+        return partial(self._forward_to, server)
+
+    async def _forward_to(
+        self, server: ServerRecord, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        channel = self._channel(server.rpc_address)
+        never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        try:
+            if not await channel.is_ready(_CONNECT_S):
+                raise NotLeaderError(f"{server.rpc_address} does not answer")
+            await _Forwarding(scope, receive, send).run(channel, never)
+        except NotLeaderError as error:
+            raise UnavailableError(
+                f"cannot ask server {server.name!r}: it is out of reach ({error}); "
+                f"send this to its own address ({server.http_address})"
+            ) from error
 
     async def _other_leader(self, leader: ServerRecord) -> None:
         """Returns when another server leads."""

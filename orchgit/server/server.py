@@ -184,6 +184,7 @@ class Server:
             leadership,
             self._app.knows_node,
             self._forwarder.forward,
+            self._forwarder.app_of,
             clock,
         )
         self.http = HttpServer(

@@ -131,6 +131,32 @@ def test_requests_about_a_server_are_answered_by_that_server(cluster: ServerClus
         assert raft["state"] == ("Leader" if member is cluster.leader() else "Follower")
 
 
+def test_profile_host_and_log_of_a_server_are_had_through_any_other(
+    cluster: ServerCluster,
+) -> None:
+    own = {each.number: each.http.get("/v1/agent/pprof/cmdline").text for each in cluster.members}
+    assert len(set(own.values())) == 3
+    ids = {
+        each["Name"]: each["Tags"]["id"]
+        for each in cluster.members[0].get("/v1/agent/members")["Members"]
+    }
+    for asked in cluster.members:
+        for meant in cluster.members:
+            name = f"server-{meant.number}"
+            for named in (name, f"{name}.global", ids[f"{name}.global"]):
+                answer = asked.http.get("/v1/agent/pprof/cmdline", params={"server_id": named})
+                assert (answer.status_code, answer.text) == (200, own[meant.number])
+        leading = asked.http.get("/v1/agent/pprof/cmdline", params={"server_id": "leader"})
+        assert leading.text == own[cluster.leader().number]
+        unknown = asked.http.get("/v1/agent/host", params={"server_id": "server-9"})
+        assert (unknown.status_code, "server-9" in unknown.text) == (500, True)
+    asked, meant = cluster.followers()
+    params = {"server_id": f"server-{meant.number}", "log_level": "TRACE"}
+    with asked.http.stream("GET", "/v1/agent/monitor", params=params, timeout=60.0) as log:
+        assert log.status_code == 200
+        assert next(log.iter_bytes())
+
+
 def test_disconnected_client_ends_its_query_at_the_leader(cluster: ServerCluster) -> None:
     leader, follower = cluster.leader(), cluster.followers()[0]
 

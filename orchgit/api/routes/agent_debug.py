@@ -35,14 +35,18 @@ _MONITORS = _Monitors()
 
 
 def _check_here(call: ApiCall) -> None:
-    """Raises RefusedError where another server or a node is meant."""
+    """Raises RefusedError where an unknown server or a node is meant; requests for other servers
+    were forwarded to them."""
     server = call.api.server
     own = ("", server.server_id, server.name, f"{server.name}.{server.region}")
     asked = call.query.get("server_id", "")
     local = call.api.local_node
     nodes = ("",) if local is None else ("", local.node_id())
     if asked not in own and not (asked == "leader" and call.context.state.cluster.is_leader):
-        raise RefusedError(f"cannot ask server {asked!r} from here: send this to its own address")
+        raise RefusedError(
+            f"cannot ask server {asked!r}: no member of the cluster has that name or id "
+            "(orchgit server members)"
+        )
     if (node := call.query.get("node_id", "")) not in nodes:
         raise RefusedError(f"cannot ask node {node!r} from here: read the log of its own machine")
 

@@ -24,7 +24,7 @@ from orchgit.control.plans.node_cache import NodeCache
 from orchgit.control.plans.queue import PendingPlan, PlanQueue
 from orchgit.control.plans.quota_check import NamespaceQuotas, exceeded
 from orchgit.control.plans.usage_cache import NodeUsageCache
-from orchgit.errors import ConflictError, OrchgitError, UnavailableError
+from orchgit.errors import ConflictError, NotUnderstoodError, OrchgitError, UnavailableError
 from orchgit.ids import IdSource
 from orchgit.model.allocation import Allocation
 from orchgit.model.evaluation import EvalTrigger, Evaluation
@@ -33,8 +33,8 @@ from orchgit.model.new_evaluation import evaluation_of
 from orchgit.model.node import Node
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.model.quota import QuotaSpec
-from orchgit.replication.commands import ApplyPlan
-from orchgit.replication.replicated import ReplicatedState
+from orchgit.replication.commands import ApplyPlanResult
+from orchgit.replication.replicated import Applied, ReplicatedState
 from orchgit.state.snapshot import Snapshot
 
 _log = structlog.get_logger(component="control")
@@ -222,7 +222,7 @@ class PlanApplier:
 
     async def _commit(self, pending: PendingPlan, result: PlanResult) -> None:
         plan = pending.plan
-        command = ApplyPlan(
+        command = ApplyPlanResult(
             now_ns=self._clock.now_ns(),
             namespace=plan.namespace,
             job_id=plan.job_id,
@@ -236,7 +236,7 @@ class PlanApplier:
         )
         began_s = self._clock.monotonic_s()
         try:
-            applied = await self._state.propose(command)
+            applied = await self._propose(command)
             self.counts.commit.observe(self._clock.monotonic_s() - began_s)
         except OrchgitError as error:
             _log.warning("cannot commit a plan", eval=plan.eval_id, error=str(error))
@@ -256,6 +256,12 @@ class PlanApplier:
             pending,
             msgspec.structs.replace(result, alloc_index=applied.index, refresh_index=refresh_index),
         )
+
+    async def _propose(self, command: ApplyPlanResult) -> Applied:
+        try:
+            return await self._state.propose(command)
+        except NotUnderstoodError:
+            return await self._state.propose(command.earlier_form())
 
     def _evaluations_of_evicted(self, result: PlanResult) -> list[Evaluation]:
         """Returns one evaluation for each job that lost allocations to this plan."""

@@ -71,6 +71,7 @@ HANDLERS: dict[type[commands.Entry], Handler] = {
     commands.UpsertEvaluations: evaluations.upsert_evaluations,
     commands.DeleteEvaluations: evaluations.delete_evaluations,
     commands.ApplyPlan: plans.apply_plan,
+    commands.ApplyPlanResult: plans.apply_plan,
     commands.RegisterNode: nodes.register_node,
     commands.UpdateNodeStatus: nodes.update_node_status,
     commands.UpdateNodeDrain: nodes.update_node_drain,

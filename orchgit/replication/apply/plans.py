@@ -22,7 +22,7 @@ from orchgit.replication.apply.allocations import merged, providing_services
 from orchgit.replication.apply.deployment_counts import DeploymentCounts
 from orchgit.replication.apply.deployments import set_status
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.commands import ApplyPlan
+from orchgit.replication.commands import ApplyPlan, ApplyPlanResult
 from orchgit.replication.events import Effects
 from orchgit.state.tables.allocation_rows import AllocationRow
 from orchgit.state.tables.job_versions import JobVersionReads
@@ -131,7 +131,9 @@ def _change(txn: WriteTxn, command: ApplyPlan, counts: DeploymentCounts, effects
     for update in plan.updates:
         record = records.get(update.alloc_id)
         if record is not None and versions.has(record, update.job_version):
-            _update(txn, record, update, command.eval_id)
+            _update(txn, record, update)
+            if update.job_version is not None or not isinstance(command, ApplyPlanResult):
+                record.eval_id = command.eval_id or None
     for alloc_id, successor in replaced.items():
         if alloc_id in records:
             records[alloc_id].body.next_allocation = successor
@@ -198,9 +200,8 @@ class _StoredVersions:
         return bool(registrations) and (max(registrations), version) in stored
 
 
-def _update(txn: WriteTxn, record: AllocationRow, update: AllocUpdate, eval_id: str) -> None:
+def _update(txn: WriteTxn, record: AllocationRow, update: AllocUpdate) -> None:
     record.alloc_modify_index = txn.index
-    record.eval_id = eval_id or None
     if update.job_version is not None:
         record.job_version = update.job_version
     if update.deployment_id is not None:

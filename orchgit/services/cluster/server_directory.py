@@ -58,6 +58,19 @@ class ServerDirectory:
         own = self._own()
         return own if raft_address == own.address else self._stored().get(raft_address)
 
+    def named(self, name: str) -> ServerRecord | None:
+        """Returns the member of that id, name or NAME.REGION; "leader" means the one that leads.
+
+        Of several with the name this server comes first.
+        """
+        if name == "leader":
+            return self.leader()
+        own = self._own()
+        for one in (own, *self.servers()):
+            if name in (one.id, one.name, f"{one.name}.{one.region}"):
+                return one
+        return None
+
     def leader(self) -> ServerRecord | None:
         """The leader's record; None while the leader or its record is unknown."""
         address = self._state.cluster.leader_address

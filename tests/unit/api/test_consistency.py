@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from orchgit.api.consistency import ELECTION_WAIT_S, WRITES, Consistency
 from orchgit.api.placing import Place, place_of
@@ -34,6 +34,11 @@ from orchgit.replication.proposal import RequestWrites
         ("POST /v1/jobs/parse", Place.HERE),
         ("GET /v1/agent/self", Place.HERE),
         ("PUT /v1/agent/schedulers/config", Place.HERE),
+        ("GET /v1/agent/self?server_id=b", Place.HERE),
+        ("GET /v1/agent/monitor", Place.HERE),
+        ("GET /v1/agent/monitor?plain=true&server_id=b", Place.SERVER),
+        ("GET /v1/agent/pprof/heap?server_id=b&server_id=", Place.SERVER),
+        ("GET /v1/agent/host?server_id=&server_id=b", Place.HERE),
         ("GET /v1/metrics", Place.HERE),
         ("GET /v1/status/leader", Place.HERE),
         ("GET /v1/event/stream", Place.LEADER),
@@ -67,7 +72,10 @@ class ScriptedServer:
         self.lost = asyncio.Event()
         self.clock = FakeClock()
         self.app: Callable[[RequestWrites | None], None] = lambda writes: None
-        self.edge = Consistency(self._app, self, self.has_node, self._forward, self.clock)
+        self.edge = Consistency(
+            self._app, self, self.has_node, self._forward, self._app_of, self.clock
+        )
+        self.edge_entry: ASGIApp = self.edge
 
     async def read_index(self) -> int:
         self.reads += 1
@@ -95,6 +103,15 @@ class ScriptedServer:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
+    def _app_of(self, name: str) -> ASGIApp | None:
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            self.seen.append((name, await _body(receive)))
+            if name == "silent":
+                raise UnavailableError("cannot ask server 'silent'")
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        return app if name in ("other", "silent") else None
+
     async def ask(self, method: str, path: str, query: str = "", body: bytes = b"") -> int:
         async def send(message: Message) -> None:
             self.sent.append(message)
@@ -109,7 +126,7 @@ class ScriptedServer:
             return messages.pop(0) if messages else {"type": "http.disconnect"}
 
         scope = {"type": "http", "method": method, "path": path, "query_string": query.encode()}
-        await self.edge(scope, receive, send)
+        await self.edge_entry(scope, receive, send)
         return int(self.sent[0]["status"])
 
     @property
@@ -152,6 +169,29 @@ def test_follower_forwards_requests_and_answers_stale_reads() -> None:
         assert await server.ask("GET", "/v1/client/known") == 200
         assert await server.ask("GET", "/v1/client/unknown") == 200
         assert server.seen == [("leader", b"{}"), ("here", b""), ("here", b""), ("leader", b"")]
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "where"),
+    [("other", 200, "other"), ("silent", 503, "silent"), ("own", 200, "here")],
+)
+def test_request_about_a_server_is_answered_by_that_server_alone(
+    name: str, status: int, where: str
+) -> None:
+    async def test(server: ScriptedServer) -> None:
+        assert await server.ask("GET", "/v1/agent/host", f"server_id={name}") == status
+        assert server.where == [where]
+
+    run(test)
+
+
+def test_forwarded_request_about_a_server_is_answered_without_leading() -> None:
+    async def test(server: ScriptedServer) -> None:
+        server.edge_entry = server.edge.forwarded
+        assert await server.ask("GET", "/v1/agent/host", "server_id=other") == 200
+        assert server.where == ["here"]
 
     run(test)
 

@@ -300,8 +300,8 @@ def _commits_overlap(history: Sequence[str]) -> bool:
     """Whether a plan entered the log while another one was not answered yet."""
     on_the_way = 0
     for label in history:
-        on_the_way += label == "ApplyPlan enters the log"
-        on_the_way -= label == "ApplyPlan is answered"
+        on_the_way += label == "ApplyPlanResult enters the log"
+        on_the_way -= label == "ApplyPlanResult is answered"
         if on_the_way > 1:
             return True
     return False

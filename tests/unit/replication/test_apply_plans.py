@@ -22,6 +22,7 @@ from orchgit.model.plan import (
 )
 from orchgit.replication.commands import (
     ApplyPlan,
+    ApplyPlanResult,
     DeregisterJob,
     JobDeletion,
     PromoteDeployment,
@@ -204,6 +205,31 @@ def test_disconnects_are_recorded_in_order(cluster: Cluster, job: Job, node: Nod
     states = cluster.alloc(alloc_id).alloc_states
     assert states is not None
     assert [state.value for state in states] == ["unknown", "running"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "found"),
+    [
+        (ApplyPlanResult, None, "first"),
+        (ApplyPlanResult, 0, "later"),
+        (ApplyPlan, None, "later"),
+        (ApplyPlan, 0, "later"),
+    ],
+)
+def test_update_without_a_job_version_leaves_the_evaluation_but_in_entries_of_earlier_servers(
+    kind: type[ApplyPlan],
+    version: int | None,
+    found: str,
+    cluster: Cluster,
+    job: Job,
+    node: Node,
+) -> None:
+    (alloc_id,) = cluster.place(job, node, eval_id="first")
+    update = AllocUpdate(alloc_id, node.id, job_version=version, followup_eval_id="wait")
+    plan = {"namespace": job.namespace, "job_id": job.id, "job_version": 0}
+    cluster.do(kind(**plan, eval_id="later", result=PlanResult(updates=[update])))
+    alloc = cluster.alloc(alloc_id)
+    assert (alloc.eval_id, alloc.followup_eval_id) == (found, "wait")
 
 
 def test_allocations_carry_the_commit_of_their_version(cluster: Cluster, node: Node) -> None:

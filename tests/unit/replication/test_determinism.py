@@ -40,7 +40,7 @@ from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import ChangedBy
 from orchgit.model.node import DrainStrategy, Namespace, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
-from orchgit.model.plan import AllocStop, PlanResult
+from orchgit.model.plan import AllocStop, AllocUpdate, PlanResult
 from orchgit.model.quota import QuotaAmounts, QuotaLimit, QuotaSpec
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.scaling import ScalingEvent
@@ -59,6 +59,7 @@ from orchgit.replication.commands import (
     AllocClientUpdate,
     ApplyCommit,
     ApplyPlan,
+    ApplyPlanResult,
     ApplyRollout,
     ApplyStage,
     AuthoredEntry,
@@ -285,6 +286,18 @@ def _evaluation(id_: str, name: str, **fields: object) -> Evaluation:
     return make_evaluation(make_job(id=name), id=f"{id_} of {name}", **fields)
 
 
+def _plan_result(name: str, changed: int, version: int | None) -> ApplyPlanResult:
+    followup = f"{EVALS[0]} of {name}"
+    update = AllocUpdate(ALLOCS[changed], job_version=version, followup_eval_id=followup)
+    return ApplyPlanResult(
+        namespace="default",
+        job_id=name,
+        job_version=0,
+        eval_id=f"{EVALS[-1]} of {name}",
+        result=PlanResult(updates=[update]),
+    )
+
+
 def _plan(name: str, node: int, first: int, deployment: str, stop: int) -> ApplyPlan:
     job = make_job(id=name)
     ids, eval_id = ALLOCS[first : first + 2], f"{EVALS[0]} of {name}"
@@ -382,6 +395,9 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         st.integers(0, 38),
         st.sampled_from(DEPLOYMENTS),
         st.integers(0, 39),
+    ),
+    ApplyPlanResult: st.builds(
+        _plan_result, job_names, st.integers(0, 39), st.sampled_from([None, 0])
     ),
     UpdateAllocsFromClient: st.builds(
         lambda node, alloc, status, healthy: UpdateAllocsFromClient(
