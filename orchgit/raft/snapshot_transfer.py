@@ -72,7 +72,7 @@ class SnapshotReceiver:
         self._election.follow(sender)
         ref = SnapshotRef(message.index, message.index_term, message.size)
         wanted = 0
-        if log.agrees(ref.index, ref.term):
+        if self._is_in_log(ref):
             # To drop the log for the snapshot would take back what was acknowledged behind it.
             log.commit(ref.index)
         installed = ref.index <= log.commit_index
@@ -83,3 +83,6 @@ class SnapshotReceiver:
                 state.installed = ref
                 installed = True
         state.send(sender, SnapshotReply(state.term, ref.index, wanted, installed))
+
+    def _is_in_log(self, ref: SnapshotRef) -> bool:
+        return self._state.log.agrees(ref.index, ref.term)
