@@ -27,7 +27,7 @@ from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.node import fingerprint_node
-from agent.hooks.csi_plugin import SOCKET, plugin_name
+from agent.hooks.csi_plugin import SOCKET, health_timeout_s, plugin_name
 from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.integrations import start_integrations
@@ -144,7 +144,9 @@ class Agent:
             ask_leader=self._calls.ask_leader,
             membership=ClusterMembership(facts.cluster, facts.put_cluster),
         )
-        self.csi = CsiPlugins(self._plugin_tasks, self.clock, self._changed)
+        self.csi = CsiPlugins(
+            self._plugin_tasks, self.clock, self._changed, self._end_silent_plugin
+        )
         self.csi_volumes = CsiVolumes(
             csi_root(config.alloc_root), self.csi, self.clock, self._calls.claim_volume
         )
@@ -255,7 +257,18 @@ class Agent:
                 if task.task.csi_plugin_config is not None and task.handle is not None:
                     kind, plugin_id = plugin_name(task.task)
                     directory = csi_socket_directory(root, runner.id, task.task.name)
-                    yield PluginTask(plugin_id, kind, runner.id, directory / SOCKET)
+                    yield PluginTask(
+                        plugin_id,
+                        kind,
+                        runner.id,
+                        directory / SOCKET,
+                        task.name,
+                        health_timeout_s(task.task),
+                    )
+
+    def _end_silent_plugin(self, plugin: PluginTask, why: str) -> None:
+        said = f'CSI plugin "{plugin.plugin_id}" is not healthy: {why}'
+        self.allocations.get(plugin.alloc_id).restart_failed(plugin.task_name, said)
 
     async def answer_csi(self, call: CsiCall) -> CsiAnswer:
         return await self.csi_volumes.answer(call)

@@ -395,12 +395,18 @@ class AllocRunner:
         """A check has failed too often: its task is restarted, by its restart policy."""
         name = owner or check.task_name
         why = f'healthcheck: check "{check.name}" unhealthy'
-        because = task_state.event(
-            TaskEventType.RESTART_REQUESTED, self.clock.now_ns(), why, restart_reason=why
-        )
-        for runner in [self.tasks[name]] if name in self.tasks else self.tasks.values():
-            if runner.handle is not None:
-                runner.restart(because, counts=True)
+        for each in [name] if name in self.tasks else self.tasks:
+            self.restart_failed(each, why)
+
+    def restart_failed(self, task_name: str, why: str) -> None:
+        """A running task does not do what it is for: it is restarted, by its restart policy."""
+        runner = self.tasks.get(task_name)
+        if runner is not None and runner.handle is not None:
+            now_ns = self.clock.now_ns()
+            runner.restart(
+                task_state.event(TaskEventType.RESTART_REQUESTED, now_ns, why, restart_reason=why),
+                counts=True,
+            )
 
 
 def _served(context: AllocContext) -> tuple[object, ...]:

@@ -27,18 +27,23 @@ _PROBE_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class PluginTask:
-    """A running task that is a plugin; `kind` is node, controller or monolith."""
+    """A running task that is a plugin; `kind` is node, controller or monolith. A task that does not
+    answer as a plugin for `health_timeout_s` is `unanswered`."""
 
     plugin_id: str
     kind: str
     alloc_id: str
     socket: Path
+    task_name: str = ""
+    health_timeout_s: float = 30.0
 
 
 @dataclass(slots=True)
 class _Plugin:
     task: PluginTask
     client: CsiClient
+    answered_s: float
+    """Until when it was healthy; if never, when it was first asked or last ended for that."""
     probed_s: float = float("-inf")
     healthy: bool = False
     why: str = "not probed yet"
@@ -50,14 +55,20 @@ class _Plugin:
 
 class CsiPlugins:
     """Follows the plugins among the node's tasks. `tasks` names those that run; `changed` is called
-    when the servers should hear of a change."""
+    when the servers should hear of a change, and `unanswered` with a task that has not answered for
+    its health timeout, and why."""
 
     def __init__(
-        self, tasks: Callable[[], Iterable[PluginTask]], clock: Clock, changed: Callable[[], None]
+        self,
+        tasks: Callable[[], Iterable[PluginTask]],
+        clock: Clock,
+        changed: Callable[[], None],
+        unanswered: Callable[[PluginTask, str], None],
     ) -> None:
         self._tasks = tasks
         self._clock = clock
         self._changed = changed
+        self._unanswered = unanswered
         self._plugins: dict[PluginTask, _Plugin] = {}
         self._loop: asyncio.Task[None] | None = None
 
@@ -117,7 +128,8 @@ class CsiPlugins:
             for task in gone:
                 await self._plugins.pop(task).client.close()
             for task in wanted - set(self._plugins):
-                self._plugins[task] = _Plugin(task, CsiClient(task.socket))
+                client = CsiClient(task.socket)
+                self._plugins[task] = _Plugin(task, client, self._clock.monotonic_s())
             now_s = self._clock.monotonic_s()
             due = [
                 plugin
@@ -127,7 +139,17 @@ class CsiPlugins:
             changes = await asyncio.gather(*map(self._probe, due))
             if gone or any(changes):
                 self._changed()
+            for plugin in self._plugins.values():
+                self._end_if_silent(plugin)
             await self._clock.sleep(_LOOK_S)
+
+    def _end_if_silent(self, plugin: _Plugin) -> None:
+        now_s, limit_s = self._clock.monotonic_s(), plugin.task.health_timeout_s
+        if plugin.healthy:
+            plugin.answered_s = now_s
+        elif now_s - plugin.answered_s >= limit_s:
+            plugin.answered_s = now_s
+            self._unanswered(plugin.task, plugin.why)
 
     async def _probe(self, plugin: _Plugin) -> bool:
         """Returns whether the servers should hear of it."""

@@ -8,10 +8,12 @@ from agent.csi.plugins import CONTROLLER
 from agent.drivers.base import Mount
 from agent.hooks.base import FatalSetupError, SetupError, TaskSetup
 from agent.paths import csi_socket_directory
+from orchgit.model.base import NS_PER_S
 from orchgit.model.task import Task
 
 SOCKET = "csi.sock"
 _MAX_SOCKET_PATH_BYTES = 107
+_HEALTH_TIMEOUT_S = 30.0
 
 
 async def prepare(setup: TaskSetup) -> None:
@@ -44,6 +46,14 @@ async def prepare(setup: TaskSetup) -> None:
         seen = str(config.get("MountDir") or "/csi")
         setup.mounts.append(Mount(str(directory), seen))
     setup.results.env["CSI_ENDPOINT"] = f"unix://{seen}/{SOCKET}"
+
+
+def health_timeout_s(task: Task) -> float:
+    """For how long the plugin that a task is may be silent before its task is restarted."""
+    timeout_ns = (task.csi_plugin_config or {}).get("HealthTimeout")
+    if isinstance(timeout_ns, int) and timeout_ns > 0:
+        return timeout_ns / NS_PER_S
+    return _HEALTH_TIMEOUT_S
 
 
 def plugin_name(task: Task) -> tuple[str, str]:

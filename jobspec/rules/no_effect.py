@@ -138,12 +138,6 @@ KEYS_WITHOUT_EFFECT: tuple[KeyWithoutEffect, ...] = (
         "volumes are staged and published in the agent's data_dir",
         defaults=("/local/csi",),
     ),
-    KeyWithoutEffect(
-        "group.task.csi_plugin.health_timeout",
-        "TaskGroups.Tasks.CSIPluginConfig.HealthTimeout",
-        "a plugin that does not answer is asked for as long as its task runs",
-        defaults=(30 * 10**9,),
-    ),
     *(
         KeyWithoutEffect(
             f"group.task.{key}",

@@ -276,7 +276,7 @@ def test_one_of_several_tasks_that_are_one_plugin_answers_for_it(tmp_path: Path)
         servers = {name: serve(served[name], f"unix:{tmp_path}/{name}.sock") for name in served}
         tasks = [PluginTask("p", "monolith", name, tmp_path / f"{name}.sock") for name in served]
         changes = asyncio.Event()
-        plugins = CsiPlugins(lambda: list(tasks), clock, changes.set)
+        plugins = CsiPlugins(lambda: list(tasks), clock, changes.set, lambda _task, _why: None)
         plugins.start()
 
         async def described_by(alloc_id: str | None) -> dict[str, object]:
@@ -317,5 +317,44 @@ def test_one_of_several_tasks_that_are_one_plugin_answers_for_it(tmp_path: Path)
         await plugins.stop()
         for server in servers.values():
             server.stop(None).wait()
+
+    asyncio.run(whole())
+
+
+def test_plugin_that_is_not_healthy_for_its_health_timeout_is_told_of_once_each_time(
+    tmp_path: Path,
+) -> None:
+    async def whole() -> None:
+        clock = FakeClock()
+        served = MoodyPlugin(tmp_path / "a", "a")
+        server = serve(served, f"unix:{tmp_path}/a.sock")
+        task = PluginTask("p", "node", "a", tmp_path / "a.sock", "t", health_timeout_s=7.0)
+        told: list[tuple[float, str]] = []
+
+        def unanswered(found: PluginTask, why: str) -> None:
+            assert found is task
+            told.append((clock.monotonic_s(), why))
+
+        plugins = CsiPlugins(lambda: [task], clock, lambda: None, unanswered)
+        plugins.start()
+
+        async def until(is_reached: Callable[[], bool]) -> None:
+            async with asyncio.timeout(60):
+                while not is_reached():
+                    await clock.advance(0.5)
+
+        await until(lambda: bool(plugins.described(NODE)))
+        for _ in range(40):
+            await clock.advance(0.5)
+        assert told == []
+        served.ready = False
+        await until(lambda: not (plugins.described(NODE) or {})["p"]["Healthy"])
+        began_s = clock.monotonic_s()
+        await until(lambda: len(told) == 2)
+        assert [why for _, why in told] == ["it is not ready"] * 2
+        assert told[0][0] - began_s >= 6.0
+        assert told[1][0] - told[0][0] >= 7.0
+        await plugins.stop()
+        server.stop(None).wait()
 
     asyncio.run(whole())

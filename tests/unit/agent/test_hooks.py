@@ -41,6 +41,7 @@ from orchgit.model.node import ClientHostVolume
 from orchgit.model.task import DispatchPayload, Task, TaskArtifact, Template
 from orchgit.model.volume import VolumeMount, VolumeRequest
 from tests.support.factories import make_allocation, make_group, make_job, make_node, make_task
+from tests.support.scratch import scratch_directory
 from tests.support.small_disk import small_disk
 
 
@@ -351,31 +352,33 @@ def test_artifacts_that_are_refused(tmp_path: Path, web: tuple[str, Path]) -> No
         fetch(tmp_path / "d", getter_source=f"{address}/tool", relative_dest="../../x")
 
 
-def test_csi_plugin_that_mounts_is_refused_in_a_container(tmp_path: Path) -> None:
+def test_csi_plugin_that_mounts_is_refused_in_a_container() -> None:
     config = {"ID": "disk", "Type": "node"}
-    setup = new_setup(tmp_path, csi_plugin_config=config)
-    asyncio.run(csi_plugin.prepare(setup))
-    endpoint = setup.environment().env["CSI_ENDPOINT"]
-    root = tmp_path.parent / "csi"
-    socket = csi_socket_directory(root, setup.alloc.id, setup.task.name) / "csi.sock"
-    assert endpoint == f"unix://{socket}"
-    setup = dataclasses.replace(setup, isolation="image")
-    with pytest.raises(SetupError, match="run it with raw_exec"):
+    with scratch_directory() as directory:  # a socket's path may not be as long as pytest's
+        setup = new_setup(directory / "node" / "task", csi_plugin_config=config)
         asyncio.run(csi_plugin.prepare(setup))
-    setup.task.csi_plugin_config = {"ID": "disk", "Type": "controller"}
-    asyncio.run(csi_plugin.prepare(setup))
+        endpoint = setup.environment().env["CSI_ENDPOINT"]
+        root = setup.paths.csi_dir
+        socket = csi_socket_directory(root, setup.alloc.id, setup.task.name) / "csi.sock"
+        assert endpoint == f"unix://{socket}"
+        setup = dataclasses.replace(setup, isolation="image")
+        with pytest.raises(SetupError, match="run it with raw_exec"):
+            asyncio.run(csi_plugin.prepare(setup))
+        setup.task.csi_plugin_config = {"ID": "disk", "Type": "controller"}
+        asyncio.run(csi_plugin.prepare(setup))
     assert setup.environment().env["CSI_ENDPOINT"] == "unix:///csi/csi.sock"
     assert [mount.task_path for mount in setup.mounts] == ["/csi"]
 
 
-def test_tasks_that_are_one_csi_plugin_have_a_socket_each(tmp_path: Path) -> None:
+def test_tasks_that_are_one_csi_plugin_have_a_socket_each() -> None:
     config = {"ID": "disk", "Type": "node"}
     endpoints = set()
-    for name, alloc_id in (("a", "1"), ("b", "1"), ("a", "2")):
-        setup = new_setup(tmp_path / name / alloc_id, csi_plugin_config=config, name=name)
-        setup.alloc.id = alloc_id
-        asyncio.run(csi_plugin.prepare(setup))
-        endpoints.add(Path(setup.environment().env["CSI_ENDPOINT"]).parent.name)
+    with scratch_directory() as root:
+        for name, alloc_id in (("a", "1"), ("b", "1"), ("a", "2")):
+            setup = new_setup(root / name / alloc_id, csi_plugin_config=config, name=name)
+            setup.alloc.id = alloc_id
+            asyncio.run(csi_plugin.prepare(setup))
+            endpoints.add(Path(setup.environment().env["CSI_ENDPOINT"]).parent.name)
     assert len(endpoints) == 3
 
 

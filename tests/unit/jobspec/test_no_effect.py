@@ -108,7 +108,6 @@ VALUES = {
     "volume_mount": 'volume_mount {\n volume = "v"\n destination = "/d"\n}',
     "device": 'device "nvidia/gpu" {}',
     "vault_grace": 'vault_grace = "5s"',
-    "health_timeout": 'health_timeout = "7s"',
     "propagation_mode": 'propagation_mode = "bidirectional"',
     **{name: f"{name} = 7" for name in ("mbits", "iops", "disk", "failures_before_warning")},
     **{
