@@ -121,6 +121,8 @@ class Agent:
         self._lock_fd = -1
         self._sweeps: list[asyncio.Task[None]] = []
         self._identity: SignedIdentity | None = None
+        self.is_started = False
+        """Whether every part exists."""
 
     async def start(self) -> None:
         config = self.config
@@ -200,6 +202,7 @@ class Agent:
         self.garbage.start()
         self.csi.start()
         self.link.start()
+        self.is_started = True
 
     async def stop(self) -> None:
         """End every loop and connection; tasks run on, and the next start finds them again."""

@@ -110,10 +110,22 @@ class ServerLink:
         self._open_stream = open_stream
         self._seed = seed
         self._session: _Session | None = None
+        self._newest: _Session | None = None
+        """The session in use, or the last one that a server took up."""
         self._loop: asyncio.Task[None] | None = None
         self.connected = asyncio.Event()
         self.address = ""
         """The server in use; "" without one."""
+
+    @property
+    def servers(self) -> list[str]:
+        """The servers that are tried, in order."""
+        return list(self._servers)
+
+    def heartbeat_times_s(self) -> tuple[float, float] | None:
+        """Returns (time since a server last answered a heartbeat, the TTL that it gave); None
+        before the first server took this node up."""
+        return None if self._newest is None else self._newest.heartbeat_times_s()
 
     def start(self) -> None:
         self._loop = spawn(until_done(self._run, "server link", self._clock), "server link")
@@ -200,7 +212,7 @@ class ServerLink:
 
     def _began(self, session: _Session, address: str) -> None:
         _log.info("connected to a server", server=address)
-        self._session = session
+        self._session = self._newest = session
         self.address = address
         self.connected.set()
         self._side.contact_changed(True)
@@ -253,10 +265,15 @@ class _Session:
         self._acked = 0
         self._ttl_s = 0.0
         self._heard_s = clock.monotonic_s()
+        self._heartbeat_s = self._heard_s
+        """When a server last took this node up or answered a heartbeat."""
         self._welcomed = asyncio.Event()
         self._welcome_frame = Welcome()
         self._described: Node | None = None
         """The node as the hello described it."""
+
+    def heartbeat_times_s(self) -> tuple[float, float]:
+        return self._clock.monotonic_s() - self._heartbeat_s, self._ttl_s
 
     @property
     def welcomed(self) -> bool:
@@ -321,6 +338,7 @@ class _Session:
                 self._welcome(frame)
             case HeartbeatAck():
                 self._ttl_s = frame.heartbeat_ttl_s
+                self._heartbeat_s = self._heard_s
                 self._side.take_servers(frame.servers)
             case AllocSet():
                 self._side.take_allocations(frame)
@@ -340,6 +358,7 @@ class _Session:
     def _welcome(self, frame: Welcome) -> None:
         self._admit(frame.cluster)
         self._ttl_s = frame.heartbeat_ttl_s
+        self._heartbeat_s = self._heard_s
         self._welcome_frame = frame
         self._welcomed.set()
         self._side.take_servers(frame.servers)

@@ -109,6 +109,8 @@ class LocalNode:
     app: ASGIApp
     config: Callable[[], Mapping[str, Any]] = dict
     metrics: Callable[[], Awaitable[Sequence[Metric]]] = _no_metrics
+    stats: Callable[[], Mapping[str, str]] = dict
+    """What `/v1/agent/self` tells of the agent."""
 
 
 class JobTextsPort(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -291,10 +291,11 @@ class Server:
         node_id: Callable[[], str],
         app: ASGIApp,
         metrics: Callable[[], Awaitable[Sequence[Metric]]],
+        stats: Callable[[], Mapping[str, str]],
     ) -> None:
         """Serves `/v1/client` of the node whose agent runs in this process with `app`, and its
-        metrics with the server's."""
-        self._api.local_node = LocalNode(node_id, app, metrics=metrics)
+        metrics and `stats` with the server's."""
+        self._api.local_node = LocalNode(node_id, app, metrics=metrics, stats=stats)
 
     def attach_reload(self, reload: Callable[[], None]) -> None:
         """Has `/v1/agent/reload` call this."""

@@ -74,6 +74,23 @@ def test_job_registered_as_read_stays_the_same_version(
     assert http.get(f"/v1/job/{job_id}").json()["Version"] == read["Version"]
 
 
+def test_agent_self_tells_of_heartbeats_and_allocations_as_nomads(scenario: NomadScenario) -> None:
+    rig = scenario.rig
+    rig.wait_ready_node()
+    scenario.learn()
+    client = rig.http.get("/v1/agent/self").json()["stats"]["client"]
+    assert client.keys() == {
+        "node_id",
+        "known_servers",
+        "num_allocations",
+        "last_heartbeat",
+        "heartbeat_ttl",
+    }
+    assert client["known_servers"] == rig.server.rpc_address
+    assert int(client["num_allocations"]) > 0
+    assert client["heartbeat_ttl"].endswith("s")
+
+
 def _unexpected(wanted: Any, found: Any) -> list[str]:
     return [
         line

@@ -184,6 +184,34 @@ def test_agent_tries_the_next_server_when_one_is_unreachable() -> None:
     run(scenario)
 
 
+def test_link_tells_when_a_heartbeat_was_last_answered_also_after_the_session() -> None:
+    async def scenario(server: StubServer) -> None:
+        clock = FakeClock()
+        rig = Rig(server, clock=clock)
+        assert rig.link.heartbeat_times_s() is None
+        rig.link.start()
+        await rig.link.connected.wait()
+        assert rig.link.heartbeat_times_s() == (0.0, 10.0)
+        job = make_job()
+        for seconds in (0.0, 3.0):
+            await clock.advance(seconds)
+            rig.side.sets.clear()
+            server.deliver((make_allocation(job, rig.side.described), job))
+            await rig.side.until(lambda: bool(rig.side.sets))
+        assert rig.link.heartbeat_times_s() == (3.0, 10.0), "a delivery is no answer to a heartbeat"
+        server.servers = [server.address]
+        await clock.advance(2.0)
+        await rig.side.until(lambda: bool(rig.side.servers))
+        assert rig.link.heartbeat_times_s() == (0.0, 10.0)
+        await server.stop()
+        await clock.advance(1.0)
+        assert rig.link.heartbeat_times_s() == (1.0, 10.0)
+        await rig.link.stop()
+        await server.start()
+
+    run(scenario)
+
+
 def test_heartbeats_are_sent_at_half_the_ttl_and_return_the_servers() -> None:
     async def scenario(server: StubServer) -> None:
         server.servers = ["127.0.0.1:1", server.address]

@@ -18,6 +18,7 @@ from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.metrics.node_metrics import node_metrics
 from agent.serve import client_app
+from agent.serve.client_stats import client_stats
 from orchgit import logs
 from orchgit.control.leader_term import ControlConfig
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
@@ -36,7 +37,12 @@ async def _beside(server: Server, directory: str) -> Agent:
         drivers={"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}},
     )
     agent = Agent(config)
-    server.attach_client(lambda: agent.node_id, client_app(agent), partial(node_metrics, agent))
+    server.attach_client(
+        lambda: agent.node_id,
+        client_app(agent),
+        partial(node_metrics, agent),
+        partial(client_stats, agent),
+    )
     await agent.start()
     return agent
 

@@ -16,6 +16,7 @@ from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.metrics.node_metrics import node_metrics
 from agent.serve import client_app
+from agent.serve.client_stats import client_stats
 from orchgit.cli.commands.dev import end_tasks
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
@@ -73,7 +74,10 @@ class ServerRig:
         )
         await self.agent.start()
         self.server.attach_client(
-            lambda: self.agent.node_id, client_app(self.agent), partial(node_metrics, self.agent)
+            lambda: self.agent.node_id,
+            client_app(self.agent),
+            partial(node_metrics, self.agent),
+            partial(client_stats, self.agent),
         )
 
     def stop(self) -> None:

@@ -30,7 +30,10 @@ async def self_(call: ApiCall) -> Response:
     member = next(each for each in members if each["Tags"]["id"] == server.server_id)
     stats = {name: dict(values) for name, values in server.stats().items()}
     if call.api.local_node is not None:
-        stats["client"] = {"node_id": call.api.local_node.node_id()}
+        stats["client"] = {
+            "node_id": call.api.local_node.node_id(),
+            **call.api.local_node.stats(),
+        }
     value = {"config": server.config(), "member": member, "stats": stats}
     return call.answer(value)
 

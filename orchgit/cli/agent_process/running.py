@@ -17,6 +17,7 @@ from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.metrics.node_metrics import node_metrics
 from agent.serve import client_app
+from agent.serve.client_stats import client_stats
 from agent.serve.guard import AccessGuard
 from orchgit.cli.agent_process.reloading import Reloader
 from orchgit.clock import SystemClock
@@ -161,7 +162,12 @@ def _agent_beside(config: AgentConfig, server: Server) -> Agent:
         telemetry=replace(config.telemetry, push=PushSettings()),
     )
     agent = Agent(config)
-    server.attach_client(lambda: agent.node_id, client_app(agent), partial(node_metrics, agent))
+    server.attach_client(
+        lambda: agent.node_id,
+        client_app(agent),
+        partial(node_metrics, agent),
+        partial(client_stats, agent),
+    )
     return agent
 
 
