@@ -92,6 +92,8 @@ class _Tracked:
     """A newer form that came while a worker held it: enqueued at the ack."""
     came_ns: int = 0
     """Since when a worker could have had it."""
+    waits_since_ns: int = 0
+    """The same for the next delivery: later than `came_ns` once one has failed."""
     taken_ns: int = 0
 
 
@@ -150,7 +152,9 @@ class EvalBroker:
         known = self._tracked.get(evaluation.id)
         if known is None:
             came_ns = max(now_ns, evaluation.wait_until)
-            self._tracked[evaluation.id] = _Tracked(evaluation, came_ns=came_ns)
+            self._tracked[evaluation.id] = _Tracked(
+                evaluation, came_ns=came_ns, waits_since_ns=came_ns
+            )
             if evaluation.wait_until > now_ns:
                 self._set_alarm(evaluation.id, evaluation.wait_until)
             else:
@@ -207,7 +211,7 @@ class EvalBroker:
         tracked.taken_ns = now_ns
         evaluation = tracked.evaluation
         times = self.times.setdefault(evaluation.type, EvalTimes())
-        times.wait.observe(max(0, now_ns - tracked.came_ns) / NS_PER_S)
+        times.wait.observe(max(0, now_ns - tracked.waits_since_ns) / NS_PER_S)
         wait_index = max(
             self.floor_index,
             evaluation.modify_index,
@@ -239,10 +243,12 @@ class EvalBroker:
         tracked.token = ""
         if tracked.again is not None:
             tracked.evaluation, tracked.again = tracked.again, None
+        tracked.waits_since_ns = now_ns
         if tracked.deliveries >= self.limits.delivery_limit:
             self._push_ready(FAILED, tracked.evaluation)
             return
-        self._set_alarm(eval_id, now_ns + self._nack_delay_ns(tracked.deliveries))
+        tracked.waits_since_ns += self._nack_delay_ns(tracked.deliveries)
+        self._set_alarm(eval_id, tracked.waits_since_ns)
 
     def give_back(self, eval_id: str, token: str) -> None:
         """The worker did not even begin: ready again at once, and no failed delivery."""

@@ -57,6 +57,18 @@ def test_times_count_from_when_a_worker_could_have_it_until_the_acknowledgment()
     assert sum(times.wait.counts) == sum(times.response.counts) == 2
 
 
+def test_wait_of_a_second_delivery_begins_after_the_first_and_its_delay() -> None:
+    broker = EvalBroker(BrokerLimits(first_nack_delay_ns=10 * SECOND_NS))
+    broker.enqueue(evaluation(), NOW)
+    first = take(broker, NOW + 1 * SECOND_NS)
+    broker.nack(first.evaluation.id, first.token, NOW + 5 * SECOND_NS)
+    broker.expire(NOW + 15 * SECOND_NS)
+    second = take(broker, NOW + 17 * SECOND_NS)
+    broker.ack(second.evaluation.id, second.token, NOW + 20 * SECOND_NS)
+    times = broker.times["service"]
+    assert (times.wait.total_s, times.process.total_s, times.response.total_s) == (1 + 2, 3, 20)
+
+
 def test_types_with_equal_priority_take_turns() -> None:
     broker = EvalBroker()
     for number in range(4):
