@@ -171,6 +171,8 @@ class ConnectionAnswer:
         if self._response.isclosed() and not self._response.will_close:
             self._pool.give_back(self._connection)
         else:
+            # A connection that the server closes behind its answer no longer knows of the answer.
+            self._response.close()
             self._connection.close()
 
 
@@ -264,10 +266,9 @@ class _translated:
         if isinstance(error, OSError):
             raise BrokenError(str(error)) from error
         if isinstance(error, http.client.IncompleteRead):
-            had, whole = len(error.partial), len(error.partial) + (error.expected or 0)
-            raise BrokenError(
-                f"the server broke off: {had} of {whole} bytes of its answer came"
-            ) from error
+            had = len(error.partial)
+            came = f": {had} of {had + error.expected} bytes of it came" if error.expected else ""
+            raise BrokenError(f"the server broke off its answer{came}") from error
         if isinstance(error, http.client.HTTPException | ValueError):
             said = printable(" ".join(str(error).split())) or type(error).__name__
             raise BrokenError(f"the answer is not HTTP ({said})") from error

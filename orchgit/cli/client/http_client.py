@@ -26,6 +26,7 @@ from orchgit.errors import OrchgitError
 if TYPE_CHECKING:
     from orchgit.cli.client.frame_socket import FrameSocket
 
+_ANSWERED = 200
 _UNHEALTHY = 429
 DEFAULT_ADDRESS = "http://127.0.0.1:4646"
 _LONGEST_S = 660.0
@@ -176,21 +177,46 @@ class ApiClient:
             self._sleep(_PAUSE_S)
         return response.index, self._json(response)
 
-    def stream_lines(self, path: str, /, **params: Any) -> Iterator[str]:
+    def stream_lines(
+        self,
+        path: str,
+        /,
+        opened: Callable[[], None] | None = None,
+        silence_s: float = _LONGEST_S,
+        **params: Any,
+    ) -> Iterator[str]:
         rest = ""
-        for text in self.stream_text(path, **params):
+        for text in self.stream_text(path, opened, silence_s, **params):
             *lines, rest = (rest + text).split("\n")
             yield from lines
         if rest:
             yield rest
 
-    def stream_text(self, path: str, /, **params: Any) -> Iterator[str]:
+    def stream_text(
+        self,
+        path: str,
+        /,
+        opened: Callable[[], None] | None = None,
+        silence_s: float = _LONGEST_S,
+        **params: Any,
+    ) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        for data in self.stream_bytes(path, **params):
+        for data in self.stream_bytes(path, opened, silence_s, **params):
             yield decoder.decode(data)
 
-    def stream_bytes(self, path: str, /, **params: Any) -> Iterator[bytes]:
-        with self._streamed(path, params) as answer:
+    def stream_bytes(
+        self,
+        path: str,
+        /,
+        opened: Callable[[], None] | None = None,
+        silence_s: float = _LONGEST_S,
+        **params: Any,
+    ) -> Iterator[bytes]:
+        """Yields the body as it comes. Calls `opened` once the server has accepted the request;
+        raises ApiError when it has said nothing for `silence_s`."""
+        with self._streamed(path, params, silence_s) as answer:
+            if opened is not None:
+                opened()
             yield from answer.pieces()
 
     def download(self, path: str, file: IO[bytes], /, **params: Any) -> Mapping[str, str]:
@@ -201,8 +227,10 @@ class ApiClient:
             return {"Digest": answer.header("Digest")}
 
     @contextmanager
-    def _streamed(self, path: str, params: dict[str, Any]) -> Iterator[ServerAnswer]:
-        request = self._prepared("GET", path, params, None, _LONGEST_S)
+    def _streamed(
+        self, path: str, params: dict[str, Any], silence_s: float = _LONGEST_S
+    ) -> Iterator[ServerAnswer]:
+        request = self._prepared("GET", path, params, None, silence_s)
         try:
             answer = self._servers.send(request)
             try:
@@ -239,7 +267,8 @@ class ApiClient:
         return ApiError(
             f"cannot understand what {self.address} answered to {self._asked or 'the request'} "
             f"({type(error).__name__}: {error}): is a server of orchgit or Nomad there, and of "
-            "this version? ORCHGIT_TRACEBACK=1 shows more"
+            "this version? ORCHGIT_TRACEBACK=1 shows more",
+            _ANSWERED,
         )
 
     def find(self, kind: str, path: str, prefix: str, **params: Any) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from typing import Any
 
 import click
 
+from orchgit.cli.client.followed_files import FollowedFile
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.client.log_frames import file_data
+from orchgit.cli.client.patient_reads import FaultNotices, Patience
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.alloc_find import find_or_of_job
 from orchgit.cli.completion import ALLOCATION, id_argument
@@ -104,14 +106,14 @@ def fs(
             out.write(data)
         out.flush()
         return
-    frames = client.stream_text(
-        f"/v1/client/fs/stream/{found['ID']}", path=path, **options.params()
-    )
+    streamed = f"/v1/client/fs/stream/{found['ID']}"
+    query = {"path": path, **options.params()}
     if not options.follow:
-        out.write(options.cut(b"".join(file_data(frames))))
+        out.write(options.cut(b"".join(file_data(client.stream_text(streamed, **query)))))
         out.flush()
         return
-    for data in file_data(frames):
+    patience = Patience(FaultNotices(f"the file {path!r}"))
+    for data in FollowedFile(client, streamed, query, patience).data():
         out.write(data)
         out.flush()
 

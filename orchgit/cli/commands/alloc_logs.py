@@ -5,16 +5,21 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import click
 
+from orchgit.cli.client.followed_files import FollowedLog
 from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.client.patient_reads import FaultNotices, Patience
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.alloc_find import find_or_of_job, task_of
 from orchgit.cli.commands.alloc_fs import TailOptions
 from orchgit.cli.completion import ALLOCATION, id_argument
 from orchgit.cli.options import connected, option_field, options_of, whole_ids_option
 from orchgit.cli.printing.terminal import raw_stream
+
+_PATH = "/v1/client/fs/logs/{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +53,12 @@ def logs(client: ApiClient, identifier: str, task_name: str | None, options: Log
         for kind in kinds:
             _copy(client, found["ID"], task, kind, options)
         return
+    notices = FaultNotices(f"the logs of task {task!r}")
     failures: list[ApiError] = []
 
     def copy(kind: str) -> None:
         try:
-            _copy(client, found["ID"], task, kind, options)
+            _follow(client, found["ID"], task, kind, options, notices)
         except ApiError as error:
             failures.append(error)
 
@@ -71,16 +77,31 @@ def logs(client: ApiClient, identifier: str, task_name: str | None, options: Log
 
 def _copy(client: ApiClient, alloc_id: str, task: str, kind: str, options: LogOptions) -> None:
     """Writes one of the task's two logs to the stream of the same name."""
-    raw = raw_stream(sys.stdout if kind == "stdout" else sys.stderr)
-    raw.flush()
-    out = raw.buffer
-    pieces = client.stream_bytes(
-        f"/v1/client/fs/logs/{alloc_id}", task=task, type=kind, plain="true", **options.params()
-    )
-    if options.follow:
-        for data in pieces:
-            out.write(data)
-            out.flush()
-        return
+    out = _bytes_of(kind)
+    query = {"task": task, "type": kind, "plain": "true", **options.params()}
+    pieces = client.stream_bytes(_PATH.format(alloc_id), **query)
     out.write(options.cut(b"".join(pieces)))
     out.flush()
+
+
+def _follow(
+    client: ApiClient,
+    alloc_id: str,
+    task: str,
+    kind: str,
+    options: LogOptions,
+    notices: FaultNotices,
+) -> None:
+    """Writes one of the task's two logs as `_copy`, and what comes, until the task is gone."""
+    out = _bytes_of(kind)
+    query = {"task": task, "type": kind, **options.params()}
+    log = FollowedLog(client, _PATH.format(alloc_id), query, Patience(notices))
+    for data in log.data():
+        out.write(data)
+        out.flush()
+
+
+def _bytes_of(kind: str) -> BinaryIO:
+    raw = raw_stream(sys.stdout if kind == "stdout" else sys.stderr)
+    raw.flush()
+    return raw.buffer

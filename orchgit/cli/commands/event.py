@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 
 import click
 
-from orchgit.cli.client.http_client import ApiClient
+from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.client.patient_reads import FaultNotices, Patience
 from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, option
 from orchgit.cli.printing.output import console, plain
+
+_SILENCE_S = 75.0
+"""Servers show each 30 s that a stream lives."""
+_GONE = 410
 
 
 @cli_group("event")
@@ -23,11 +29,24 @@ def event() -> None:
 @option("json", dest="as_json", is_flag=True, help="Print each event as JSON.")
 @connected
 def stream(client: ApiClient, topic: tuple[str, ...], index: int | None, as_json: bool) -> None:
-    """Print events until interrupted."""
-    for line in client.stream_lines("/v1/event/stream", topic=list(topic), index=index):
-        for found in json.loads(line).get("Events") or [] if line else []:
+    """Print events until interrupted, over the death of servers too."""
+    begin = index
+
+    def lines(opened: Callable[[], None]) -> Iterator[str]:
+        return client.stream_lines(
+            "/v1/event/stream", opened, _SILENCE_S, topic=list(topic), index=begin
+        )
+
+    patience = Patience(FaultNotices("the cluster's events"))
+    for line in patience.stream(lines, has_end=False):
+        batch = json.loads(line) if line else {}
+        if batch.get("Error"):
+            raise ApiError(batch["Error"], _GONE)
+        for found in batch.get("Events") or []:
             if as_json:
                 click.echo(json.dumps(found))
             else:
                 what = f"{found['Topic']:<11} {found['Type']:<28} {plain(found['Key'])}"
                 console().print(f"{found['Index']:>8} {what}")
+        if batch.get("Index"):
+            begin = int(batch["Index"]) + 1

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import click
 
+from orchgit.cli.client.followed_files import FollowedLog
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.client.patient_reads import FaultNotices, Patience, PatientReads
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.alloc_fs import BYTES_PER_LINE
 from orchgit.cli.completion import JOB, id_argument
@@ -81,16 +85,17 @@ def logs(client: ApiClient, identifier: str, options: JobLogOptions) -> None:
             printer.print_all(client, log, options.line_count)
         return
     index, seen = 0, set[_Log]()
+    notices = FaultNotices(f"the logs of {identifier}")
+    reads = PatientReads(client, notices.following, notices=notices)
     while True:
         # What begins while this command looks on is shown from its first line.
         lines = None if index else options.line_count
-        index, found = client.blocking_get(path, index, **params)
+        index, found = reads.blocking_get(path, index, **params)
         for log in _logs(found if isinstance(found, list) else [found], options):
             if log not in seen and len(seen) < _MAX_STREAMS:
                 seen.add(log)
-                threading.Thread(
-                    target=printer.follow, args=(client, log, lines), daemon=True, name="log"
-                ).start()
+                follow = partial(printer.follow, client, log, lines, notices)
+                threading.Thread(target=follow, daemon=True, name="log").start()
 
 
 def listing_of(client: ApiClient, identifier: str) -> tuple[str, dict[str, Any]]:
@@ -124,6 +129,16 @@ def _logs(found: list[dict[str, Any]], options: JobLogOptions) -> Iterator[_Log]
                     yield _Log(each["ID"], task, kind)
 
 
+def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    rest = ""
+    for data in pieces:
+        *lines, rest = (rest + decoder.decode(data)).split("\n")
+        yield from lines
+    if rest:
+        yield rest
+
+
 @dataclass
 class _Printer:
     """Prints whole lines of several logs, one at a time."""
@@ -136,15 +151,20 @@ class _Printer:
 
     def print_all(self, client: ApiClient, log: _Log, lines: int | None) -> None:
         """Prints what is there, or the last `lines` of it."""
-        text = "".join(client.stream_text(log.path, **self._query(log, lines, "false")))
+        query: dict[str, Any] = self._query(log, lines, "false")
+        text = "".join(client.stream_text(log.path, **query))
         listed = text.splitlines()
         for line in listed if lines is None else listed[max(0, len(listed) - lines) :]:
             self.print(log, line)
 
-    def follow(self, client: ApiClient, log: _Log, lines: int | None) -> None:
+    def follow(
+        self, client: ApiClient, log: _Log, lines: int | None, notices: FaultNotices
+    ) -> None:
         """Prints what is there, and what comes, until the task is gone."""
+        query = self._query(log, lines, "true")
+        followed = FollowedLog(client, log.path, query, Patience(notices))
         try:
-            for line in client.stream_lines(log.path, **self._query(log, lines, "true")):
+            for line in _lines(followed.data()):
                 self.print(log, line)
         except ApiError as error:
             with self.lock:
@@ -164,7 +184,7 @@ class _Printer:
         return {
             "task": log.task,
             "type": log.kind,
-            "plain": "true",
+            "plain": "false" if follow == "true" else "true",
             "follow": follow,
             "origin": "end" if from_end else "start",
             "offset": str((lines or 0) * BYTES_PER_LINE),

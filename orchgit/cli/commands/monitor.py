@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -12,6 +13,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.client.log_frames import file_data
+from orchgit.cli.client.patient_reads import FaultNotices, Patience
 from orchgit.cli.command import cli_group
 from orchgit.cli.commands.node_find import find_node
 from orchgit.cli.options import connected, length, option_field, options_of
@@ -47,7 +49,13 @@ class MonitorOptions:
 def monitor(context: click.Context, client: ApiClient, options: MonitorOptions) -> None:
     """Follow the log of a server or client, until interrupted."""
     if context.invoked_subcommand is None:
-        _copy(client, "/v1/agent/monitor", **options.params(client))
+        params = options.params(client)
+        patience = Patience(FaultNotices("the log"))
+
+        def log(opened: Callable[[], None]) -> Iterator[str]:
+            return _decoded(client.stream_text("/v1/agent/monitor", opened, **params))
+
+        _print(patience.stream(log, has_end=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +81,7 @@ def export(client: ApiClient, options: ExportOptions) -> None:
         raise click.UsageError("cannot tell what to print: give -service-name or -on-disk")
     if options.node_id and options.server_id:
         raise click.UsageError("cannot tell whose log: give -node-id or -server-id, not both")
-    _copy(
-        client,
+    texts = client.stream_text(
         "/v1/agent/monitor/export",
         node_id=find_node(client, options.node_id)["ID"] if options.node_id else None,
         server_id=options.server_id,
@@ -83,22 +90,25 @@ def export(client: ApiClient, options: ExportOptions) -> None:
         follow="true" if options.follow else None,
         on_disk="true" if options.on_disk else None,
     )
+    _print(_decoded(texts))
 
 
-def _copy(client: ApiClient, path: str, **params: Any) -> None:
-    """Prints a log that comes in frames, or as it is."""
+def _print(texts: Iterator[str]) -> None:
     out = raw_stream(sys.stdout)
-    texts = client.stream_text(path, **params)
+    for text in texts:
+        out.write(text)
+        out.flush()
+
+
+def _decoded(texts: Iterator[str]) -> Iterator[str]:
+    """Yields a log that comes in frames, or as it is."""
     first = next(texts, "")
     pieces = chain((first,), texts)
     if not _is_frame(first):
-        for text in pieces:
-            out.write(text)
-            out.flush()
+        yield from pieces
         return
     for data in file_data(pieces):
-        out.write(data.decode("utf-8", "replace"))
-        out.flush()
+        yield data.decode("utf-8", "replace")
 
 
 def _is_frame(text: str) -> bool:

@@ -55,6 +55,7 @@ def url_content(url: str, monotonic_s: Callable[[], float] = time.monotonic) -> 
             if answer.length:
                 raise ApiError(f"cannot read {shown}: the server broke off; try again")
     except urllib.error.HTTPError as error:
+        error.close()  # it is the answer too, with its connection
         said = printable(f"{error.code} {error.reason}")
         raise ApiError(f"cannot read {shown}: the server answered {said}") from None
     except urllib.error.URLError as error:

@@ -20,6 +20,7 @@ from orchgit.cli.client.exchange import (
     ClientRequest,
     NoAnswerError,
     NotConnectedError,
+    Pool,
     ServerAnswer,
     Url,
 )
@@ -253,3 +254,26 @@ def test_host_that_is_no_name_is_one_sentence() -> None:
         pytest.raises(ApiError, match="cannot reach the server"),
     ):
         client.get("/v1/jobs")
+
+
+def test_answer_that_is_not_read_to_its_end_leaves_no_connection_open() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(60)
+        pool = Pool(None)
+        found: list[ServerAnswer] = []
+        url = Url.parse(f"127.0.0.1:{listener.getsockname()[1]}")
+        asking = threading.Thread(
+            target=lambda: found.append(pool.send(url, ClientRequest("GET", "/"))), daemon=True
+        )
+        asking.start()
+        connection, _ = listener.accept()
+        with connection:
+            connection.settimeout(60)
+            while not connection.recv(4096).endswith(b"\r\n\r\n"):
+                pass
+            connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nbegin")
+            asking.join(60)
+            [answer] = found
+            assert next(answer.pieces()) == b"begin"
+            answer.close()
+            assert connection.recv(1) == b""

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.error import HTTPError
 
 import pytest
 from click.testing import CliRunner, Result
@@ -181,6 +182,9 @@ def test_password_of_an_address_goes_to_its_server_only_and_is_never_shown(site:
         str(caught.value)
         == f"cannot read {site.url('/missing')}: the server answered 404 Not Found"
     )
+    refusal = caught.value.__context__
+    assert isinstance(refusal, HTTPError)
+    assert refusal.fp is None or refusal.fp.closed
 
 
 @pytest.mark.parametrize(
