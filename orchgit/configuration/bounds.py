@@ -112,6 +112,7 @@ _JOIN: dict[str, Bound] = {
     "retry_max": Whole(meaning="0: without limit"),
 }
 _AT_LEAST_1S = Duration(_NS_PER_S, zero=False)
+_CERTIFICATES = ("ca_file", "cert_file", "key_file")
 
 
 def _same(bound: Bound, *names: str) -> dict[str, Bound]:
@@ -164,6 +165,9 @@ _AGENT: dict[str, Bound] = {
             "otlp_headers": Headers(),
         },
     ),
+    **_below("tls", _same(_PLAIN, *_CERTIFICATES)),
+    **_below("consul", _same(_PLAIN, *_CERTIFICATES)),
+    **_below("vault", _same(_PLAIN, *_CERTIFICATES)),
     "consul.address": TextBound(host_port_or_url, empty=False),
     "consul.auth": TextBound(login),
     "vault.address": TextBound(url, empty=False),
@@ -289,6 +293,7 @@ _CLIENT: dict[str, Bound] = {
 
 _SOURCE: dict[str, Bound] = {
     "kind": one_of(*SourceKind),
+    "ca_file": _PLAIN,
     "ref": filled("name of a ref"),
     "paths": Each(filled("pattern")),
     "exclude": Each(filled("pattern")),
@@ -345,9 +350,21 @@ _LIMITS_OF_GITOPS: dict[str, Bound] = {
 
 _GITOPS: dict[str, Bound] = {
     "proxy": Checked(check_proxy),
+    **_same(_PLAIN, "ca_file", "ssh_known_hosts_file"),
     "no_proxy": Each(filled("host")),
     "local_paths": Each(TextBound(absolute, empty=False)),
     "webhook_secrets": Each(filled("secret")),
+    **_below(
+        "credential",
+        _same(
+            _PLAIN,
+            "ssh_key_file",
+            "ssh_known_hosts_file",
+            "ca_file",
+            "client_cert_file",
+            "client_key_file",
+        ),
+    ),
     "credential.origin": Checked(origin_of, empty=False),
     "credential.proxy": TextBound(
         lambda text: "" if text == "none" else wrong_by(check_proxy, text)

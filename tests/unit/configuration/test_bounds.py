@@ -16,6 +16,8 @@ from orchgit.configuration.validation import validate
 from orchgit.errors import InvalidInputError
 
 LONG = "x" * 300
+NUL = '"a\\u0000b"'
+CERTIFICATES = {name: [NUL] for name in ("ca_file", "cert_file", "key_file")}
 WRONG: dict[str, dict[str, list[str]]] = {
     "": {
         "region": ['""', '" "', '"a\\nb"', f'"{LONG}"'],
@@ -27,6 +29,7 @@ WRONG: dict[str, dict[str, list[str]]] = {
             '"{{ GetPrivateIP"', '"{{ nonsense }}"', '"{{ GetInterfaceIP \\"nosuch0\\" }}"',
         ],
         "log_level": ['""', '"LOUD"', '"5"'],
+        "log_file": [NUL],
         "log_rotate_bytes": ["-1"],
         "log_rotate_duration": ['"-1s"', '"soon"', '"5"'],
         "log_rotate_max_files": ["-1"],
@@ -45,6 +48,7 @@ WRONG: dict[str, dict[str, list[str]]] = {
     },
     "server": {
         "bootstrap_expect": ["-1"],
+        "cluster_key_file": [NUL],
         "num_schedulers": ["-1", "65", "1000000"],
         "enabled_schedulers": ['["nonsense"]'],
         **{
@@ -156,8 +160,9 @@ WRONG: dict[str, dict[str, list[str]]] = {
         "otlp_endpoint": ['"127.0.0.1:4318"', '"ftp://a"'],
         "otlp_headers": ['{ "a b" = "c" }'],
     },
-    "consul": {"address": ['""', '"ftp://a"', '"a b"'], "auth": ['"nobody"']},
-    "vault": {"address": ['""', '"a:8200"'], "jwt_auth_backend_path": ['""']},
+    "tls": CERTIFICATES,
+    "consul": {"address": ['""', '"ftp://a"', '"a b"'], "auth": ['"nobody"'], **CERTIFICATES},
+    "vault": {"address": ['""', '"a:8200"'], "jwt_auth_backend_path": ['""'], **CERTIFICATES},
     "ui { label": {"text": ['"a\\nb"']},
     'audit { sink "s"': {
         "type": ['"syslog"'],
@@ -178,6 +183,8 @@ WRONG: dict[str, dict[str, list[str]]] = {
     },
     "gitops": {
         "proxy": ['"proxy:3128"'],
+        "ca_file": [NUL],
+        "ssh_known_hosts_file": [NUL],
         "no_proxy": ['[""]'],
         "local_paths": ['["relative"]', '[""]'],
         "webhook_secrets": ['{ a = "" }'],
@@ -193,9 +200,17 @@ WRONG: dict[str, dict[str, list[str]]] = {
         "origin": ['""', '"https://h/path"', '"h"'],
         "proxy": ['"proxy:1"'],
         "sources": ['[""]'],
+        **{
+            name: [NUL]
+            for name in (
+                "ssh_key_file", "ssh_known_hosts_file", "ca_file", "client_cert_file",
+                "client_key_file",
+            )
+        },
     },
     'gitops { source "s"': {
         "kind": ['"other"'],
+        "ca_file": [NUL],
         "ref": ['""'],
         "paths": ['[""]'],
         "namespace": ['""'],
@@ -215,20 +230,16 @@ WRONG: dict[str, dict[str, list[str]]] = {
     'gitops { source "s" { drift': {"action": ['"other"'], "delay": ['"0s"']},
 }  # fmt: skip
 FREE = {
-    "log_file", "server.cluster_key_file", "client.options", "plugin.config",
+    "client.options", "plugin.config",
     "client.template.function_denylist", "client.template.function_blacklist",
-    "tls.ca_file", "tls.cert_file", "tls.key_file",
-    "consul.name", "consul.ca_file", "consul.cert_file", "consul.key_file", "consul.namespace",
-    "consul.token", "vault.name", "vault.namespace", "vault.ca_file", "vault.cert_file",
-    "vault.key_file", "vault.tls_server_name", "vault.create_from_role",
+    "consul.name", "consul.namespace", "consul.token",
+    "vault.name", "vault.namespace", "vault.tls_server_name", "vault.create_from_role",
     "audit.filter.endpoints", "audit.filter.operations",
-    "gitops.ca_file", "gitops.ca_pem", "gitops.ssh_known_hosts_file", "gitops.ssh_known_hosts",
-    "gitops.credential.username", "gitops.credential.password", "gitops.credential.ssh_key_file",
-    "gitops.credential.ssh_known_hosts_file", "gitops.credential.ssh_known_hosts",
-    "gitops.credential.ca_file", "gitops.credential.ca_pem", "gitops.credential.client_cert_file",
-    "gitops.credential.client_key_file",
+    "gitops.ca_pem", "gitops.ssh_known_hosts",
+    "gitops.credential.username", "gitops.credential.password",
+    "gitops.credential.ssh_known_hosts", "gitops.credential.ca_pem",
     "gitops.source.url", "gitops.source.region", "gitops.source.tag_prefix",
-    "gitops.source.variables", "gitops.source.credential", "gitops.source.ca_file",
+    "gitops.source.variables", "gitops.source.credential",
     "gitops.source.ca_pem", "gitops.source.webhook_secret", "gitops.source.drift.ignore",
 }  # fmt: skip
 """Keys that take every text, or whose values are judged with others or by the files they name."""
