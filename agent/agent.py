@@ -271,7 +271,8 @@ class Agent:
 
     def _end_silent_plugin(self, plugin: PluginTask, why: str) -> None:
         said = f'CSI plugin "{plugin.plugin_id}" is not healthy: {why}'
-        self.allocations.get(plugin.alloc_id).restart_failed(plugin.task_name, said)
+        if self.allocations.knows(plugin.alloc_id):  # it may be gone since the plugin was asked
+            self.allocations.get(plugin.alloc_id).restart_failed(plugin.task_name, said)
 
     async def answer_csi(self, call: CsiCall) -> CsiAnswer:
         return await self.csi_volumes.answer(call)

@@ -25,7 +25,6 @@ from agent.hooks.base import SetupError
 from agent.local_state.store import LocalAllocRecord, TaskRecord
 from agent.loops import spawn, until_done
 from agent.metrics.hook_times import measured
-from agent.services.probes import RunInTask
 from agent.services.registrations import AllocServices
 from agent.tasks import lifecycle, task_state
 from agent.tasks.alloc_tasks import AllocTasks
@@ -359,7 +358,13 @@ class AllocRunner:
         """Register the services of the group; they know nothing of its tasks."""
         services = self.context.group.services or []
         if services and self._killing is None:
-            self.services.start("", services, self._interpolator(), self._run_in_task)
+            first = self.context.group.tasks[0].name
+            self.services.start(
+                "",
+                services,
+                self._interpolator(),
+                lambda task_name: script_runner(self.tasks[task_name or first]),
+            )
 
     def _interpolator(self) -> Interpolator:
         """What texts of the group may refer to."""
@@ -387,9 +392,6 @@ class AllocRunner:
         _log.warning("service is not registered", alloc=self.id, reason=text)
         for name in [owner] if owner else self.tasks:
             self.tasks[name].happened(TaskEventType.HOOK_MESSAGE, text)
-
-    def _run_in_task(self, task_name: str) -> RunInTask:
-        return script_runner(self.tasks[task_name or self.context.group.tasks[0].name])
 
     def _check_restart(self, owner: str, check: ServiceCheck) -> None:
         """A check has failed too often: its task is restarted, by its restart policy."""
