@@ -30,7 +30,7 @@ from agent.fingerprint.node import fingerprint_node
 from agent.hooks.csi_plugin import SOCKET, health_timeout_s, plugin_name
 from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
-from agent.integrations import start_integrations
+from agent.integrations import start_integrations, template_sources
 from agent.local_state.store import LocalState
 from agent.loops import spawn, until_done
 from agent.metrics.hook_times import HookTimes
@@ -110,6 +110,8 @@ class Agent:
             ),
             template,
         )
+        for source in template_sources(config):
+            self._templates.reads.add_source(source)
         self.local: LocalState
         self.networks: AllocNetworks
         self.drivers: dict[str, Driver] = {}

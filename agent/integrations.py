@@ -10,7 +10,20 @@ from agent.config import AgentConfig
 from agent.loops import spawn, until_done
 from agent.node.description import NodeDescription
 from agent.services.registrations import ServiceTable
+from agent.templates.cluster_reads import OutsideSource
 from orchgit.clock import Clock
+
+
+def template_sources(config: AgentConfig) -> Iterator[OutsideSource]:
+    """Returns what templates read of the integrations that are configured."""
+    if config.consul is not None:
+        from agent.consul.template_reads import ConsulReads
+
+        yield ConsulReads(config.consul, config.template.use_consul_token)
+    if config.vault is not None:
+        from agent.vault.template_reads import VaultReads
+
+        yield VaultReads(config.vault)
 
 
 def start_integrations(

@@ -33,7 +33,7 @@ async def prepare(setup: TaskSetup) -> None:
         positions = result.waiting
         if not positions:
             return
-        if not result.is_unknown:
+        if not result.is_unknown or live.subscription.problems():
             told = _tell(setup, result.missing, told)
         silence = setup.clock.sleep(_SILENCE_S)
         async with wait_first(live.subscription.wait(), silence) as (news, _):
@@ -49,6 +49,8 @@ def _tell(setup: TaskSetup, missing: tuple[str, ...], told: str) -> str:
     if len(missing) > _SHOWN:
         shown.append(f"and {len(missing) - _SHOWN} more")
     text = f"Missing: {', '.join(shown)}"
+    if problems := setup.task_templates.subscription.problems():
+        text = f"{text} ({'; '.join(problems[:_SHOWN])})"
     if missing and text != told:
         now_ns = setup.clock.now_ns()
         setup.emit(task_state.event(TaskEventType.TEMPLATE, now_ns, text))

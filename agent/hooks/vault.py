@@ -10,9 +10,11 @@ import msgspec
 from agent.hooks.base import SetupError, TaskSetup
 from agent.hooks.files import write_inside
 from agent.paths import PRIVATE
+from agent.templates.cluster_reads import VaultAccess
 from agent.vault.tokens import Vault, VaultToken
 from orchgit.errors import NotAllowedError, NotFoundError, OrchgitError
 from orchgit.model.base import NS_PER_S
+from orchgit.model.task import Task
 
 _FILE = "secrets/vault_token"
 _OWN_FILE = f"{PRIVATE}/vault_token.json"
@@ -109,8 +111,21 @@ def _set_variables(setup: TaskSetup, token: str) -> None:
 
 def read_lease(setup: TaskSetup) -> Lease | None:
     """Returns what was placed last; None if nothing was."""
+    return _lease_in(setup.paths.task_dir)
+
+
+def vault_access(task: Task, task_dir: Path) -> VaultAccess | None:
+    """Returns what the task's templates read Vault with; None without a `vault` block or a
+    token."""
+    lease = _lease_in(task_dir) if task.vault is not None else None
+    if lease is None:
+        return None
+    return VaultAccess(lease.token, text_of(task.vault or {}, "Namespace"))
+
+
+def _lease_in(task_dir: Path) -> Lease | None:
     try:
-        return msgspec.json.decode(Path(setup.paths.task_dir, _OWN_FILE).read_bytes(), type=Lease)
+        return msgspec.json.decode(Path(task_dir, _OWN_FILE).read_bytes(), type=Lease)
     except (OSError, msgspec.MsgspecError):
         return None
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from agent.context import AllocContext, NodeContext
 from agent.hooks.base import HookResults, TaskSetup
+from agent.hooks.vault import vault_access
 from agent.identities.task_identities import TaskIdentities
 from agent.tasks.progress import TaskProgress
 from agent.templates.cluster_reads import Reader
@@ -33,7 +35,8 @@ def task_parts(
     alloc = context.alloc
     job_id = context.job.parent_id or context.job.id
     place = f"{alloc.namespace}/{job_id}/{alloc.task_group}/{task.name}"
-    reader = Reader(alloc.id, task.name, alloc.namespace, place)
+    access = partial(vault_access, task, context.paths.task(task.name).task_dir)
+    reader = Reader(alloc.id, task.name, alloc.namespace, place, access)
     return TaskParts(
         TaskIdentities(
             alloc.id,

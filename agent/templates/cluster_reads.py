@@ -10,13 +10,14 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import structlog
 
 from agent.loops import spawn, until_done
 from agent.templates.functions import Known
-from agent.templates.queries import Query, QueryKind
+from agent.templates.queries import OUTSIDE, Query, QueryKind
 from orchgit.backoff import backoff_s
 from orchgit.clock import Clock
 from orchgit.errors import OrchgitError, UnavailableError
@@ -36,13 +37,51 @@ async def no_servers(reads: list[TaskRead], wait_s: float) -> TaskReadsReply:
 
 
 @dataclass(frozen=True, slots=True)
+class VaultAccess:
+    """The token of Vault that a task has now."""
+
+    token: str = field(repr=False)
+    namespace: str
+
+
+def no_vault_access() -> VaultAccess | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
 class Reader:
-    """A task that reads. `identity` names its job, group and task."""
+    """A task that reads. `identity` names its job, group and task; `vault_access` gives None
+    without a token."""
 
     alloc_id: str
     task: str
     namespace: str
     identity: str
+    vault_access: Callable[[], VaultAccess | None] = field(default=no_vault_access, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OutsideValue:
+    """What a service beside the cluster gave, and after how long it is asked again."""
+
+    value: Any
+    next_s: float
+
+
+class OutsideSource(Protocol):
+    """Consul or Vault, as templates read them."""
+
+    @property
+    def kinds(self) -> frozenset[QueryKind]:
+        """The queries that it answers."""
+
+    @property
+    def is_per_task(self) -> bool:
+        """Whether each task reads with rights of its own."""
+
+    async def read(self, query: Query, reader: Reader, last: OutsideValue | None) -> OutsideValue:
+        """Returns what is there now; `last` is what the same query gave before. Raises an
+        OrchgitError, whose text names the query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +104,11 @@ class _Entry:
     digest: str = ""
     known: Known = Known.UNKNOWN
     value: Any = None
+    problem: str = ""
+    """Why it cannot be read now; "" where nothing is known to be wrong."""
     subscriptions: dict[Subscription, None] = field(default_factory=dict)
+    loop: asyncio.Task[None] | None = None
+    """Reads it, where no server does."""
 
 
 class ClusterReads:
@@ -79,6 +122,7 @@ class ClusterReads:
         self._clock = clock
         self.settings = settings or ReadSettings()
         self._entries: dict[tuple[str, str, Query], _Entry] = {}
+        self._sources: dict[QueryKind, OutsideSource] = {}
         self._changed = asyncio.Event()
         """What is read is not what the query in flight asks for."""
         self._reconnected = asyncio.Event()
@@ -88,10 +132,16 @@ class ClusterReads:
         """The caller closes the subscription."""
         return Subscription(self, reader)
 
+    def add_source(self, source: OutsideSource) -> None:
+        """Lets templates read from it; without one for a query its templates wait for ever."""
+        self._sources |= dict.fromkeys(source.kinds, source)
+
     async def close(self) -> None:
-        if self._loop is not None:
-            self._loop.cancel()
-            await asyncio.gather(self._loop, return_exceptions=True)
+        loops = [self._loop, *(entry.loop for entry in self._entries.values())]
+        running = [loop for loop in loops if loop is not None]
+        for loop in running:
+            loop.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
     def reconnected(self) -> None:
         """Another server is in use, or the same again: it is asked at once."""
@@ -108,12 +158,20 @@ class ClusterReads:
     def entry(self, subscription: Subscription, query: Query) -> _Entry:
         reader = subscription.reader
         namespace = query.namespace or reader.namespace
-        scope = "" if self.settings.is_shared() else reader.identity
+        source = self._sources.get(query.kind)
+        if source is None:
+            scope = "" if self.settings.is_shared() else reader.identity
+        else:
+            scope = f"{reader.alloc_id}/{reader.task}" if source.is_per_task else ""
+            namespace = ""
         key = (scope, namespace, query)
         found = self._entries.get(key)
         if found is None:
             found = self._entries[key] = _Entry(namespace, query)
-            if self._is_elsewhere(query):
+            if source is not None and self._clock is not None:
+                follow, name = partial(self._follow, found, source, reader), "reads outside"
+                found.loop = spawn(until_done(follow, name, self._clock), name)
+            elif self._is_elsewhere(query):
                 found.known = Known.ABSENT
             else:
                 self._wake()
@@ -121,16 +179,40 @@ class ClusterReads:
         return found
 
     def _is_elsewhere(self, query: Query) -> bool:
-        """Whether no server of this region answers: it waits for ever, and says for what."""
-        outside = query.kind in (QueryKind.CONSUL, QueryKind.VAULT)
-        return outside or query.region not in ("", self.settings.region)
+        """Whether no server of this region answers."""
+        return query.kind in OUTSIDE or query.region not in ("", self.settings.region)
 
     def leave(self, subscription: Subscription, entries: Iterable[_Entry]) -> None:
         for entry in entries:
             entry.subscriptions.pop(subscription, None)
         unread = [key for key, entry in self._entries.items() if not entry.subscriptions]
         for key in unread:
-            del self._entries[key]
+            loop = self._entries.pop(key).loop
+            if loop is not None:
+                loop.cancel()
+
+    # -- Consul and Vault --------------------------------------------------------------------------
+
+    async def _follow(self, entry: _Entry, source: OutsideSource, reader: Reader) -> None:
+        """Reads again and again, until it is cancelled."""
+        failures, last = 0, None
+        clock = self._clock
+        assert clock is not None, "reads need a clock"
+        while True:
+            try:
+                last = await source.read(entry.query, reader, last)
+                failures, entry.problem, pause_s = 0, "", last.next_s
+                _give(entry, Known.FOUND, last.value)
+            except OrchgitError as error:
+                failures += 1
+                first, most = self.settings.first_backoff_s, self.settings.max_backoff_s
+                pause_s = backoff_s(failures, first, most, 0.5)
+                if entry.problem != str(error):
+                    entry.problem = str(error)
+                    _log.warning("cannot read for templates; trying again", error=entry.problem)
+                    for subscription in list(entry.subscriptions):
+                        subscription.note_problem()
+            await clock.sleep(pause_s)
 
     # -- the blocking query ------------------------------------------------------------------------
 
@@ -176,11 +258,15 @@ class ClusterReads:
             entry = asked[given.position]
             entry.digest = given.digest
             known = Known.FOUND if given.found else Known.ABSENT
-            value = json.loads(given.value) if given.found else None
-            if (known, value) != (entry.known, entry.value):
-                entry.known, entry.value = known, value
-                for subscription in list(entry.subscriptions):
-                    subscription.note(entry.query)
+            _give(entry, known, json.loads(given.value) if given.found else None)
+
+
+def _give(entry: _Entry, known: Known, value: Any) -> None:
+    """Tells those who read it, if it is not what it was."""
+    if (known, value) != (entry.known, entry.value):
+        entry.known, entry.value = known, value
+        for subscription in list(entry.subscriptions):
+            subscription.note(entry.query)
 
 
 def _request(entry: _Entry) -> TaskRead:
@@ -216,8 +302,17 @@ class Subscription:
         self._noted.add(query)
         self._news.set()
 
+    def note_problem(self) -> None:
+        """Wakes the reader: something cannot be read, for a reason that is new."""
+        self._news.set()
+
+    def problems(self) -> tuple[str, ...]:
+        """Returns why things cannot be read now, each reason once."""
+        return tuple(sorted({each.problem for each in self._entries.values() if each.problem}))
+
     async def wait(self) -> None:
-        """Waits until something has changed that `take_changed` did not give yet."""
+        """Waits until something has changed that `take_changed` did not give yet, or cannot be
+        read for a new reason."""
         await self._news.wait()
 
     def take_changed(self) -> set[Query]:

@@ -4,13 +4,13 @@ cluster."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from agent.templates.debug import DEBUG
 from agent.templates.helpers import PURE, regex_functions, timestamp_function
-from agent.templates.helpers.lists import HealthServices, KeyPairs
+from agent.templates.helpers.lists import HealthServices
 from agent.templates.helpers.scratch import Scratch
 from agent.templates.nomad_values import (
     NomadVarItems,
@@ -18,12 +18,13 @@ from agent.templates.nomad_values import (
     service_of,
     variable_metadata,
 )
+from agent.templates.outside import Reading, outside_functions
 from agent.templates.queries import Query, QueryKind, service_query, variable_query
 from agent.templates.sprig import sprig_functions
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.budget import StepBudget
 from orchgit.go_templates.functions import ANY, GoFunction, fn, text_fn
-from orchgit.go_templates.values import Strings, to_bytes, type_name
+from orchgit.go_templates.values import to_bytes, type_name
 
 DENIED = ("executeTemplate", "plugin", "writeToFile")
 """Functions that the node refuses unless its configuration says otherwise."""
@@ -52,20 +53,6 @@ class TemplateSources:
     region: str = "global"
     namespace: str = "default"
     denied: frozenset[str] = frozenset(DENIED)
-
-
-@dataclass(slots=True)
-class Reading:
-    """What one rendering found out: `missing` names what it cannot do without; `secrets` are
-    values of variables, which no error may show."""
-
-    missing: set[str] = field(default_factory=set)
-    secrets: set[str] = field(default_factory=set)
-
-    def redacted(self, text: str) -> str:
-        for value in sorted(self.secrets, key=len, reverse=True):
-            text = text.replace(value, "[redacted]")
-        return text
 
 
 def task_functions(
@@ -128,6 +115,7 @@ class _Cluster:
         }
         return {
             **outside,
+            **outside_functions(self._ask, self._reading),
             "nomadVar": text_fn(self._variable),
             "nomadVarExists": text_fn(self._exists),
             "nomadVarList": fn(lambda *given: self._list(given), rest="string"),
@@ -236,28 +224,15 @@ def _nothing() -> None:
 
 _CONSUL, _VAULT = QueryKind.CONSUL, QueryKind.VAULT
 _OUTSIDE: dict[str, tuple[QueryKind, str, Callable[[], Any]]] = {
-    "key": (_CONSUL, "kv.block({})", str),
-    "keyExists": (_CONSUL, "kv.get({})", bool),
-    "keyExistsGet": (_CONSUL, "kv.exists.get({})", dict),
-    "keyOrDefault": (_CONSUL, "kv.get({})", str),
-    "ls": (_CONSUL, "kv.list({})", KeyPairs),
-    "safeLs": (_CONSUL, "kv.list({})", KeyPairs),
-    "tree": (_CONSUL, "kv.list({})", KeyPairs),
-    "safeTree": (_CONSUL, "kv.list({})", KeyPairs),
-    "datacenters": (_CONSUL, "catalog.datacenters", Strings),
     "node": (_CONSUL, "catalog.node({})", _nothing),
     "nodes": (_CONSUL, "catalog.nodes", list),
-    "service": (_CONSUL, "health.service({}|passing)", HealthServices),
-    "services": (_CONSUL, "catalog.services", list),
     "connect": (_CONSUL, "health.connect({}|passing)", HealthServices),
     "caRoots": (_CONSUL, "connect.caroots", list),
     "caLeaf": (_CONSUL, "connect.caleaf({})", _nothing),
     "partitions": (_CONSUL, "list.partitions", list),
     "peerings": (_CONSUL, "list.peerings", list),
     "exportedServices": (_CONSUL, "list.exportedServices({})", list),
-    "secret": (_VAULT, "vault.read({})", _nothing),
-    "secrets": (_VAULT, "vault.list({})", Strings),
     "pkiCert": (_VAULT, "vault.pki({})", _nothing),
 }
-"""What each function reads, how an event names it, and what the template sees while it is not
-there."""
+"""Functions that wait for ever: what each reads, how an event names it, and what the template
+sees."""

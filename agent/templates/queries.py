@@ -15,14 +15,25 @@ class QueryKind(StrEnum):
     """Those below a prefix, without their items."""
     SERVICE = "service"
     SERVICES = "services"
+    CONSUL_KEY = "consul-key"
+    CONSUL_KEYS = "consul-keys"
+    """Those below a prefix, with their values."""
+    CONSUL_SERVICE = "consul-service"
+    CONSUL_SERVICES = "consul-services"
+    CONSUL_DATACENTERS = "consul-datacenters"
     CONSUL = "consul"
+    """Anything else of Consul: nothing on the node reads it."""
+    VAULT_SECRET = "vault-secret"  # noqa: S105 - a kind of query
+    VAULT_LIST = "vault-list"
     VAULT = "vault"
+    """Anything else of Vault: nothing on the node reads it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One thing that a template reads. `namespace` and `region` are "" for the task's own; `name`
-    is a path, a prefix, a service's name or, of Consul and Vault, what is read there."""
+    """One thing that a template reads. `namespace` and `region` are "" for the task's own; of
+    Consul, `region` is the datacenter. `name` is a path, a prefix, a service's name or, of what
+    nothing on the node reads, how an event names it."""
 
     kind: QueryKind
     name: str
@@ -30,6 +41,8 @@ class Query:
     region: str = ""
 
 
+OUTSIDE = frozenset(kind for kind in QueryKind if kind.startswith(("consul", "vault")))
+"""What no server of orchgit answers."""
 _SERVICE = re.compile(
     r"(?:(?P<tag>[\w\-.]+)\.)?(?P<name>[\w\-/]+)(?:@(?P<region>[\w.\-]+))?", re.ASCII
 )
@@ -51,3 +64,23 @@ def service_query(text: str) -> tuple[Query, str]:
         raise InvalidInputError(f'nomad.service: invalid format: "{text}"')
     region = match["region"] or ""
     return Query(QueryKind.SERVICE, match["name"], region=region), match["tag"] or ""
+
+
+_CONSUL_SERVICE = re.compile(
+    r"(?:(?P<tag>[\w\-./:=]+)\.)?(?P<name>[\w\-/]+)(?:@(?P<datacenter>[\w.\-]+))?", re.ASCII
+)
+
+
+def consul_service_query(text: str) -> tuple[Query, str]:
+    """(query, tag) of `tag.name@datacenter`. Raises InvalidInputError."""
+    match = _CONSUL_SERVICE.fullmatch(text)
+    if match is None:
+        raise InvalidInputError(f'health.service: invalid format: "{text}"')
+    datacenter = match["datacenter"] or ""
+    return Query(QueryKind.CONSUL_SERVICE, match["name"], region=datacenter), match["tag"] or ""
+
+
+def consul_query(kind: QueryKind, text: str) -> Query:
+    """`path@datacenter`, the last optional."""
+    path, _, datacenter = text.partition("@")
+    return Query(kind, path.lstrip("/"), region=datacenter)

@@ -36,6 +36,8 @@ class TemplateSettings:
     first_backoff_s: float = 0.25
     max_backoff_s: float = 60.0
     """Between queries that fail."""
+    use_consul_token: bool = False
+    """Whether templates read Consul with the agent's token instead of none."""
 
     def wait_of(self, wait: Mapping[str, object] | None) -> WaitTimes:
         """The times of a template with this `wait` block."""

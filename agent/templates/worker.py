@@ -13,7 +13,8 @@ import resource
 import sys
 from typing import Any, BinaryIO
 
-from agent.templates.functions import Known, Reading, TemplateSources, task_functions
+from agent.templates.functions import Known, TemplateSources, task_functions
+from agent.templates.outside import Reading
 from agent.templates.queries import Query
 from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError

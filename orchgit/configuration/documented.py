@@ -192,8 +192,7 @@ _SERVER = ConfigBlock(
     joined=True,
 )
 
-_NO_CONSUL = "templates read nothing from Consul"
-_NO_VAULT = "templates read nothing from Vault"
+_OTHER_RETRY = "`nomad_retry` counts for all that templates read"
 _RETRY = ConfigBlock({"attempts": _given(), "backoff": _duration(), "max_backoff": _duration()})
 _WAIT = ConfigBlock({"min": _duration(), "max": _duration()})
 
@@ -252,12 +251,12 @@ _CLIENT = ConfigBlock(
                 "block_query_wait": _duration(shown_as="BlockQueryWaitTime"),
                 "wait": _WAIT,
                 "wait_bounds": _WAIT,
-                "consul_retry": replace(_RETRY, no_effect=_NO_CONSUL),
-                "vault_retry": replace(_RETRY, no_effect=_NO_VAULT),
+                "consul_retry": replace(_RETRY, no_effect=_OTHER_RETRY),
+                "vault_retry": replace(_RETRY, no_effect=_OTHER_RETRY),
                 "nomad_retry": ConfigBlock(
                     {**_RETRY.keys, "attempts": _given("reads are tried until they succeed")}
                 ),
-                "use_client_consul_token": _switch(_NO_CONSUL),
+                "use_client_consul_token": _switch(),
             },
             shown_as="TemplateConfig",
         ),

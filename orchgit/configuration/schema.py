@@ -124,6 +124,7 @@ class TemplateSection(Section):
     wait: WaitSection = msgspec.field(default_factory=lambda: WaitSection("5s", "4m"))
     wait_bounds: WaitSection | None = None
     nomad_retry: RetrySection = msgspec.field(default_factory=RetrySection)
+    use_client_consul_token: bool = False
 
 
 class HostNetworkSection(Section):

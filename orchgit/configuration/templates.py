@@ -32,6 +32,7 @@ def template_settings(section: TemplateSection) -> TemplateSettings:
         query_wait_s=wait_ns / _NS_PER_S,
         first_backoff_s=first_ns / _NS_PER_S,
         max_backoff_s=most_ns / _NS_PER_S or _UNLIMITED_S,
+        use_consul_token=section.use_client_consul_token,
     )
 
 

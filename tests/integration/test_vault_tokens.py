@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from agent.config import ConsulConfig
 from agent.http_json import HttpService
 from agent.vault.tokens import VaultConfig
 from orchgit.services.jobs.admission import JobSettings
+from tests.support.consul_stub import ConsulStub
 from tests.support.polling import until_blocking
 from tests.support.server_rig import ServerRig
 from tests.support.vault_stub import VaultStub
@@ -43,10 +45,12 @@ def vault_job(**fields: Any) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def node_with(vault: VaultStub, directory: Path) -> Iterator[ServerRig]:
+def node_with(vault: VaultStub, directory: Path, **agent_config: Any) -> Iterator[ServerRig]:
     config = VaultConfig(service=HttpService(url=vault.url, timeout_s=60))
     settings = JobSettings(vault_clusters=frozenset(["default"]))
-    rig = ServerRig(directory, agent_config={"vault": config}, job_settings=settings)
+    rig = ServerRig(
+        directory, agent_config={"vault": config, **agent_config}, job_settings=settings
+    )
     rig.start()
     try:
         node_id = rig.wait_ready_node()
@@ -99,3 +103,27 @@ def test_refused_login_and_missing_identity_fail_the_task_and_say_why(tmp_path: 
         )
         events = found["TaskStates"]["t"]["Events"]
         assert any('no identity "vault_default"' in each["DisplayMessage"] for each in events)
+
+
+def test_templates_read_consul_and_vault_before_the_task_starts(tmp_path: Path) -> None:
+    text = '{{ key "web/port" }} {{ with secret "kv1/db" }}{{ .Data.password }}{{ end }}'
+    template = {"EmbeddedTmpl": text, "DestPath": "local/out", "ChangeMode": "noop"}
+    with VaultStub() as vault, ConsulStub() as consul:
+        vault.secrets = {"kv1/db": {"data": {"password": "pw"}}}
+        consul.keys = {"web/port": "80"}
+        config = ConsulConfig(service=HttpService(url=consul.url, timeout_s=60))
+        with node_with(vault, tmp_path, consul=config) as rig:
+            rig.register(vault_job(Templates=[template]))
+            alloc = allocation(rig, "running")
+            out = tmp_path / "agent/alloc" / alloc["ID"] / "t/local/out"
+            assert out.read_text() == "80 pw"
+        assert vault.readers[-1] == ("hvs.1", "team")
+
+
+def test_template_that_may_not_read_its_secret_waits_and_says_why(tmp_path: Path) -> None:
+    template = {"EmbeddedTmpl": '{{ secret "kv1/db" }}', "DestPath": "local/out"}
+    with VaultStub() as vault, node_with(vault, tmp_path) as rig:
+        vault.revoked.add("hvs.1")
+        rig.register(vault_job(Templates=[template]))
+        wanted = "Missing: vault.read(kv1/db) (vault.read(kv1/db): Code: 403. Errors: permission"
+        rig.wait_for("/v1/job/web/allocations", lambda found: wanted in str(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 from tests.support.json_http_stub import JsonHttpStub, StubRequest
@@ -26,6 +27,12 @@ class ConsulStub(JsonHttpStub):
         self.services: dict[str, dict[str, Any]] = {}
         self.checks: dict[str, dict[str, Any]] = {}
         self.registered = 0
+        self.keys: dict[str, str] = {}
+        self.instances: list[tuple[str, str, list[str], list[str]]] = []
+        """Of the service `web`: id, address, tags, and the states of its checks."""
+        self.queries: list[str] = []
+        """Of the requests for keys."""
+        self.broken = False
         super().__init__()
 
     def answer(self, request: StubRequest) -> tuple[int, object]:
@@ -33,8 +40,27 @@ class ConsulStub(JsonHttpStub):
             return 403, "Permission denied"
         if request.method == "PUT":
             return self._put(request.path, request.body)
+        if self.broken:
+            return 200, [{"Strange": True}]
+        if request.path.startswith("/v1/kv/"):
+            self.queries.append(request.query)
+            return self._keys(request.path.removeprefix("/v1/kv/"), "recurse" in request.query)
+        if request.path == "/v1/health/service/web":
+            return 200, [_instance(*each) for each in self.instances]
+        if request.path == "/v1/catalog/services":
+            return 200, {"web": ["blue"], "api": []}
+        if request.path == "/v1/catalog/datacenters":
+            return 200, ["west", "east"]
         found = {"/v1/agent/self": _SELF, "/v1/agent/services": self.services}.get(request.path)
         return (404, None) if found is None else (200, found)
+
+    def _keys(self, name: str, recurse: bool) -> tuple[int, object]:
+        found = [
+            {"Key": key, "Value": base64.b64encode(value.encode()).decode(), "ModifyIndex": 7}
+            for key, value in sorted(self.keys.items())
+            if key == name or (recurse and key.startswith(name))
+        ]
+        return (200, found) if found else (404, None)
 
     def _put(self, path: str, body: Any) -> tuple[int, object]:
         if path == "/v1/agent/service/register":
@@ -53,3 +79,22 @@ class ConsulStub(JsonHttpStub):
             check.update(body)
             return 200, None
         return 404, "no such path"
+
+
+def _instance(id_: str, address: str, tags: list[str], states: list[str]) -> dict[str, Any]:
+    checks = [
+        {"CheckID": "_node_maintenance", "Status": "critical"}
+        if state == "maintenance"
+        else {"CheckID": "c", "Status": state}
+        for state in states
+    ]
+    service = {
+        "ID": id_,
+        "Service": "web",
+        "Tags": tags,
+        "Address": address,
+        "Port": 80,
+        "Meta": {"team": "red"},
+    }
+    node = {"Node": "host-1", "Address": "10.9.9.9", "Datacenter": "east"}
+    return {"Node": node, "Service": service, "Checks": checks}

@@ -16,6 +16,7 @@ class StubRequest(NamedTuple):
     headers: Any
     body: Any
     """None without one."""
+    query: str = ""
 
 
 class JsonHttpStub:
@@ -27,9 +28,12 @@ class JsonHttpStub:
         class Handler(BaseHTTPRequestHandler):
             def _answer(self) -> None:
                 data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-                path = unquote(urlsplit(self.path).path)
+                parts = urlsplit(self.path)
+                path = unquote(parts.path)
                 body = json.loads(data) if data else None
-                status, told = stub.answer(StubRequest(self.command, path, self.headers, body))
+                status, told = stub.answer(
+                    StubRequest(self.command, path, self.headers, body, parts.query)
+                )
                 answer = b"" if told is None else json.dumps(told).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(answer)))
@@ -42,7 +46,9 @@ class JsonHttpStub:
                 """A test's output stays free of requests."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=lambda: self._server.serve_forever(poll_interval=0.02), daemon=True
+        )
 
     def answer(self, request: StubRequest) -> tuple[int, object]:
         """Returns status and body; None is an empty one."""

@@ -19,9 +19,19 @@ class VaultStub(JsonHttpStub):
         self.renewed: list[str] = []
         self.revoked: set[str] = set()
         self.refuses = False
+        self.secrets: dict[str, dict[str, Any]] = {}
+        """Answers by path; what is below `secret/` is of version 2."""
+        self.readers: list[tuple[str, str]] = []
+        """Token and namespace of each request for a secret."""
+        self.lease_left_s = 0
+        """What a renewed lease of a secret has."""
         super().__init__()
 
     def answer(self, request: StubRequest) -> tuple[int, object]:
+        if request.path == "/v1/sys/leases/renew":
+            return 200, {"lease_duration": self.lease_left_s, "renewable": True}
+        if request.method == "GET" and request.path != "/v1/sys/health":
+            return self._secret(request)
         if request.method == "GET":
             return 200, {"version": "1.15.4", "cluster_name": "blue"}
         return self._log_in(request) if request.method == "POST" else self._renew(request)
@@ -33,6 +43,19 @@ class VaultStub(JsonHttpStub):
         namespace = request.headers.get("X-Vault-Namespace", "")
         self.logins.append({**claims, "role": request.body.get("role"), "namespace": namespace})
         return self._granted(f"hvs.{len(self.logins)}")
+
+    def _secret(self, request: StubRequest) -> tuple[int, object]:
+        token = request.headers.get("X-Vault-Token", "")
+        if not token or token in self.revoked:
+            return 403, {"errors": ["permission denied"]}
+        self.readers.append((token, request.headers.get("X-Vault-Namespace", "")))
+        path = request.path.removeprefix("/v1/")
+        if path.startswith("sys/internal/ui/mounts/"):
+            mount = path.removeprefix("sys/internal/ui/mounts/").split("/")[0]
+            version = "2" if mount == "secret" else "1"
+            return 200, {"data": {"path": f"{mount}/", "options": {"version": version}}}
+        found = self.secrets.get(path)
+        return (404, {"errors": []}) if found is None else (200, found)
 
     def _renew(self, request: StubRequest) -> tuple[int, object]:
         token = request.headers.get("X-Vault-Token", "")

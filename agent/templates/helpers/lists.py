@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from orchgit.errors import InvalidInputError
@@ -89,22 +89,36 @@ def _merged(
     return merged
 
 
-def _explode_map(values: Mapping[str, Any]) -> dict[str, Any]:
+def _explode_map(values: Mapping[str, Any], name: str = "explodeMap") -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted_keys(values):
-        *directories, name = path.split("/")
+        *directories, last = path.split("/")
         place = found
         for directory in directories:
             inner = place.setdefault(directory, {})
             if not isinstance(inner, dict):
                 shown = f"%!q({type_name(inner)}={formatted(inner)})"
                 raise InvalidInputError(
-                    f"explodeMap: not a map: {quote(path)}: {quote(directory)} already has value "
+                    f"{name}: not a map: {quote(path)}: {quote(directory)} already has value "
                     f"{shown}"
                 )
             place = inner
         value = values[path]
-        place[name] = _explode_map(value) if type(value) is dict else value
+        place[last] = _explode_map(value, name) if type(value) is dict else value
+    return found
+
+
+def _explode(pairs: Iterable[GoStruct]) -> dict[str, Any]:
+    values = {pair.go_field("Key"): pair.go_field("Value") for pair in pairs}
+    return _explode_map(values, "explode")
+
+
+def _by_key(pairs: Iterable[GoStruct]) -> dict[str, Any]:
+    """The entries by the first part of their key, then by what follows it."""
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        first, _, rest = str(pair.go_field("Key")).partition("/")
+        found.setdefault(first, {})[rest] = pair
     return found
 
 
@@ -136,7 +150,7 @@ def _by_port(services: Any) -> dict[Any, Any]:
 def _by_meta(keys: str, services: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for service in services or ():
-        meta = service.go_field("Meta") or {}
+        meta = service.go_field("ServiceMeta") or {}
         name = "_".join(str(meta.get(key.split("|")[0], "")) for key in keys.split(","))
         found.setdefault(name, []).append(service)
     return found
@@ -159,6 +173,6 @@ LISTS: dict[str, GoFunction] = {
     "byTag": any_fn(_by_tag),
     "byPort": any_fn(_by_port),
     "byMeta": fn(_by_meta, "string", HealthServices.go_type),
-    "byKey": fn(lambda pairs: {}, KeyPairs.go_type),
-    "explode": fn(lambda pairs: {}, KeyPairs.go_type),
+    "byKey": fn(_by_key, KeyPairs.go_type),
+    "explode": fn(_explode, KeyPairs.go_type),
 }

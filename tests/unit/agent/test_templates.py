@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.templates.functions import Known, Reading, TemplateSources, task_functions
+from agent.templates.functions import Known, TemplateSources, task_functions
+from agent.templates.outside import Reading
 from agent.templates.queries import Query, QueryKind
 from agent.templates.variables import parse_variables
 from orchgit.errors import InvalidInputError

@@ -1,0 +1,141 @@
+"""What the templates of tasks read of Consul: keys, services and datacenters."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from agent.config import ConsulConfig
+from agent.http_json import Reply, request
+from agent.templates.cluster_reads import OutsideValue, Reader
+from agent.templates.queries import Query, QueryKind
+from orchgit.errors import RefusedError, UnreachableError
+from orchgit.go_templates.values import from_bytes
+
+_INTERVAL_S = 5.0
+_NOT_FOUND = 404
+_AT_ONCE = 2
+"""Requests under way: each holds a thread."""
+_TOKEN_HEADER = "X-Consul-Token"  # noqa: S105 - the header's name
+_SHOWN = {
+    QueryKind.CONSUL_KEY: "kv.get({})",
+    QueryKind.CONSUL_KEYS: "kv.list({})",
+    QueryKind.CONSUL_SERVICE: "health.service({})",
+    QueryKind.CONSUL_SERVICES: "catalog.services",
+    QueryKind.CONSUL_DATACENTERS: "catalog.datacenters",
+}
+_STATES = ("critical", "warning", "passing")
+_MAINTENANCE = ("_node_maintenance", "_service_maintenance:")
+
+
+class ConsulReads:
+    """One per agent. Templates read as anonymous, unless they may use the agent's token."""
+
+    kinds = frozenset(_SHOWN)
+    is_per_task = False
+
+    def __init__(self, config: ConsulConfig, use_token: bool) -> None:
+        headers = {
+            name: value
+            for name, value in config.service.headers.items()
+            if use_token or name != _TOKEN_HEADER
+        }
+        self._service = replace(config.service, headers=headers)
+        self._namespace = config.namespace
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(self, query: Query, reader: Reader, last: OutsideValue | None) -> OutsideValue:
+        """Raises UnreachableError and RefusedError."""
+        shown = _SHOWN[query.kind].format(query.name)
+        try:
+            return OutsideValue(await self._value(query, shown), _INTERVAL_S)
+        except (AttributeError, LookupError, TypeError, ValueError):
+            raise RefusedError(f"{shown}: cannot read the answer: it is not Consul's") from None
+
+    async def _value(self, query: Query, shown: str) -> Any:
+        name = quote(query.name, safe="/")
+        match query.kind:
+            case QueryKind.CONSUL_KEY:
+                found = await self._ask(query, shown, f"kv/{name}")
+                return {"Pair": _pair(found[0]) if found else None}
+            case QueryKind.CONSUL_KEYS:
+                found = await self._ask(query, shown, f"kv/{name}", recurse="true")
+                return [_pair(each) for each in found or ()]
+            case QueryKind.CONSUL_SERVICE:
+                found = await self._ask(query, shown, f"health/service/{name}")
+                return sorted(map(_service, found or ()), key=lambda one: (one["Node"], one["ID"]))
+            case QueryKind.CONSUL_SERVICES:
+                found = await self._ask(query, shown, "catalog/services")
+                named = sorted((found or {}).items())
+                return [{"Name": each, "Tags": sorted(tags or ())} for each, tags in named]
+            case _:
+                return sorted(await self._ask(query, shown, "catalog/datacenters") or ())
+
+    async def _ask(self, query: Query, shown: str, path: str, **options: str) -> Any:
+        """Returns the answer; None where nothing is there."""
+        if query.region:
+            options["dc"] = query.region
+        if self._namespace:
+            options["ns"] = self._namespace
+        try:
+            async with self._turns:
+                reply = await request(self._service, "GET", f"/v1/{path}?{urlencode(options)}")
+        except UnreachableError as error:
+            raise UnreachableError(f"{shown}: {error}") from None
+        if reply.status == _NOT_FOUND:
+            return None
+        return _checked(reply, shown)
+
+
+def _checked(reply: Reply, shown: str) -> Any:
+    """Raises RefusedError for what is no answer of Consul."""
+    if not reply.ok:
+        why = str(reply.body)[:500]
+        raise RefusedError(f"{shown}: Unexpected response code: {reply.status} ({why})")
+    if not isinstance(reply.body, list | dict):
+        raise RefusedError(f"{shown}: cannot read the answer: it is not Consul's")
+    return reply.body
+
+
+def _pair(entry: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("CreateIndex", "ModifyIndex", "LockIndex", "Flags")
+    return {
+        "Path": entry["Key"],
+        "Value": from_bytes(base64.b64decode(entry.get("Value") or "")),
+        "Session": entry.get("Session") or "",
+        **{name: entry.get(name) or 0 for name in names},
+    }
+
+
+def _service(entry: Mapping[str, Any]) -> dict[str, Any]:
+    node, service = entry["Node"], entry["Service"]
+    checks = entry.get("Checks") or ()
+    return {
+        "Node": node.get("Node", ""),
+        "NodeID": node.get("ID", ""),
+        "NodeAddress": node.get("Address", ""),
+        "NodeDatacenter": node.get("Datacenter", ""),
+        "NodeTaggedAddresses": node.get("TaggedAddresses") or {},
+        "NodeMeta": node.get("Meta") or {},
+        "ServiceMeta": service.get("Meta") or {},
+        "Address": service.get("Address") or node.get("Address", ""),
+        "ID": service.get("ID", ""),
+        "Name": service.get("Service", ""),
+        "Tags": sorted(service.get("Tags") or ()),
+        "Status": _status(checks),
+        "Port": service.get("Port") or 0,
+        "Weights": service.get("Weights") or {},
+        "Namespace": service.get("Namespace") or "",
+    }
+
+
+def _status(checks: Any) -> str:
+    """The worst of the checks; a service without one is well."""
+    if any(str(each.get("CheckID", "")).startswith(_MAINTENANCE) for each in checks):
+        return "maintenance"
+    states = {each.get("Status") for each in checks}
+    return next((state for state in _STATES if state in states), "passing")
