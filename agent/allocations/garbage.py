@@ -9,13 +9,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import structlog
+
 from agent.allocations.alloc_runner import AllocRunner
 from agent.allocations.node_allocations import Allocations
 from agent.config import GarbageConfig
 from agent.loops import spawn, until_done
 from orchgit.clock import Clock
-from orchgit.errors import NotFoundError
+from orchgit.errors import DriverError, NotFoundError
 from orchgit.wait_first import wait_first
+
+_log = structlog.get_logger(component="agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class AllocGarbageCollector:
         self._alloc_root = alloc_root
         self._clock = clock
         self._loop: asyncio.Task[None] | None = None
+        self._told: dict[str, str] = {}
+        """Why files could not be deleted at the last try, by allocation."""
 
     def start(self) -> None:
         self._loop = spawn(until_done(self._collect_forever, "garbage", self._clock), "garbage")
@@ -79,21 +85,27 @@ class AllocGarbageCollector:
             await asyncio.gather(self._loop, return_exceptions=True)
 
     async def collect(self) -> None:
-        """Remove files until the limits are met."""
+        """Remove files until the limits are met. What cannot be deleted now pushes nothing else
+        out, and is tried again by the next collection."""
+        failed: set[str] = set()
         while True:
-            ended = self._ended()
+            ended = [entry for entry in self._ended() if entry.alloc_id not in failed]
             running = sum(1 for runner in self._allocations if not runner.local.finished)
             use = DiskUse.of(self._alloc_root)
             if not (batch := to_remove(ended, running, self._config, use)):
                 return
-            await self._remove(batch)
+            failed |= (await self._remove(batch)).keys()
 
     async def collect_all(self) -> None:
-        """Remove the files of every ended allocation, whatever the limits say."""
-        await self._remove([entry.alloc_id for entry in self._ended()])
+        """Remove the files of every ended allocation, whatever the limits say. Raises DriverError
+        in the end where some cannot be deleted."""
+        failed = await self._remove([entry.alloc_id for entry in self._ended()])
+        if failed:
+            raise next(iter(failed.values()))
 
     async def collect_one(self, runner: AllocRunner) -> bool:
-        """Remove one allocation's files. Returns whether it has ended."""
+        """Remove one allocation's files. Returns whether it has ended. Raises DriverError where
+        they cannot be deleted."""
         if runner.local.finished and not runner.local.files_removed:
             await self._allocations.remove_files(runner)
         return runner.local.finished
@@ -106,15 +118,28 @@ class AllocGarbageCollector:
                 received.clear()
             await self.collect()
 
-    async def _remove(self, alloc_ids: list[str]) -> None:
+    async def _remove(self, alloc_ids: list[str]) -> dict[str, DriverError]:
+        """Returns why those that could not be deleted were not; each reason is logged once."""
+        failed: dict[str, DriverError] = {}
         at_once = asyncio.Semaphore(self._config.parallel_destroys)
 
         async def remove(alloc_id: str) -> None:
             with contextlib.suppress(NotFoundError):  # the servers have just forgotten it
                 async with at_once:
-                    await self._allocations.remove_files(self._allocations.get(alloc_id))
+                    try:
+                        await self._allocations.remove_files(self._allocations.get(alloc_id))
+                    except DriverError as error:
+                        failed[alloc_id] = error
 
         await asyncio.gather(*map(remove, alloc_ids))
+        for alloc_id, error in failed.items():
+            if self._told.get(alloc_id) != str(error):
+                _log.warning(str(error), alloc=alloc_id)
+        kept = {
+            alloc_id: text for alloc_id, text in self._told.items() if alloc_id not in alloc_ids
+        }
+        self._told = kept | {alloc_id: str(error) for alloc_id, error in failed.items()}
+        return failed
 
     def _ended(self) -> list[EndedAlloc]:
         return [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable, Iterator
 
 import structlog
@@ -11,9 +12,9 @@ from agent.allocations.alloc_runner import AllocRunner
 from agent.context import AllocContext, NodeContext
 from agent.hooks import alloc_dir
 from agent.local_state.store import LocalAllocRecord, StoredAlloc
-from agent.loops import spawn, until_done
+from agent.loops import retry_delay_s, spawn, until_done
 from agent.paths import AllocPaths
-from orchgit.errors import NotFoundError
+from orchgit.errors import DriverError, NotFoundError
 from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.job import Job, JobType
 from orchgit.wire.messages import AllocReport, AllocSet
@@ -104,7 +105,8 @@ class Allocations:
         return None if runner.local.files_removed else runner.context.paths
 
     async def remove_files(self, runner: AllocRunner) -> None:
-        """Remove an ended allocation's files; the facts about it stay."""
+        """Remove an ended allocation's files; the facts about it stay. Raises DriverError where
+        something cannot be deleted."""
         await alloc_dir.remove(runner.context.paths)
         runner.set_local(files_removed=True)
 
@@ -142,12 +144,23 @@ class Allocations:
         runner.end_locally("the servers no longer know this allocation")
         await runner.ended.wait()
         await runner.close()
-        await alloc_dir.remove(runner.context.paths)
+        await self._remove_in_the_end(runner)
         self._node.local.remove_allocation(alloc_id)
         del self._runners[alloc_id]
         self._reported.pop(alloc_id, None)
         self._node.services.by_alloc.pop(alloc_id, None)
         del self._removing[alloc_id]
+
+    async def _remove_in_the_end(self, runner: AllocRunner) -> None:
+        """Remove its files, however many tries that takes. Each reason is logged once."""
+        told = ""
+        for failures in itertools.count():
+            try:
+                return await alloc_dir.remove(runner.context.paths)
+            except DriverError as error:
+                if told != (told := str(error)):
+                    _log.warning(told, alloc=runner.id)
+            await self._node.clock.sleep(retry_delay_s(failures))
 
     def _changed(self, runner: AllocRunner) -> None:
         report, last = runner.report(), self._reported.get(runner.id)

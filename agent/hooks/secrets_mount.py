@@ -49,14 +49,15 @@ class SecretsMounts:
             )
 
 
-def unmount_below(root: Path) -> None:
-    """Takes every mount below the directory away. What still uses one keeps it until it ends."""
+def unmount_below(root: Path) -> list[str]:
+    """Takes every mount below the directory away. What still uses one keeps it until it ends.
+    Returns those that the system does not take away."""
     below = f"{root.resolve()}/"
     try:
         lines = Path("/proc/self/mountinfo").read_text(errors="surrogateescape").splitlines()
     except OSError:
-        return
-    found = []
+        return []
+    found, kept = [], []
     for line in lines:
         path = line.split()[4]
         for escape, character in _ESCAPES.items():
@@ -68,3 +69,5 @@ def unmount_below(root: Path) -> None:
         assert libc is not None
         if libc.umount2(os.fsencode(path), _DETACH) != 0:
             _log.warning("cannot unmount", path=path, error=os.strerror(ctypes.get_errno()))
+            kept.append(path)
+    return kept

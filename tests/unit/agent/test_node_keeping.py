@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
+from agent.allocations.alloc_runner import AllocRunner
 from agent.allocations.garbage import AllocGarbageCollector, DiskUse, EndedAlloc, to_remove
 from agent.allocations.stop_when_disconnected import DisconnectWatch
 from agent.config import AgentConfig, GarbageConfig, HostVolumeConfig
@@ -18,12 +20,14 @@ from agent.local_state.store import LocalState
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import DEFAULT_META, NodeIdentity, build_node
 from agent.node.volume_plugins import VolumePlugins
-from orchgit.errors import ConflictError, InvalidInputError
+from orchgit.errors import ConflictError, DriverError, InvalidInputError
 from orchgit.model.group import DisconnectStrategy
 from orchgit.model.mkdir_parameters import MkdirParameters, read_mkdir_parameters
 from orchgit.model.node import DriverInfo, NodeResources
 from orchgit.model.volume import HostVolume
+from orchgit.wire.messages import AllocSet
 from tests.support.agent_rig import AgentRig, mock_job, mock_task
+from tests.support.polling import until
 from tests.support.small_disk import small_disk
 
 # -- garbage -----------------------------------------------------------------------------------
@@ -64,6 +68,63 @@ def test_garbage_collection_removes_files_and_keeps_facts(tmp_path: Path) -> Non
         assert await collector.collect_one(done)
         await collector.collect_all()
         assert done.context.paths.root.exists()
+        await rig.close()
+
+    asyncio.run(whole())
+
+
+async def ended_alloc(rig: AgentRig) -> AllocRunner:
+    done = rig.deliver(mock_job(mock_task(config={"run_for": "1s"}), type="batch"))
+    await rig.until_status(done, "running")
+    await rig.clock.advance(2)
+    await rig.until_status(done, "complete")
+    async with asyncio.timeout(60):
+        await done.ended.wait()  # its report comes first
+    return done
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_files_that_cannot_be_deleted_are_told_and_deleted_by_a_later_collection(
+    tmp_path: Path,
+) -> None:
+    async def whole() -> None:
+        rig = AgentRig(tmp_path)
+        stuck, other = await ended_alloc(rig), await ended_alloc(rig)
+        config = GarbageConfig(max_allocs=0, disk_usage_percent=101)
+        collector = AllocGarbageCollector(rig.allocs, config, tmp_path / "alloc", rig.clock)
+        root = stuck.context.paths.root
+        with small_disk(root, 1), capture_logs() as logs:
+            for _ in range(2):
+                await collector.collect()
+            said = f"cannot delete the files of allocation {stuck.id}: {root}: .*busy"
+            for attempt in (collector.collect_all(), collector.collect_one(stuck)):
+                with pytest.raises(DriverError, match=said):
+                    await attempt
+            assert not stuck.local.files_removed
+            assert other.local.files_removed
+            assert [entry["alloc"] for entry in logs if "cannot" in entry["event"]] == [stuck.id]
+        await collector.collect()
+        assert stuck.local.files_removed
+        assert not root.exists()
+        await rig.close()
+
+    asyncio.run(whole())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_forgotten_allocation_is_kept_until_its_files_are_deleted(tmp_path: Path) -> None:
+    async def whole() -> None:
+        rig = AgentRig(tmp_path)
+        done = await ended_alloc(rig)
+        root = done.context.paths.root
+        (root / "mark").touch()
+        with small_disk(root, 1), capture_logs() as logs:
+            rig.allocs.take(AllocSet(1 << 40, [], []))
+            await until(lambda: any("cannot delete" in entry["event"] for entry in logs))
+            assert rig.allocs.knows(done.id)
+        while rig.allocs.knows(done.id):
+            await rig.clock.advance(1)
+        assert not root.exists()
         await rig.close()
 
     asyncio.run(whole())
