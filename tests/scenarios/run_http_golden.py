@@ -34,7 +34,7 @@ MACHINE = (
     r"Attributes(\.|:)|NodeResources|\.Version:|\.Links|unique\.|CgroupParent",
     r"Memory\.Total:|\.Size:|^\$\.OS:|x00|CPU\[\d+\]|config\.Ports|Tags\.port|\]\.Port:",
     r"Tags\.build|config\.Version|schedulers: \d items|num_schedulers",
-    r"member\.Port|stats\.runtime\.(version|goroutines)|stats\.raft\.(term|logstore_backend)",
+    r"member\.Port|stats\.runtime\.(version|goroutines)|stats\.raft\.(term|last_log_term|logstore_backend)",
     # The file may have another name.
     r"\.ConfigPaths|\.Files",
 )
@@ -48,7 +48,7 @@ _NAMESPACE = "a variable of a namespace that does not exist is refused"
 _MODES = "the directories of an allocation are not everybody's to write"
 ON_PURPOSE = (
     (r"/v1/agent/(self|members)$", r"Tags\.(raft_addr|command_version): not", "two tags more"),
-    (r"/v1/agent/self$", r"config\.UI\.Enabled", _PAGES),
+    (r"/v1/agent/self$", r"config\.UI\.Enabled|stats\.broker: not", _PAGES + "; more statistics"),
     (r"/v1/operator/raft/configuration$", r"RPCAddress: not expected", "an address more"),
     (r"/v1/quotas$", r"status 501 expected, got 200", "quotas are for everybody"),
     (r"/v1/metrics\?format=prometheus$", r"status 415 expected, got 200", "needs no setting"),

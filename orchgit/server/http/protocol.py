@@ -23,6 +23,9 @@ MAX_HEADERS = 200
 HEAD_TIMEOUT_S = 10.0
 BODY_TIMEOUT_S = 60.0
 BODY_BYTES = 1024
+UNREAD_S = 120.0
+"""How long a reader of the event stream may take next to nothing of what waits for it."""
+_EVENTS = "/v1/event/stream"
 _SLICE_BYTES = 16 << 10
 _LINGER_S = 1.0
 """A connection that is closed while the client still sends is reset, and the answer may be lost."""
@@ -87,6 +90,8 @@ class HttpProtocol(HttpToolsProtocol):
         last progress."""
         self._body_bytes = 0
         self._body_mark: tuple[float, int] | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        """Ends the connection of an event stream that its client does not read."""
 
     # -- called by the event loop ----------------------------------------------------------------
 
@@ -101,8 +106,25 @@ class HttpProtocol(HttpToolsProtocol):
         else:
             self._refuse(_TOO_MANY)
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        cycle = cast(RequestResponseCycle | None, self.cycle)
+        if cycle is not None and cycle.scope["path"] == _EVENTS:
+            # Closing would wait for the client to read what is buffered.
+            self._unread = self.loop.call_later(UNREAD_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stop_unread()
+
+    def _stop_unread(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._stop_unread()
         self._leave()
 
     def data_received(self, data: bytes) -> None:

@@ -189,7 +189,7 @@ class Facts:
             "applied_index": index,
             "commit_index": index,
             "fsm_pending": "0",  # what is committed is applied before it is told of
-            "last_contact": "never" if contact_s is None else f"{contact_s * 1000:.0f}ms",
+            "last_contact": _contact(contact_s),
             "last_log_index": str(cluster.last_log_index),
             "last_log_term": str(cluster.last_log_term),
             "last_snapshot_index": str(snapshot_index),
@@ -262,3 +262,10 @@ def laid_over(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]
         if isinstance(value, Mapping) and isinstance(below, Mapping):
             both[name] = laid_over(below, value)
     return both
+
+
+def _contact(contact_s: float | None) -> str:
+    """Returns how long ago a server heard of the leader, as Nomad tells it: a leader says "0"."""
+    if contact_s is None:
+        return "never"
+    return f"{contact_s * 1000:.0f}ms" if contact_s else "0"
