@@ -7,7 +7,9 @@ process left is checked before anything is moved: it is not trusted more than th
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import shutil
 import stat
 from dataclasses import dataclass
 
@@ -15,7 +17,10 @@ from agent.artifacts.plan import FetchError
 from agent.artifacts.unpack import link_stays_inside
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MODE_BITS = 0o1777
+_COPY = ".orchgit-copy"
+"""Where a file is copied to before it takes its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,38 @@ def _set_owner_and_mode(fd: int, name: str, owner: Owner) -> None:
 
 def _rename(source_fd: int, source: str, destination_fd: int, name: str) -> None:
     try:
-        os.rename(source, name, src_dir_fd=source_fd, dst_dir_fd=destination_fd)
+        try:
+            os.rename(source, name, src_dir_fd=source_fd, dst_dir_fd=destination_fd)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            try:
+                _copy(source_fd, source, destination_fd)
+                os.rename(_COPY, name, src_dir_fd=destination_fd, dst_dir_fd=destination_fd)
+            except OSError:
+                _remove_copy(destination_fd)
+                raise
     except IsADirectoryError:
         raise FetchError(f'"{name}" is a directory in the destination') from None
+
+
+def _copy(source_fd: int, source: str, destination_fd: int) -> None:
+    """Copies a file or link into another file system: a task's secrets lie in memory."""
+    _remove_copy(destination_fd)  # of an agent that was killed meanwhile
+    found = os.stat(source, dir_fd=source_fd, follow_symlinks=False)
+    if stat.S_ISLNK(found.st_mode):
+        os.symlink(os.readlink(source, dir_fd=source_fd), _COPY, dir_fd=destination_fd)
+    else:
+        from_fd = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=source_fd)
+        with open(from_fd, "rb") as read:
+            to_fd = os.open(_COPY, _NEW_FILE, 0o600, dir_fd=destination_fd)
+            with open(to_fd, "wb") as written:
+                shutil.copyfileobj(read, written)
+                os.fchmod(to_fd, found.st_mode & _MODE_BITS)
+    if os.geteuid() == 0:
+        os.chown(_COPY, found.st_uid, found.st_gid, dir_fd=destination_fd, follow_symlinks=False)
+
+
+def _remove_copy(destination_fd: int) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_COPY, dir_fd=destination_fd)
