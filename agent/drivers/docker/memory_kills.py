@@ -40,7 +40,7 @@ class MemoryKillWatch:
         self._event_fd = self._control_fd = -1
 
     def _take(self) -> None:
-        if count_kills(self._event_fd, self._control_fd):
+        if self._event_fd != -1 and count_kills(self._event_fd, self._control_fd):
             self.has_seen_one = True
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from agent.drivers.docker.memory_kills import count_kills
+from agent.drivers.docker.memory_kills import MemoryKillWatch, count_kills
 
 
 @pytest.fixture
@@ -55,3 +56,13 @@ def test_kill_is_seen_after_the_group_was_removed(event_fd: int, removed_group_f
     os.eventfd_write(event_fd, 1)
     os.eventfd_write(event_fd, 1)
     assert count_kills(event_fd, removed_group_fd) == 1
+
+
+def test_watch_of_a_container_without_a_memory_group_sees_nothing_and_is_closed_twice() -> None:
+    async def work() -> bool:
+        watch = MemoryKillWatch(0, "no-such-container")
+        watch.close()
+        watch.close()
+        return watch.has_seen_one
+
+    assert not asyncio.run(work())
