@@ -66,7 +66,7 @@ def test_starting_servers_form_one_cluster(servers: list[JoiningServer]) -> None
     ids = {one.http.get("/v1/agent/self").json()["member"]["Tags"]["id"] for one in servers[:3]}
     assert len(ids) == 3
     for one in servers[:3]:
-        one.wait_for_log("member of the cluster")
+        one.wait_for_peers(**VOTERS)
 
 
 def test_every_server_shows_all_members(servers: list[JoiningServer]) -> None:

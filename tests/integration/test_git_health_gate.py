@@ -89,6 +89,8 @@ def test_commit_that_is_late_goes_back(tmp_path: Path) -> None:
         await first_commit(rig, work)
         bad = work.commit({"a.hcl": batch_job("a", text="new")})
         await work.push(rig.url("demo"), "detach")
+        # The deadline counts from here: a jump before the commit is applied would be left out.
+        await rig.until(lambda: rig.rollout_of(bad).status == "progressing")
         clock.jump(299)
         await rig.until(lambda: rig.rollout_of(bad).status == "progressing")
         clock.jump(2)
