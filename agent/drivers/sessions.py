@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import re
 import shutil
 import struct
 import termios
@@ -27,6 +28,11 @@ OUTPUT_LIMIT_BYTES = 256 << 10
 TIMED_OUT = -1
 
 _READ_BYTES = 65536
+_UNSAFE = re.compile(
+    "(LD|MALLOC)_.*|GCONV_PATH|GETCONF_DIR|GLIBC_TUNABLES|HOSTALIASES|LOCALDOMAIN|LOCPATH|NIS_PATH"
+    "|NLSPATH|RESOLV_HOST_CONF|RES_OPTIONS|TMPDIR|TZDIR"
+)
+"""Variables that the C library heeds in no program with another user's rights (ld.so(8))."""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,9 +180,9 @@ async def _open_terminal(command: Command) -> StreamSession:
 
 
 async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Child:
-    run_as, argv = None, command.argv
+    run_as, argv, env = None, command.argv, command.env
     if command.network_namespace:
-        argv = _in_network(command)
+        argv, env = in_network(command)
     elif command.uid is not None:
         run_as = RunAs(command.uid, command.gid, command.groups)
     try:
@@ -186,7 +192,7 @@ async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Chil
             stdout=stdout,
             stderr=stderr,
             cwd=command.cwd,
-            env=command.env,
+            env=env,
             start_new_session=True,
             run_as=run_as,
         )
@@ -198,12 +204,16 @@ async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Chil
     return process
 
 
-def _in_network(command: Command) -> list[str]:
-    """The command behind those of util-linux that join the namespace, and then become the user:
-    the user alone may not join it."""
+def in_network(command: Command) -> tuple[list[str], dict[str, str]]:
+    """Returns the command behind those of util-linux that join the namespace, and then become the
+    user, since the user alone may not join it; and the environment to start it with.
+
+    What steers how a program is loaded must not reach those of util-linux, which run as the agent's
+    user: `env` gives it to the command, behind them.
+    """
     join = [_helper("nsenter"), f"--net={command.network_namespace}", "--"]
     if command.uid is None:
-        return [*join, *command.argv]
+        return [*join, *command.argv], command.env
     groups = ",".join(map(str, command.groups or ()))
     become = [
         _helper("setpriv"),
@@ -212,13 +222,16 @@ def _in_network(command: Command) -> list[str]:
         f"--groups={groups}" if groups else "--clear-groups",
         "--",
     ]
-    return [*join, *become, *command.argv]
+    held = {name: value for name, value in command.env.items() if _UNSAFE.fullmatch(name)}
+    give = [_helper("env"), *(f"{name}={value}" for name, value in held.items())] if held else []
+    env = {name: value for name, value in command.env.items() if name not in held}
+    return [*join, *become, *give, *command.argv], env
 
 
 def _helper(name: str) -> str:
     path = shutil.which(name)
     if path is None:
-        raise DriverError(f"cannot join a network namespace: install {name} (util-linux)")
+        raise DriverError(f"cannot join a network namespace: install {name}")
     return path
 
 
