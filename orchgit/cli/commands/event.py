@@ -32,10 +32,20 @@ def stream(client: ApiClient, topic: tuple[str, ...], index: int | None, as_json
     """Print events until interrupted, over the death of servers too."""
     begin = index
 
+    is_stream = False
+
     def lines(opened: Callable[[], None]) -> Iterator[str]:
-        return client.stream_lines(
-            "/v1/event/stream", opened, _SILENCE_S, topic=list(topic), index=begin
+        nonlocal is_stream
+        seen = opened if is_stream else _nothing
+        found = client.stream_lines(
+            "/v1/event/stream", seen, _SILENCE_S, topic=list(topic), index=begin
         )
+        for number, line in enumerate(found):
+            # What brings one line without an event and ends is no server: it is not asked again.
+            if not is_stream and (number or '"Index"' in line):
+                is_stream = True
+                opened()
+            yield line
 
     patience = Patience(FaultNotices("the cluster's events"))
     for line in patience.stream(lines, has_end=False):
@@ -50,3 +60,7 @@ def stream(client: ApiClient, topic: tuple[str, ...], index: int | None, as_json
                 console().print(f"{found['Index']:>8} {what}")
         if batch.get("Index"):
             begin = int(batch["Index"]) + 1
+
+
+def _nothing() -> None:
+    """The answer is not known to be a stream of events yet."""
