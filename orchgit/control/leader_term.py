@@ -41,7 +41,7 @@ from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.node import Eligibility, NodeEvent
 from orchgit.model.plan import Plan, PlanResult
-from orchgit.replication.commands import UpdateNodeEligibility
+from orchgit.replication.commands.nodes import UpdateNodeEligibility
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot

@@ -122,6 +122,16 @@ class NetworkStatus(Model):
     dns: dict[str, object] | None = None
 
 
+class DriverAddress(Model):
+    """The address that a driver itself gave to a running task."""
+
+    ip: str = ""
+    ports: dict[str, int] = {}
+    """The port inside, by label."""
+    auto_advertise: bool = False
+    """Whether services with `address_mode = "auto"` are registered at this address."""
+
+
 class Allocation(Model):
     id: str = ""
     namespace: str = "default"
@@ -158,6 +168,8 @@ class Allocation(Model):
     alloc_modify_index: int = 0
     create_time_ns: int = 0
     modify_time_ns: int = 0
+    driver_addresses: dict[str, DriverAddress] | None = None
+    """By task; the address of a task that has ended stays, and counts no more."""
 
     @property
     def is_server_terminal(self) -> bool:
@@ -177,6 +189,11 @@ class Allocation(Model):
         """Whether the allocation was placed since the job was registered, and not for a job of the
         same id that was purged: the versions of both count from 0."""
         return not 0 < self.create_index < job_create_index
+
+    def runs_task(self, task_name: str) -> bool:
+        """Whether the task runs; true of a task of which no agent has told."""
+        states = self.task_states or {}
+        return task_name not in states or states[task_name].state == "running"
 
     @property
     def name_index(self) -> int:

@@ -6,7 +6,7 @@ import contextlib
 
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource
-from orchgit.replication.commands import SetClusterId
+from orchgit.replication.commands.settings import SetClusterId
 from orchgit.replication.leadership import LeadershipFeed
 from orchgit.replication.writer import Writer
 from orchgit.state.store import Store

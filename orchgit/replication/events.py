@@ -22,7 +22,7 @@ from orchgit.model.acl import (
     AclToken,
     without_secret,
 )
-from orchgit.model.allocation import Allocation
+from orchgit.model.allocation import Allocation, DriverAddress
 from orchgit.model.deployment import Deployment
 from orchgit.model.drift import JobDrift
 from orchgit.model.evaluation import Evaluation
@@ -73,6 +73,12 @@ Topical = (
 )
 
 
+ServiceOwner = tuple[str, str]
+"""An allocation's id and one of its tasks; "" is its group."""
+Providers = dict[ServiceOwner, DriverAddress | None]
+"""Those whose services are registered, with the address that a driver gave to the task."""
+
+
 @dataclass(slots=True)
 class EventNote:
     type: str
@@ -100,11 +106,11 @@ class AllocNotes:
 
 @dataclass(slots=True)
 class ServiceNotes:
-    """Allocations whose services began or ceased to be provided: `type` says which."""
+    """Owners whose services began or ceased to be provided: `type` says which."""
 
     type: str
     index: int
-    alloc_ids: Collection[str]
+    owners: Collection[ServiceOwner]
 
 
 Note = EventNote | EvaluationNotes | AllocNotes | ServiceNotes
@@ -132,14 +138,16 @@ class Effects:
         if ids:
             self.notes.append(AllocNotes(type_, index, ids))
 
-    def note_services(self, index: int, before: Collection[str], after: Collection[str]) -> None:
-        """`before` and `after`: the ids of the allocations whose services are provided."""
-        for type_, ids in (
-            ("ServiceRegistration", [one for one in after if one not in before]),
+    def note_services(self, index: int, before: Providers, after: Providers) -> None:
+        """`before` and `after`: whose services are provided. A service whose address changes is
+        registered again."""
+        began = [one for one in after if one not in before or before[one] != after[one]]
+        for type_, owners in (
+            ("ServiceRegistration", began),
             ("ServiceDeregistration", [one for one in before if one not in after]),
         ):
-            if ids:
-                self.notes.append(ServiceNotes(type_, index, ids))
+            if owners:
+                self.notes.append(ServiceNotes(type_, index, owners))
 
     def merge(self, other: Effects) -> None:
         self.evaluations.extend(other.evaluations)
@@ -197,14 +205,15 @@ def _events(note: Note, snapshot: Snapshot) -> list[Event]:
     if isinstance(note, EvaluationNotes):
         return [event_of(note.type, note.index, one) for one in note.evaluations]
     if isinstance(note, ServiceNotes):
-        allocs = snapshot.allocations.get_many(note.alloc_ids)
+        allocs = snapshot.allocations.get_many(dict.fromkeys(id_ for id_, _ in note.owners))
         return [event for alloc in allocs for event in _of_services(note, snapshot, alloc)]
     found = {alloc.id: alloc for alloc in snapshot.allocations.get_many(note.ids)}
     return [event_of(note.type, note.index, found[id_]) for id_ in note.ids if id_ in found]
 
 
 def _of_services(note: ServiceNotes, snapshot: Snapshot, alloc: Allocation) -> Iterator[Event]:
-    for registration in registrations_of(snapshot, alloc):
+    tasks = {task for alloc_id, task in note.owners if alloc_id == alloc.id}
+    for registration in registrations_of(snapshot, alloc, tasks.__contains__):
         yield Event(
             topic="Service",
             type=note.type,

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from types import TracebackType
 from typing import Self
+
+from orchgit.errors import NotLeaderError
 
 
 class LeadershipFeed:
@@ -71,6 +74,47 @@ class LeaderSignal:
             self._waiting.discard(woken)
 
 
+class WhileLeading:
+    """`async with leadership.while_leading():` ends what runs inside with NotLeaderError when this
+    server stops leading, as `asyncio.timeout` ends it at a time. It costs no task of its own."""
+
+    def __init__(self, leadership: Leadership) -> None:
+        self._leadership = leadership
+        self._lost = False
+
+    async def __aenter__(self) -> Self:
+        if not self._leadership.is_leader:
+            raise _no_longer_leads()
+        task = asyncio.current_task()
+        assert task is not None
+        self._task, self._cancelling = task, task.cancelling()
+        self._leadership.ends_on_loss(self)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.go_on()
+        is_own = self._lost and self._task.uncancel() <= self._cancelling
+        if is_own and kind is asyncio.CancelledError:
+            raise _no_longer_leads() from error
+
+    def go_on(self) -> None:
+        """From now on a loss of leadership does not end what runs inside."""
+        self._leadership.outlives_loss(self)
+
+    def end(self) -> None:
+        self._lost = True
+        self._task.cancel()
+
+
+def _no_longer_leads() -> NotLeaderError:
+    return NotLeaderError("cannot answer: this server no longer leads")
+
+
 class Leadership:
     """Belongs to the event loop's thread. A server leads once it has applied the first entry of its
     own term: from then on its state holds all that was ever acknowledged."""
@@ -79,8 +123,7 @@ class Leadership:
         self._leads = False
         self._feeds: list[LeadershipFeed] = []
         self._gained = asyncio.Event()
-        self._lost = asyncio.Event()
-        self._lost.set()
+        self._ended_by_loss: set[WhileLeading] = set()
 
     @property
     def is_leader(self) -> bool:
@@ -95,16 +138,24 @@ class Leadership:
         """Returns as soon as this server leads."""
         await self._gained.wait()
 
-    async def lost(self) -> None:
-        """Returns as soon as this server does not lead."""
-        await self._lost.wait()
+    def while_leading(self) -> WhileLeading:
+        return WhileLeading(self)
+
+    def ends_on_loss(self, scope: WhileLeading) -> None:
+        self._ended_by_loss.add(scope)
+
+    def outlives_loss(self, scope: WhileLeading) -> None:
+        self._ended_by_loss.discard(scope)
 
     def set(self, leads: bool) -> None:
         if leads == self._leads:
             return
         self._leads = leads
         (self._gained.set if leads else self._gained.clear)()
-        (self._lost.clear if leads else self._lost.set)()
+        if not leads:
+            ended, self._ended_by_loss = self._ended_by_loss, set()
+            for scope in ended:
+                scope.end()
         for feed in self._feeds:
             feed.tell(leads)
 

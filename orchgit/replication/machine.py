@@ -8,10 +8,10 @@ import msgspec
 import structlog
 
 from orchgit.errors import InvariantError, OrchgitError
-from orchgit.replication import commands
 from orchgit.replication.apply.authored import record_author
 from orchgit.replication.apply.handlers import HANDLERS
-from orchgit.replication.commands import AuthoredEntry
+from orchgit.replication.commands import codec
+from orchgit.replication.commands.entry import AuthoredEntry, Entry
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
@@ -22,7 +22,7 @@ class _Kind(msgspec.Struct):
     kind: str = msgspec.field(default="", name="Kind")
 
 
-_KINDS: list[type[commands.Entry]] = [*HANDLERS, AuthoredEntry]
+_KINDS: list[type[Entry]] = [*HANDLERS, AuthoredEntry]
 _KNOWN = {command.__struct_config__.tag for command in _KINDS}
 
 
@@ -36,10 +36,10 @@ def apply_entry(txn: WriteTxn, index: int, payload: bytes, effects: Effects) -> 
     own = Effects()
     authored = None
     try:
-        command = commands.decode(payload)
+        command = codec.decode(payload)
         if isinstance(command, AuthoredEntry):
             authored, payload = command, command.entry
-            command = commands.decode(payload)
+            command = codec.decode(payload)
     except msgspec.MsgspecError as error:
         return _unreadable(index, payload, error)
     txn.begin_entry(index, command.now_ns, authored.author if authored is not None else None)

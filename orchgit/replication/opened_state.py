@@ -11,7 +11,7 @@ from orchgit.raft_log.journal import Journal
 from orchgit.raft_log.snapshot_files import FileSnapshots
 from orchgit.replication.recovery import StateFiles
 from orchgit.replication.replication_config import ReplicationConfig
-from orchgit.replication.snapshots import snapshot_file
+from orchgit.replication.snapshots import snapshot_file, snapshot_index
 from orchgit.state.store import Store
 
 
@@ -23,7 +23,12 @@ class OpenedState:
         with contextlib.ExitStack() as opened:
             self._lock_fd = lock_directory(config.data_dir, config.data_dir)
             opened.callback(os.close, self._lock_fd)
-            self.journal = Journal(config.data_dir / "raft", config.segment_bytes, config.disk)
+            self.journal = Journal(
+                config.data_dir / "raft",
+                config.segment_bytes,
+                config.disk,
+                lambda: snapshot_index(self.files.snapshot),
+            )
             opened.callback(self.journal.close)
             self.files.prepare(self.journal.first_index)
             self.store = Store.open(self.files.store)

@@ -47,16 +47,21 @@ class StateFiles:
             self._prepare(first_index)
 
     def _prepare(self, first_index: int) -> None:
+        """The marker never says more of the store than is true, whatever is cut off by a crash: a
+        store that is not trusted is gone before it is marked, a copied one comes after."""
         if self.store.exists() and not (self._is_trusted() and self._reaches(first_index)):
             _log.warning("rebuilding the state from its snapshot and the log", path=str(self.store))
-            for suffix in ("", "-wal", "-shm"):
+            self.store.unlink()
+        if not self.store.exists():
+            for suffix in ("-wal", "-shm"):
+                # SQLite would replay the log of the store that was here into the next one.
                 self._beside(suffix).unlink(missing_ok=True)
+        self._mark(_boot_id())
         if not self.store.exists() and self.snapshot.exists():
             snapshot_file(self.snapshot, self._disk).check()
             fresh = self.store.with_suffix(".new")
             shutil.copyfile(self.snapshot, fresh)
             fresh.replace(self.store)
-        self._mark(_boot_id())
 
     def mark_clean(self) -> None:
         """Call after the store was closed: put everything on disk, and say so.

@@ -19,7 +19,7 @@ from orchgit.raft_transport.transport import LoneTransport, Transport
 from orchgit.replication.applier import Applier, Outcome
 from orchgit.replication.cluster import Cluster
 from orchgit.replication.cluster_naming import ClusterNaming
-from orchgit.replication.commands import Command
+from orchgit.replication.commands.codec import Command
 from orchgit.replication.current_reads import CurrentReads
 from orchgit.replication.data_directory import room_to_start
 from orchgit.replication.events import AppliedBatch, AppliedFeed, AppliedFeeds

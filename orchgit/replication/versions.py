@@ -1,8 +1,8 @@
 """Which version of the log's language knows which command, and whether all servers know it.
 
 A server that meets an entry it does not know stops: it cannot pass it over. So during a rolling
-upgrade no command is proposed before every member has said that it understands it. A command that
-gets a new field with an effect is a new command.
+upgrade no command is proposed before every member has said that it understands it (the version in
+which it came is `Entry.since`). A command that gets a new field with an effect is a new command.
 """
 
 from __future__ import annotations
@@ -18,127 +18,15 @@ from orchgit.model.job import JobOrigin
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import PrunePolicy, Source, SourceStatus
-from orchgit.replication import commands
-from orchgit.replication.commands import Entry
+from orchgit.replication.commands.entry import Entry
 
 T = TypeVar("T", bound=Model)
 
-COMMAND_VERSION = 6
+COMMAND_VERSION = 7
 """What this program understands: every version up to this one."""
 
 FIRST_VERSION = 1
 """Understood by every program there ever was."""
-
-_SINCE: dict[int, tuple[type[Entry], ...]] = {
-    1: (
-        commands.Noop,
-        commands.SetClusterId,
-        commands.RegisterJob,
-        commands.DeregisterJob,
-        commands.ApplyRollout,
-        commands.RecordRollout,
-        commands.UpsertSource,
-        commands.UpdateSourceStatus,
-        commands.DeleteSource,
-        commands.DeleteRollouts,
-        commands.SetJobStability,
-        commands.UpsertEvaluations,
-        commands.DeleteEvaluations,
-        commands.ApplyPlan,
-        commands.RegisterNode,
-        commands.UpdateNodeStatus,
-        commands.UpdateNodeDrain,
-        commands.UpdateNodeEligibility,
-        commands.DeleteNodes,
-        commands.UpdateAllocsFromClient,
-        commands.UpdateAllocTransitions,
-        commands.UpdateDeploymentStatus,
-        commands.PromoteDeployment,
-        commands.SetDeploymentHealth,
-        commands.DeleteDeployments,
-        commands.RecordPeriodicLaunch,
-        commands.SetSchedulerConfig,
-        commands.UpsertNodePools,
-        commands.DeleteNodePools,
-        commands.UpsertNamespaces,
-        commands.DeleteNamespaces,
-        commands.UpsertHostVolume,
-        commands.DeleteHostVolume,
-        commands.DeleteVolumeClaim,
-        commands.UpsertVariable,
-        commands.DeleteVariable,
-        commands.AcquireVariableLock,
-        commands.RenewVariableLock,
-        commands.ReleaseVariableLock,
-        commands.ResealVariables,
-        commands.PutRootKey,
-        commands.DeleteRootKey,
-        commands.PutServer,
-        commands.DeleteServer,
-        commands.SetClusterKeyCheck,
-        commands.MoveRefs,
-    ),
-    2: (
-        commands.BeginRestore,
-        commands.AddRestoreChunk,
-        commands.CommitRestore,
-        commands.AbortRestore,
-        commands.SetAutopilotConfig,
-        commands.SetServerStatus,
-        commands.ResumeDeployment,
-        commands.FailDeployment,
-        commands.SetNodeDrain,
-        commands.SetHostVolumeStates,
-    ),
-    3: (
-        commands.ApplyCommit,
-        commands.StoreSource,
-        commands.RemoveSource,
-        commands.SetJobOwner,
-    ),
-    4: (
-        commands.PutSource,
-        commands.SetSourceStatus,
-        commands.ApplyStage,
-        commands.RecordProgress,
-        commands.RecordGates,
-        commands.ChangeJob,
-        commands.StopJob,
-        commands.RecordDrift,
-    ),
-    5: (
-        commands.AuthoredEntry,
-        commands.DefineSource,
-        commands.BootstrapAcl,
-        commands.CreateAclToken,
-        commands.ChangeAclToken,
-        commands.DeleteAclTokens,
-        commands.PutAclPolicies,
-        commands.DeleteAclPolicies,
-        commands.PutAclRole,
-        commands.DeleteAclRoles,
-        commands.PutAclAuthMethod,
-        commands.DeleteAclAuthMethods,
-        commands.PutAclBindingRule,
-        commands.DeleteAclBindingRules,
-        commands.PutOneTimeToken,
-        commands.UseOneTimeToken,
-        commands.DeleteOneTimeTokens,
-        commands.ResealAclSecrets,
-        commands.PutQuotas,
-        commands.DeleteQuotas,
-        commands.SetJobVersionTag,
-        commands.DeleteJobVersionTag,
-        commands.RecordScalingEvent,
-        commands.RecordSourceHealth,
-        commands.PutCsiVolume,
-        commands.DeleteCsiVolume,
-        commands.ClaimCsiVolume,
-        commands.ReleaseCsiClaim,
-        commands.RenameSource,
-    ),
-    6: (commands.ApplyPlanResult,),
-}
 
 FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
     Source: (
@@ -169,13 +57,11 @@ FIELDS_SINCE_4: dict[type[Model], tuple[str, ...]] = {
 """Fields that servers of version 3 would drop; all have defaults. Those of version 4 have no
 `policies` either."""
 
-VERSION_OF = {command: version for version, known in _SINCE.items() for command in known}
-
 
 def understands(kind: type[Entry], members: Iterable[str], servers: Iterable[ServerRecord]) -> bool:
     """Returns whether every member (raft addresses) understands this kind of command."""
     known = {one.address: one.command_version for one in servers}
-    return all(known.get(one, FIRST_VERSION) >= VERSION_OF[kind] for one in members)
+    return all(known.get(one, FIRST_VERSION) >= kind.since for one in members)
 
 
 def check_understood(
@@ -186,7 +72,7 @@ def check_understood(
     `members` are raft addresses; one without a record has not told its version yet, and counts as
     of the first.
     """
-    version = VERSION_OF[type(command)]
+    version = command.since
     known = {one.address: one for one in servers}
     behind = [
         address

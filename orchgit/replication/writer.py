@@ -13,15 +13,15 @@ from orchgit.errors import (
 from orchgit.model.author import Author
 from orchgit.raft_log.disk_space import DiskSpace
 from orchgit.raft_node.proposal import Applied, Proposal, not_leader
-from orchgit.replication import commands
 from orchgit.replication.cluster import Cluster
-from orchgit.replication.commands import AuthoredEntry, Command, Entry, Noop
+from orchgit.replication.commands import codec
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.entry import AuthoredEntry, Entry, Noop
 from orchgit.replication.pending_proposals import PendingProposals
 from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.running_node import RunningNode
 from orchgit.replication.versions import (
     FIRST_VERSION,
-    VERSION_OF,
     check_understood,
     understands,
 )
@@ -100,9 +100,9 @@ class Writer:
         self._check_understood(command)
         if not command.now_ns:
             command = msgspec.structs.replace(command, now_ns=self._clock.now_ns())
-        data = commands.encode(command)
+        data = codec.encode(command)
         if author is not None and self._is_understood(AuthoredEntry):
-            data = commands.encode(AuthoredEntry(now_ns=command.now_ns, author=author, entry=data))
+            data = codec.encode(AuthoredEntry(now_ns=command.now_ns, author=author, entry=data))
         if len(data) > MAX_COMMAND_BYTES:
             raise TooLargeError(
                 f"cannot write {type(command).__name__}: it has {len(data)} bytes, and a log entry "
@@ -118,7 +118,7 @@ class Writer:
 
     def _check_understood(self, command: Command) -> None:
         """A member of an older version would stop at an entry that it does not know."""
-        if VERSION_OF[type(command)] == FIRST_VERSION:
+        if command.since == FIRST_VERSION:
             return
         check_understood(command, self._cluster.other_addresses, self._servers.get(self._store))
 

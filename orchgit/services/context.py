@@ -8,7 +8,7 @@ from orchgit.clock import Clock
 from orchgit.errors import ConflictError, NotUnderstoodError, RefusedError
 from orchgit.ids import IdSource
 from orchgit.model.job import Job
-from orchgit.replication.commands import Command
+from orchgit.replication.commands.codec import Command
 from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.replicated import Applied, ReplicatedState
 from orchgit.services.jobs.admission import (

@@ -15,7 +15,7 @@ from orchgit.model.deployment import (
 )
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
-from orchgit.replication.commands import (
+from orchgit.replication.commands.deployments import (
     FailDeployment,
     PromoteDeployment,
     ResumeDeployment,

@@ -8,7 +8,7 @@ from msgspec.structs import fields, replace
 
 from orchgit.errors import InvalidInputError, NotFoundError, RefusedError
 from orchgit.model.quota import QuotaAmounts, QuotaSpec
-from orchgit.replication.commands import DeleteQuotas, PutQuotas
+from orchgit.replication.commands.settings import DeleteQuotas, PutQuotas
 from orchgit.services.context import UseCaseContext
 
 _NAME = re.compile(r"[a-zA-Z0-9-]{1,128}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from orchgit.clock import SystemClock
 from orchgit.model.node import Node
-from orchgit.replication.commands import AllocClientUpdate
+from orchgit.replication.commands.allocations import AllocClientUpdate
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.acl.context import AclContext
 from orchgit.services.acl.providers import IdentityProviders

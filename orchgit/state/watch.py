@@ -42,8 +42,13 @@ class Watch:
 
     def index(self, targets: Collection[str]) -> int:
         """Returns the newest index of the tables that the targets belong to; at least 1."""
-        names = (target.partition(":")[0] for target in targets)
-        return max((self._indexes.get(DERIVED.get(name, name), 1) for name in names), default=1)
+        newest = 1
+        for target in targets:
+            name = target.partition(":")[0]
+            index = self._indexes.get(DERIVED.get(name, name), 1)
+            if index > newest:  # `max` takes twice as long, and each answer asks several times
+                newest = index
+        return newest
 
     async def wait(self, targets: Collection[str], min_index: int, timeout_s: float) -> int:
         """Returns `index(targets)` when the targets may have changed after `min_index`, or at the

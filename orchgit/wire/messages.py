@@ -7,7 +7,7 @@ from typing import Self
 
 import msgspec
 
-from orchgit.model.allocation import Allocation, NetworkStatus, TaskState
+from orchgit.model.allocation import Allocation, DriverAddress, NetworkStatus, TaskState
 from orchgit.model.base import Model
 from orchgit.model.cluster import ClusterName
 from orchgit.model.csi import CsiClaim, CsiVolume
@@ -237,6 +237,8 @@ class AllocReport(Model):
     deployment_healthy: bool | None = None
     deployment_healthy_at_ns: int = 0
     network_status: NetworkStatus | None = None
+    driver_addresses: dict[str, DriverAddress] | None = None
+    """Of the tasks that run, by task."""
 
 
 class AgentAllocReports(Model, tag_field="Type", tag="alloc-reports"):

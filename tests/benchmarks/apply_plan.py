@@ -19,7 +19,9 @@ from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.plan import PlanResult
 from orchgit.model.resources import AllocatedPort
-from orchgit.replication.commands import ApplyPlan, JobUpsert, RegisterJob, RegisterNode
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import RegisterNode
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from tests.support.factories import make_job, make_node, make_placements
 

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from orchgit.clock import SystemClock
 from orchgit.ids import RandomIds
-from orchgit.replication.commands import Command, JobUpsert, RegisterJob, UpsertEvaluations
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from tests.support.factories import make_evaluation, make_job
 

@@ -39,7 +39,7 @@ from orchgit.control.leader_term import ControlConfig
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits
 from orchgit.model.node import DriverInfo, Node, NodeCpu, NodeDisk, NodeMemory, NodeResources
 from orchgit.model.resources import NetworkResource
-from orchgit.replication.commands import RegisterNode, UpdateNodeStatus
+from orchgit.replication.commands.nodes import RegisterNode, UpdateNodeStatus
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
 from orchgit.services.nodes.computed_class import computed_class

@@ -40,18 +40,13 @@ from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
 from orchgit.model.new_evaluation import evaluation_of
 from orchgit.model.plan import Plan, PlanResult
-from orchgit.replication.commands import (
-    AllocClientUpdate,
-    ApplyPlan,
-    Command,
-    JobUpsert,
-    RegisterJob,
-    RegisterNode,
-    UpdateAllocsFromClient,
-    UpdateDeploymentStatus,
-    UpdateNodeStatus,
-    UpsertEvaluations,
-)
+from orchgit.replication.commands.allocations import AllocClientUpdate, UpdateAllocsFromClient
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.deployments import UpdateDeploymentStatus
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import RegisterNode, UpdateNodeStatus
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.store import Store
 from orchgit.wait_first import wait_first

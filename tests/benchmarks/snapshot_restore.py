@@ -17,7 +17,9 @@ from pathlib import Path
 from orchgit.clock import SystemClock
 from orchgit.ids import RandomIds
 from orchgit.model.plan import PlanResult
-from orchgit.replication.commands import ApplyPlan, JobUpsert, RegisterJob, RegisterNode
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import RegisterNode
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.services.cluster.snapshots import restore_snapshot, save_snapshot
 from orchgit.services.context import UseCaseContext

@@ -23,7 +23,7 @@ from orchgit.model.node import Node, NodeStatus
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.model.resources import NetworkResource
 from orchgit.model.server import ServerRecord
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.rpc.serve import RpcServer, RpcSettings
 from orchgit.scheduler.schedule import schedule

@@ -14,7 +14,8 @@ import pytest
 
 from orchgit.model.acl import ANONYMOUS, AclPolicy
 from orchgit.model.node import Namespace
-from orchgit.replication.commands import PutAclPolicies, UpsertNamespaces
+from orchgit.replication.commands.acl import PutAclPolicies
+from orchgit.replication.commands.settings import UpsertNamespaces
 from orchgit.server.audit.settings import AuditSettings
 from orchgit.services.acl.settings import AclSettings
 from tests.support.dev_server import Done, git

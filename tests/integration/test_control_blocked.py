@@ -9,13 +9,9 @@ from orchgit.model.allocation import ClientStatus
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.job import Job
 from orchgit.model.node import NodeStatus
-from orchgit.replication.commands import (
-    AllocClientUpdate,
-    DeregisterJob,
-    JobDeletion,
-    RegisterNode,
-    UpdateAllocsFromClient,
-)
+from orchgit.replication.commands.allocations import AllocClientUpdate, UpdateAllocsFromClient
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
+from orchgit.replication.commands.nodes import RegisterNode
 from tests.integration.control_rig import Rig, agent_node, leader
 from tests.integration.test_control_loops import placed
 from tests.support.factories import make_evaluation, make_job

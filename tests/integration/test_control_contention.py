@@ -13,7 +13,8 @@ from orchgit.control.plans.node_rejections import RejectionLimits
 from orchgit.errors import ConflictError
 from orchgit.model.node import NodeStatus
 from orchgit.model.plan import AllocStop, Plan, PlanResult
-from orchgit.replication.commands import DeregisterJob, JobDeletion, RegisterNode
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
+from orchgit.replication.commands.nodes import RegisterNode
 from orchgit.wire.messages import EvalsRequest
 from tests.integration.control_rig import Rig, agent_node, leader
 from tests.support.factories import make_job, make_placements

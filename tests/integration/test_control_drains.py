@@ -12,7 +12,7 @@ from orchgit.model.allocation import Allocation, ClientStatus
 from orchgit.model.group import MigrateStrategy
 from orchgit.model.job import Job
 from orchgit.model.node import DrainStrategy, Eligibility, Node
-from orchgit.replication.commands import UpdateNodeDrain
+from orchgit.replication.commands.nodes import UpdateNodeDrain
 from orchgit.services.context import UseCaseContext
 from orchgit.services.nodes.operations import drain_node
 from orchgit.state.snapshot import Snapshot

@@ -10,13 +10,8 @@ from orchgit.clock import FakeClock
 from orchgit.control.watchers.garbage import GarbageLimits, StateGarbageCollector
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.job import Job
-from orchgit.replication.commands import (
-    Command,
-    DeregisterJob,
-    JobDeletion,
-    JobUpsert,
-    RegisterJob,
-)
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion, JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState
 from tests.support.factories import make_batch_job, make_evaluation, make_job
 from tests.support.state import running_state

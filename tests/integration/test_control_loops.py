@@ -18,10 +18,7 @@ from orchgit.model.evaluation import EvalStatus, EvalTrigger
 from orchgit.model.group import UpdateStrategy
 from orchgit.model.job import Job
 from orchgit.model.node import NodeStatus
-from orchgit.replication.commands import (
-    DeregisterJob,
-    JobDeletion,
-)
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
 from orchgit.services.context import UseCaseContext
 from orchgit.services.deployments import pause_deployment
 from orchgit.state.snapshot import Snapshot

@@ -11,7 +11,7 @@ from orchgit.model.base import NS_PER_S
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.group import DisconnectStrategy
 from orchgit.model.node import NodeStatus
-from orchgit.replication.commands import DeregisterJob, JobDeletion
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
 from orchgit.wire.messages import AllocReport
 from tests.integration.control_rig import Rig, agent_node, connected, leader
 from tests.integration.test_control_loops import placed

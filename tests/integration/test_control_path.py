@@ -15,7 +15,7 @@ from orchgit.model.allocation import ClientStatus, DesiredStatus
 from orchgit.model.cluster import ClusterName
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.node import NodeStatus
-from orchgit.replication.commands import DeregisterJob, JobDeletion
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import (
     AgentHeartbeat,

@@ -15,12 +15,8 @@ from orchgit.ids import SequentialIds
 from orchgit.model.child_jobs import child_of, launched_id
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job, PeriodicConfig
-from orchgit.replication.commands import (
-    Command,
-    JobUpsert,
-    RecordPeriodicLaunch,
-    RegisterJob,
-)
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.jobs import JobUpsert, RecordPeriodicLaunch, RegisterJob
 from orchgit.replication.events import AppliedBatch, Effects
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.changes import Changes

@@ -15,16 +15,10 @@ from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.node import Namespace, NodeStatus
 from orchgit.model.plan import Plan
 from orchgit.model.quota import QuotaAmounts, QuotaLimit, QuotaSpec
-from orchgit.replication.commands import (
-    AllocClientUpdate,
-    DeleteQuotas,
-    DeregisterJob,
-    JobDeletion,
-    PutQuotas,
-    RegisterNode,
-    UpdateAllocsFromClient,
-    UpsertNamespaces,
-)
+from orchgit.replication.commands.allocations import AllocClientUpdate, UpdateAllocsFromClient
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
+from orchgit.replication.commands.nodes import RegisterNode
+from orchgit.replication.commands.settings import DeleteQuotas, PutQuotas, UpsertNamespaces
 from orchgit.state.quota_usage import namespaces_of_quota, quota_usage
 from orchgit.state.snapshot import Snapshot
 from tests.integration.control_rig import Rig, agent_node, leader

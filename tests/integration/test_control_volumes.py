@@ -14,12 +14,8 @@ from orchgit.ids import RandomIds
 from orchgit.model.job import Job
 from orchgit.model.node import ClientHostVolume, Node, NodeStatus
 from orchgit.model.volume import HostVolume, VolumeCapability, VolumeRequest
-from orchgit.replication.commands import (
-    DeleteNodes,
-    RegisterNode,
-    UpdateNodeStatus,
-    UpsertHostVolume,
-)
+from orchgit.replication.commands.nodes import DeleteNodes, RegisterNode, UpdateNodeStatus
+from orchgit.replication.commands.volumes import UpsertHostVolume
 from orchgit.services.context import UseCaseContext
 from orchgit.services.host_volumes import delete_host_volume, delete_volume_claim
 from tests.integration.control_rig import Rig, agent_node, leader

@@ -12,7 +12,8 @@ from orchgit.model.gates import GatePolicy, Window
 from orchgit.model.job import ChangedBy, Job
 from orchgit.model.server import ServerRecord
 from orchgit.model.source import DriftPolicy, Source
-from orchgit.replication.commands import DriftNote, PutServer
+from orchgit.replication.commands.drift import DriftNote
+from orchgit.replication.commands.servers import PutServer
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.drift import note_drift
 from orchgit.services.gitops.pauses import pause_source, resume_source

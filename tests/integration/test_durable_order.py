@@ -12,7 +12,7 @@ from orchgit.raft.messages import RequestVote, VoteReply
 from orchgit.raft.ports import Vote
 from orchgit.raft_log.disk import DISK, Disk
 from orchgit.raft_log.vote import VoteFile
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from tests.support.factories import make_job
 from tests.support.raft_hub import Hub

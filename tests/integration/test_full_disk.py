@@ -24,7 +24,8 @@ from orchgit.raft_log.disk import DISK
 from orchgit.raft_log.disk_space import JOURNAL
 from orchgit.raft_log.vote import VoteFile
 from orchgit.raft_node.proposal import Applied, Proposal
-from orchgit.replication.commands import JobUpsert, Noop, RegisterJob
+from orchgit.replication.commands.entry import Noop
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.replication.snapshots import snapshot_index, write_snapshot
 from tests.support.factories import make_job

@@ -19,7 +19,9 @@ from orchgit.model.gates import GatePolicy
 from orchgit.model.job import Job
 from orchgit.model.server import ServerRecord
 from orchgit.model.window_text import parse_window
-from orchgit.replication.commands import JobUpsert, PutServer, RegisterJob, RegisterNode
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import RegisterNode
+from orchgit.replication.commands.servers import PutServer
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.sources import remove_source
 from tests.support.factories import make_node

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchgit.model.base import NS_PER_S
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.gates import GatePolicy
-from orchgit.replication.commands import UpsertEvaluations
+from orchgit.replication.commands.evaluations import UpsertEvaluations
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 from tests.support.jumping_clock import JumpingClock

@@ -17,7 +17,8 @@ from orchgit.gitops.config import GitopsConfig
 from orchgit.gitops.git.limits import GitLimits
 from orchgit.gitops.git.process import GitProcess
 from orchgit.gitops.mirrors.maintenance import WRITES_BETWEEN, Maintenance
-from orchgit.replication.commands import JobUpsert, MoveRefs, RefMove, RegisterJob
+from orchgit.replication.commands.gitops import MoveRefs, RefMove
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 

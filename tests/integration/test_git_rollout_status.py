@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.rollout import Rollout, RolloutJob
-from orchgit.replication.commands import JobUpsert, RegisterJob, UpsertEvaluations
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.services.gitops.rollouts import record_rollout
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job
 from tests.support.earlier_members import with_member_of

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.source import Source, TagPolicy
-from orchgit.replication.commands import PutSource
+from orchgit.replication.commands.gitops import PutSource
 from orchgit.services.gitops.sources import change_source, create_source
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_cluster import gitops_cluster

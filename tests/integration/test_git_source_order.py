@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
-from orchgit.replication.commands import UpsertEvaluations
+from orchgit.replication.commands.evaluations import UpsertEvaluations
 from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.gitops.sources import create_source
 from tests.support.git_repos import GitAnswer, WorkTree, batch_job

@@ -15,7 +15,9 @@ from orchgit.errors import ConflictError
 from orchgit.model.evaluation import EvalStatus
 from orchgit.model.rollout import Rollout, RolloutJob
 from orchgit.model.server import ServerRecord
-from orchgit.replication.commands import ApplyStage, PutServer, RecordProgress, UpsertEvaluations
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.gitops import ApplyStage, RecordProgress
+from orchgit.replication.commands.servers import PutServer
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.pauses import pause_source, resume_source
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job

@@ -20,13 +20,10 @@ from orchgit.model.ownership import owner_of
 from orchgit.model.plan import PlanResult, VolumeClaimRequest
 from orchgit.model.rollout import Rollout
 from orchgit.model.server import ServerRecord
-from orchgit.replication.commands import (
-    ApplyPlan,
-    JobUpsert,
-    PutServer,
-    RegisterJob,
-    UpsertEvaluations,
-)
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.plans import ApplyPlan
+from orchgit.replication.commands.servers import PutServer
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.gitops.sources import release_job, remove_source
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job

@@ -25,7 +25,7 @@ from orchgit.model.job import Job
 from orchgit.model.node import Node, NodeStatus
 from orchgit.model.task import Task
 from orchgit.model.volume import HostVolume
-from orchgit.replication.commands import DeregisterJob, JobDeletion
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.messages import AllocReport, AllocSet, CsiAnswer, CsiCall, VolumeResult
 from tests.integration.control_rig import Rig, agent_node, connected, leader

@@ -6,7 +6,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from orchgit.model.operator import SchedulerConfig
-from orchgit.replication.commands import JobUpsert, RegisterJob, SetSchedulerConfig
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.settings import SetSchedulerConfig
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import gitops_rig
 

@@ -25,14 +25,11 @@ from orchgit.errors import (
 from orchgit.ids import RandomIds, SequentialIds
 from orchgit.model.plan import PlanResult
 from orchgit.raft_log.disk import Disk
-from orchgit.replication.commands import (
-    ApplyPlan,
-    JobUpsert,
-    Noop,
-    RegisterJob,
-    RegisterNode,
-    UpsertEvaluations,
-)
+from orchgit.replication.commands.entry import Noop
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import RegisterNode
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.replication.snapshots import snapshot_index, write_snapshot

@@ -16,7 +16,8 @@ from orchgit.clock import SystemClock
 from orchgit.errors import InvalidInputError, NotLeaderError, RefusedError
 from orchgit.ids import RandomIds
 from orchgit.raft.configuration import Member
-from orchgit.replication.commands import JobUpsert, Noop, RegisterJob
+from orchgit.replication.commands.entry import Noop
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from tests.support.factories import make_job
 from tests.support.polling import until

@@ -22,7 +22,8 @@ from orchgit.errors import OrchgitError, RefusedError
 from orchgit.ids import RandomIds
 from orchgit.model.node import Namespace
 from orchgit.model.server import ServerRecord
-from orchgit.replication.commands import PutServer, UpsertNamespaces
+from orchgit.replication.commands.servers import PutServer
+from orchgit.replication.commands.settings import UpsertNamespaces
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.services.cluster.snapshots import restore_snapshot, save_snapshot

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from orchgit.model.source_health import SourceHealthChange
-from orchgit.replication.commands import RecordSourceHealth
+from orchgit.replication.commands.gitops import RecordSourceHealth
 from orchgit.services.gitops.pauses import pause_source
 from orchgit.services.gitops.sources import remove_source
 from tests.support.git_repos import WorkTree, batch_job

@@ -18,7 +18,8 @@ from orchgit.gitops.parsing.discovery import Discoverer
 from orchgit.gitops.parsing.job_parser import JobspecParser
 from orchgit.model.job import Job
 from orchgit.model.plan import PlanResult, VolumeClaimRequest
-from orchgit.replication.commands import ApplyPlan, ApplyRollout
+from orchgit.replication.commands.gitops import ApplyRollout
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.gitops.sources import give_back_job, put_source, release_job, remove_source
 from orchgit.services.jobs.deregister import DeregisterOptions, deregister_job

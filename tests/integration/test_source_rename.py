@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from orchgit.errors import ConflictError, InvalidInputError, NotFoundError, RefusedError
 from orchgit.model.gates import GatePolicy
 from orchgit.model.ownership import owner_of
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.services.gitops.source_rename import rename_source
 from orchgit.services.gitops.sources import (
     change_source,

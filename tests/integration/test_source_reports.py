@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from orchgit.gitops.sources.status_reader import SourceReport
 from orchgit.model.gates import GatePolicy
 from orchgit.model.source_health import SourceCheck
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from tests.support.git_repos import WorkTree, batch_job
 from tests.support.gitops_rig import GitopsRig, with_demo
 

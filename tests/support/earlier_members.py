@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from orchgit.errors import NotUnderstoodError
-from orchgit.replication.commands import Command
+from orchgit.replication.commands.codec import Command
 from orchgit.replication.replicated import ReplicatedState
-from orchgit.replication.versions import VERSION_OF
 from orchgit.services.context import UseCaseContext
 
 
@@ -22,7 +21,7 @@ class WithEarlierMember:
         return getattr(self._state, name)
 
     async def propose(self, command: Command, *arguments: Any, **named: Any) -> Any:
-        if VERSION_OF[type(command)] > self._version:
+        if command.since > self._version:
             raise NotUnderstoodError(f"cannot do this yet ({type(command).__name__})")
         return await self._state.propose(command, *arguments, **named)
 

@@ -28,7 +28,8 @@ from orchgit.model.evaluation import EvalStatus
 from orchgit.model.job import Job
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
-from orchgit.replication.commands import UpsertEvaluations, UpsertSource
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.gitops import UpsertSource
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.services.context import UseCaseContext
 from tests.support.git_repos import WorkTree

@@ -28,12 +28,8 @@ from orchgit.ids import RandomIds
 from orchgit.model.job import Job
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source
-from orchgit.replication.commands import (
-    ApplyRollout,
-    JobUpsert,
-    RegisterJob,
-    UpsertSource,
-)
+from orchgit.replication.commands.gitops import ApplyRollout, UpsertSource
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.state.snapshot import Snapshot
 from tests.support.factories import make_evaluation, make_job

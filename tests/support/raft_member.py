@@ -22,7 +22,8 @@ from orchgit.clock import SystemClock
 from orchgit.errors import OrchgitError
 from orchgit.ids import RandomIds
 from orchgit.raft.state import Timing
-from orchgit.replication.commands import JobUpsert, Noop, RegisterJob
+from orchgit.replication.commands.entry import Noop
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.wire.tls import TlsFiles
 from tests.support.factories import make_job

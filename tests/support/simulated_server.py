@@ -32,7 +32,8 @@ from orchgit.model.evaluation import EvalStatus
 from orchgit.model.job import Job
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source
-from orchgit.replication.commands import AllocClientUpdate, RefMove
+from orchgit.replication.commands.allocations import AllocClientUpdate
+from orchgit.replication.commands.gitops import RefMove
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.scheduler.schedule import schedule
 from orchgit.services.allocations.reports import update_allocs

@@ -12,7 +12,7 @@ from orchgit.clock import Clock, SystemClock
 from orchgit.ids import IdSource, RandomIds
 from orchgit.model.allocation import Allocation
 from orchgit.model.node import Node
-from orchgit.replication.commands import Command, encode
+from orchgit.replication.commands.codec import Command, encode
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig

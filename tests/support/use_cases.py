@@ -15,12 +15,9 @@ from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.plan import PlanResult
 from orchgit.model.resources import NetworkResource
-from orchgit.replication.commands import (
-    AllocClientUpdate,
-    ApplyPlan,
-    RegisterNode,
-    UpdateNodeStatus,
-)
+from orchgit.replication.commands.allocations import AllocClientUpdate
+from orchgit.replication.commands.nodes import RegisterNode, UpdateNodeStatus
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.register import register_job

@@ -14,7 +14,7 @@ from orchgit.errors import DriverError
 from orchgit.metrics.durations import BOUNDS_S, MeasuredTimes
 from orchgit.metrics.settings import TelemetrySettings
 from orchgit.model.quota import QuotaAmounts, QuotaLimit, QuotaSpec
-from orchgit.replication.commands import PutQuotas
+from orchgit.replication.commands.settings import PutQuotas
 from orchgit.server.http.clients import HttpClients
 from tests.support.state import apply, open_store
 

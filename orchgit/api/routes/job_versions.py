@@ -17,7 +17,7 @@ from orchgit.api.shapes import go_json
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.jobdiff.compare import diff_jobs
 from orchgit.model.job import Job
-from orchgit.replication.commands import SetJobVersionTag
+from orchgit.replication.commands.jobs import SetJobVersionTag
 from orchgit.services.jobs.revert import revert_job
 from orchgit.services.jobs.stability import set_job_stability
 from orchgit.services.jobs.tags import tag_job_version, untag_job_version

@@ -10,7 +10,6 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_command
-from orchgit.cli.commands.eval import show_failures
 from orchgit.cli.job_files.job_files import JobFileInput, JobFileOptions, with_namespace
 from orchgit.cli.options import (
     connected,
@@ -26,6 +25,7 @@ from orchgit.cli.printing.diff_text import changes_anything, print_job_diff
 from orchgit.cli.printing.monitor import monitor_evaluation
 from orchgit.cli.printing.output import console, short
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.cli.printing.placement_failures import show_failures
 from orchgit.errors import JobFileError
 
 PLAN_CHANGES, PLAN_ERROR = 1, 255

@@ -11,9 +11,7 @@ import click
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.alloc_status import show_table as show_allocations
-from orchgit.cli.commands.deployment import show_groups
 from orchgit.cli.commands.deployment import show_table as show_deployments
-from orchgit.cli.commands.eval import show_failures
 from orchgit.cli.commands.eval import show_table as show_evaluations
 from orchgit.cli.commands.job_find import find_job, of_job
 from orchgit.cli.completion import JOB, id_argument
@@ -26,6 +24,7 @@ from orchgit.cli.options import (
     ui_option,
     verbose_option,
 )
+from orchgit.cli.printing.deployment_groups import show_groups
 from orchgit.cli.printing.output import (
     ago,
     duration,
@@ -38,6 +37,7 @@ from orchgit.cli.printing.output import (
     table,
 )
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.cli.printing.placement_failures import show_failures
 
 _COUNTS = ("Queued", "Starting", "Running", "Failed", "Complete", "Lost", "Unknown")
 

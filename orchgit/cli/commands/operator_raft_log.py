@@ -47,7 +47,7 @@ def _entries(journal: Journal, last_index: int | None = None) -> Iterator[dict[s
     """Yields each entry of the log: its index, term, kind and content."""
     import msgspec
 
-    from orchgit.replication.commands import decode
+    from orchgit.replication.commands.codec import decode
 
     last = min(journal.last_index, last_index or journal.last_index)
     for index in range(journal.first_index, last + 1):

@@ -19,7 +19,7 @@ from orchgit.control.evaluations.queue import EvalQueue
 from orchgit.errors import OrchgitError
 from orchgit.ids import IdSource
 from orchgit.model.evaluation import EvalStatus, EvalTrigger, Evaluation
-from orchgit.replication.commands import UpsertEvaluations
+from orchgit.replication.commands.evaluations import UpsertEvaluations
 from orchgit.replication.replicated import ReplicatedState
 
 _log = structlog.get_logger(component="control")

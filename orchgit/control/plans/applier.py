@@ -33,7 +33,7 @@ from orchgit.model.new_evaluation import evaluation_of
 from orchgit.model.node import Node
 from orchgit.model.plan import Plan, PlanResult
 from orchgit.model.quota import QuotaSpec
-from orchgit.replication.commands import ApplyPlanResult
+from orchgit.replication.commands.plans import ApplyPlanResult
 from orchgit.replication.replicated import Applied, ReplicatedState
 from orchgit.state.snapshot import Snapshot
 

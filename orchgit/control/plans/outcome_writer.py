@@ -7,7 +7,7 @@ import asyncio
 
 from orchgit.clock import Clock
 from orchgit.model.evaluation import Evaluation
-from orchgit.replication.commands import UpsertEvaluations
+from orchgit.replication.commands.evaluations import UpsertEvaluations
 from orchgit.replication.replicated import ReplicatedState
 
 MAX_TOGETHER = 128

@@ -21,7 +21,7 @@ from orchgit.errors import OrchgitError, RefusedError, UnavailableError
 from orchgit.model.base import NS_PER_S
 from orchgit.model.operator import AutopilotConfig
 from orchgit.model.server import ServerRecord, ServerState
-from orchgit.replication.commands import DeleteServer, SetServerStatus
+from orchgit.replication.commands.servers import DeleteServer, SetServerStatus
 from orchgit.replication.replicated import ReplicatedState
 
 _log = structlog.get_logger(component="autopilot")

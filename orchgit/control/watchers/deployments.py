@@ -18,13 +18,10 @@ from orchgit.model.deployment import Deployment, DeploymentStatus, DeploymentSta
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import Job
 from orchgit.model.new_evaluation import evaluation_of
-from orchgit.replication.commands import (
-    Command,
-    FailDeployment,
-    PromoteDeployment,
-    UpdateAllocTransitions,
-    UpsertEvaluations,
-)
+from orchgit.replication.commands.allocations import UpdateAllocTransitions
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.deployments import FailDeployment, PromoteDeployment
+from orchgit.replication.commands.evaluations import UpsertEvaluations
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.scheduler.auto_revert import auto_revert

@@ -24,7 +24,8 @@ from orchgit.model.group import MigrateStrategy, TaskGroup
 from orchgit.model.job import JobType
 from orchgit.model.new_evaluation import evaluation_of
 from orchgit.model.node import NodeEvent
-from orchgit.replication.commands import SetNodeDrain, UpdateAllocTransitions
+from orchgit.replication.commands.allocations import UpdateAllocTransitions
+from orchgit.replication.commands.nodes import SetNodeDrain
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.changes import job_key

@@ -8,7 +8,8 @@ import structlog
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import OrchgitError
-from orchgit.replication.commands import DeleteAclTokens, DeleteOneTimeTokens
+from orchgit.replication.commands.acl import DeleteAclTokens
+from orchgit.replication.commands.acl_logins import DeleteOneTimeTokens
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot

@@ -20,7 +20,7 @@ from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.group import TaskGroup
 from orchgit.model.new_evaluation import evaluation_of
 from orchgit.model.node import NodeEvent, NodeStatus
-from orchgit.replication.commands import UpdateNodeStatus
+from orchgit.replication.commands.nodes import UpdateNodeStatus
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.jobs_of_node import jobs_of_node
 from orchgit.state.snapshot import Snapshot

@@ -23,7 +23,7 @@ from orchgit.model.child_jobs import child_of, launched_id, launched_ns
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job
 from orchgit.model.new_evaluation import evaluation_of
-from orchgit.replication.commands import JobUpsert, RecordPeriodicLaunch, RegisterJob
+from orchgit.replication.commands.jobs import JobUpsert, RecordPeriodicLaunch, RegisterJob
 from orchgit.replication.events import AppliedBatch, EventNote
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot

@@ -13,7 +13,7 @@ from orchgit.control.standstill import wait_and_measure
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import ConflictError, NotFoundError, OrchgitError
 from orchgit.model.variable import StoredVariable
-from orchgit.replication.commands import ReleaseVariableLock
+from orchgit.replication.commands.variables import ReleaseVariableLock
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot

@@ -13,7 +13,7 @@ from orchgit.control.wakeup import Wakeup
 from orchgit.errors import OrchgitError
 from orchgit.model.node import Node, NodeStatus
 from orchgit.model.volume import HostVolume
-from orchgit.replication.commands import SetHostVolumeStates
+from orchgit.replication.commands.volumes import SetHostVolumeStates
 from orchgit.replication.events import AppliedBatch
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.snapshot import Snapshot

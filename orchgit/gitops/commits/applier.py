@@ -38,7 +38,7 @@ from orchgit.gitops.rollouts.waiting import unapplied_jobs
 from orchgit.model.repository_policy import RepositoryPolicy
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
-from orchgit.replication.commands import RefMove
+from orchgit.replication.commands.gitops import RefMove
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.rollouts import RecordsChange, apply_rollout, record_rollout
 from orchgit.services.gitops.sources import move_refs

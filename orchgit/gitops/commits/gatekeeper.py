@@ -28,7 +28,7 @@ from orchgit.gitops.gates.source_readiness import unready_sources
 from orchgit.model.fit import FitReport
 from orchgit.model.gates import GateKind, RolloutGates, WindowOverride
 from orchgit.model.rollout import Rollout, RolloutStatus
-from orchgit.replication.commands import RefMove
+from orchgit.replication.commands.gitops import RefMove
 from orchgit.services.gitops.rollouts import record_gates
 
 _MAX_MISFITS = 5

@@ -28,7 +28,7 @@ from orchgit.model.rollout import (
     RolloutStatus,
 )
 from orchgit.model.source import Source
-from orchgit.replication.commands import JobDeletion, JobUpsert
+from orchgit.replication.commands.jobs import JobDeletion, JobUpsert
 from orchgit.services.gitops.rollouts import RecordsChange
 
 _MAX_PROBLEMS = 200

@@ -42,7 +42,7 @@ from orchgit.model.base import datetime_of_ns
 from orchgit.model.ownership import runs_once
 from orchgit.model.rollout import Commit, Rollout, RolloutStatus
 from orchgit.model.source import Source, SourceKind
-from orchgit.replication.commands import RefMove
+from orchgit.replication.commands.gitops import RefMove
 from orchgit.services.gitops.rollouts import record_rollout
 from orchgit.services.gitops.sources import record_source_status
 

@@ -13,7 +13,7 @@ from orchgit.gitops.git.refs import SEMVER, is_commit_id
 from orchgit.gitops.mirrors.rules import full_ref
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import SourceKind
-from orchgit.replication.commands import RefMove
+from orchgit.replication.commands.gitops import RefMove
 
 
 @dataclass(frozen=True, slots=True)

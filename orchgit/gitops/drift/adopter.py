@@ -31,7 +31,7 @@ from orchgit.model.job import Job
 from orchgit.model.ownership import owner_of
 from orchgit.model.rollout import Commit
 from orchgit.model.source import DriftAction, Source
-from orchgit.replication.commands import RefMove
+from orchgit.replication.commands.gitops import RefMove
 
 _log = structlog.get_logger(component="gitops")
 

@@ -25,7 +25,7 @@ from orchgit.model.job import Job
 from orchgit.model.ownership import runs_once
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import DriftAction, Source, SourceKind
-from orchgit.replication.commands import DriftNote
+from orchgit.replication.commands.drift import DriftNote
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.drift import note_drift
 from orchgit.wait_first import wait_first

@@ -38,7 +38,7 @@ from orchgit.gitops.rollouts.rollout_text import problem_lines
 from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source
-from orchgit.replication.commands import RefMove
+from orchgit.replication.commands.gitops import RefMove
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.gitops.pauses import pause_text
 

@@ -33,7 +33,7 @@ from orchgit.model.gates import WindowOverride
 from orchgit.model.rollout import Rollout
 from orchgit.model.source import Source, SourceErrorKind, SourceKind, SourceStatus
 from orchgit.model.source_health import SourceCheck, SyncResult
-from orchgit.replication.commands import RefMove
+from orchgit.replication.commands.gitops import RefMove
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.gitops.pauses import pause_text, resume_when_due
 from orchgit.services.gitops.sources import move_refs, record_source_status

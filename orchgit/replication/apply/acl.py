@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from orchgit.errors import ConflictError, InvalidInputError, RefusedError, UnavailableError
 from orchgit.model.acl import AclRole, AclToken
-from orchgit.replication.commands import (
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.acl import (
     BootstrapAcl,
     ChangeAclToken,
     CreateAclToken,
@@ -133,3 +134,16 @@ def reseal_acl_secrets(txn: WriteTxn, command: ResealAclSecrets, effects: Effect
         if method is not None and method.modify_index == changed.modify_index:
             methods.append(replace(method, secrets=changed.secrets))
     txn.acl_auth_methods.put_resealed(methods)
+
+
+HANDLERS: Handlers = {
+    BootstrapAcl: bootstrap_acl,
+    CreateAclToken: create_acl_token,
+    ChangeAclToken: change_acl_token,
+    DeleteAclTokens: delete_acl_tokens,
+    PutAclPolicies: put_acl_policies,
+    DeleteAclPolicies: delete_acl_policies,
+    PutAclRole: put_acl_role,
+    DeleteAclRoles: delete_acl_roles,
+    ResealAclSecrets: reseal_acl_secrets,
+}

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from orchgit.errors import ConflictError, InvalidInputError, NotAllowedError, RefusedError
 from orchgit.model.acl import AclAuthMethod, AclBindingRule, AclToken, OneTimeToken
-from orchgit.replication.commands import (
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.acl_logins import (
     DeleteAclAuthMethods,
     DeleteAclBindingRules,
     DeleteOneTimeTokens,
@@ -99,3 +100,14 @@ def use_one_time_token(txn: WriteTxn, command: UseOneTimeToken, effects: Effects
 
 def delete_one_time_tokens(txn: WriteTxn, command: DeleteOneTimeTokens, effects: Effects) -> None:
     txn.acl_one_time_tokens.delete_all(command.secret_hashes)
+
+
+HANDLERS: Handlers = {
+    PutAclAuthMethod: put_acl_auth_method,
+    DeleteAclAuthMethods: delete_acl_auth_methods,
+    PutAclBindingRule: put_acl_binding_rule,
+    DeleteAclBindingRules: delete_acl_binding_rules,
+    PutOneTimeToken: put_one_time_token,
+    UseOneTimeToken: use_one_time_token,
+    DeleteOneTimeTokens: delete_one_time_tokens,
+}

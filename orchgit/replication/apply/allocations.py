@@ -16,12 +16,15 @@ from orchgit.model.allocation import (
 from orchgit.model.base import datetime_of_ns
 from orchgit.replication.apply.deployment_counts import DeploymentCounts
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.commands import (
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.allocations import (
     AllocClientUpdate,
+    AllocStatusUpdate,
+    UpdateAllocs,
     UpdateAllocsFromClient,
     UpdateAllocTransitions,
 )
-from orchgit.replication.events import Effects
+from orchgit.replication.events import Effects, Providers
 from orchgit.state.tables.allocation_rows import CLIENT_TERMINAL, AllocationRow, AllocBody
 from orchgit.state.transaction import WriteTxn
 
@@ -50,14 +53,18 @@ def update_allocs_from_client(
     store_evaluations(txn, command.evaluations, effects, "AllocationUpdated")
 
 
-def providing_services(records: Mapping[str, AllocationRow]) -> list[str]:
-    """Returns the ids of the allocations whose services are registered: they run, and are to run
-    on."""
-    return [
-        id_
-        for id_, record in records.items()
-        if record.client_status == ClientStatus.RUNNING and record.desired_status == "run"
-    ]
+def providing_services(records: Mapping[str, AllocationRow]) -> Providers:
+    """Returns whose services are registered: those of the groups of allocations that run, and are
+    to run on, and those of their running tasks."""
+    found: Providers = {}
+    for id_, record in records.items():
+        if record.client_status == ClientStatus.RUNNING and record.desired_status == "run":
+            found[id_, ""] = None
+            addresses = record.body.driver_addresses or {}
+            for name, state in (record.body.task_states or {}).items():
+                if state.state == "running":
+                    found[id_, name] = addresses.get(name)
+    return found
 
 
 def _save(txn: WriteTxn, records: list[AllocationRow], type_: str, effects: Effects) -> None:
@@ -69,7 +76,7 @@ def _save(txn: WriteTxn, records: list[AllocationRow], type_: str, effects: Effe
     effects.note_allocs(txn.index, type_, [record.id for record in records])
 
 
-def _merge(txn: WriteTxn, record: AllocationRow, update: AllocClientUpdate) -> bool:
+def _merge(txn: WriteTxn, record: AllocationRow, update: AllocStatusUpdate) -> bool:
     """Merge the report into the record; returns False if it says nothing new."""
     before = (record.client_status, msgspec.structs.replace(record.body))
     body = record.body
@@ -79,6 +86,13 @@ def _merge(txn: WriteTxn, record: AllocationRow, update: AllocClientUpdate) -> b
         body.task_states = update.task_states
     if update.network_status is not None:
         body.network_status = update.network_status
+    if isinstance(update, AllocClientUpdate) and update.driver_addresses is not None:
+        ended = {
+            name: address
+            for name, address in (body.driver_addresses or {}).items()
+            if (state := (body.task_states or {}).get(name)) and state.state != "running"
+        }
+        body.driver_addresses = {**ended, **update.driver_addresses} or None
     if update.deployment_healthy is not None:
         at_ns = update.deployment_healthy_at_ns or txn.now_ns
         set_health(txn, body, update.deployment_healthy, at_ns)
@@ -118,3 +132,10 @@ def merged(known: DesiredTransition | None, wanted: DesiredTransition) -> Desire
     given = msgspec.structs.asdict(wanted).items()
     changes = {name: value for name, value in given if value is not None}
     return msgspec.structs.replace(known or DesiredTransition(), **changes)
+
+
+HANDLERS: Handlers = {
+    UpdateAllocsFromClient: update_allocs_from_client,
+    UpdateAllocs: update_allocs_from_client,
+    UpdateAllocTransitions: update_alloc_transitions,
+}

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from orchgit.model.author import Author, AuthoredChange
-from orchgit.replication.commands import (
-    Command,
-    DeleteEvaluations,
-    UpsertEvaluations,
-)
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.evaluations import DeleteEvaluations, UpsertEvaluations
 from orchgit.state.transaction import WriteTxn
 
 KINDS = frozenset(

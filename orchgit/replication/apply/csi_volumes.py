@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.model.csi import CsiVolume
-from orchgit.replication.commands import (
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.csi_volumes import (
     ClaimCsiVolume,
     DeleteCsiVolume,
     PutCsiVolume,
@@ -66,3 +67,11 @@ def _volume(txn: WriteTxn, namespace: str, volume_id: str) -> CsiVolume:
     if volume is None:
         raise NotFoundError(f"volume not found: {volume_id}")
     return volume
+
+
+HANDLERS: Handlers = {
+    PutCsiVolume: put_csi_volume,
+    DeleteCsiVolume: delete_csi_volume,
+    ClaimCsiVolume: claim_csi_volume,
+    ReleaseCsiClaim: release_csi_claim,
+}

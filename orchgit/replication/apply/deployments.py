@@ -20,16 +20,17 @@ from orchgit.model.job import Job
 from orchgit.replication.apply.allocations import set_health
 from orchgit.replication.apply.deployment_counts import DeploymentCounts
 from orchgit.replication.apply.evaluations import store_evaluations
+from orchgit.replication.apply.handler import Handlers
 from orchgit.replication.apply.jobs import check_modify_index, mark_stability, upsert_job
-from orchgit.replication.commands import (
+from orchgit.replication.commands.deployments import (
     DeleteDeployments,
     FailDeployment,
-    JobUpsert,
     PromoteDeployment,
     ResumeDeployment,
     SetDeploymentHealth,
     UpdateDeploymentStatus,
 )
+from orchgit.replication.commands.jobs import JobUpsert
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
@@ -191,3 +192,13 @@ def set_deployment_health(txn: WriteTxn, command: SetDeploymentHealth, effects: 
 
 def delete_deployments(txn: WriteTxn, command: DeleteDeployments, effects: Effects) -> None:
     txn.deployments.delete_all(command.ids)
+
+
+HANDLERS: Handlers = {
+    UpdateDeploymentStatus: update_deployment_status,
+    ResumeDeployment: resume_deployment,
+    FailDeployment: fail_deployment,
+    PromoteDeployment: promote_deployment,
+    SetDeploymentHealth: set_deployment_health,
+    DeleteDeployments: delete_deployments,
+}

@@ -7,7 +7,8 @@ import msgspec
 from orchgit.model.drift import DriftKind, JobDrift
 from orchgit.model.job import ChangedBy, Job, JobOrigin
 from orchgit.model.ownership import runs_once
-from orchgit.replication.commands import RecordDrift
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.drift import RecordDrift
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
@@ -69,3 +70,8 @@ def _store(txn: WriteTxn, drift: JobDrift, effects: Effects) -> None:
     drift.modify_index = txn.index
     txn.drifted_jobs.put_all([drift])
     effects.note(txn.index, "JobDrifted", drift)
+
+
+HANDLERS: Handlers = {
+    RecordDrift: record_drift,
+}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchgit.model.evaluation import EvalStatus, Evaluation
-from orchgit.replication.commands import DeleteEvaluations, UpsertEvaluations
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.evaluations import DeleteEvaluations, UpsertEvaluations
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
@@ -65,3 +66,9 @@ def delete_evaluations(txn: WriteTxn, command: DeleteEvaluations, effects: Effec
     for namespace, job_id in sorted(jobs):
         txn.job_statuses.touch(namespace, job_id, evaluations_purged=True)
         txn.job_versions.delete_unreferenced(namespace, job_id)
+
+
+HANDLERS: Handlers = {
+    UpsertEvaluations: upsert_evaluations,
+    DeleteEvaluations: delete_evaluations,
+}

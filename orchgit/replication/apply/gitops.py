@@ -11,8 +11,10 @@ from orchgit.model.ownership import owner_of
 from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import GitRef, Source, SourceErrorKind, SourceKind, SourceStatus
 from orchgit.replication.apply.evaluations import store_evaluations
+from orchgit.replication.apply.handler import Handlers
 from orchgit.replication.apply.jobs import delete_job, for_job, upsert_job
-from orchgit.replication.commands import (
+from orchgit.replication.apply.source_rename import rename_source
+from orchgit.replication.commands.gitops import (
     ApplyCommit,
     ApplyRollout,
     ApplyStage,
@@ -27,6 +29,7 @@ from orchgit.replication.commands import (
     RecordSourceHealth,
     RefMove,
     RemoveSource,
+    RenameSource,
     SetJobOwner,
     SetSourceStatus,
     StoreSource,
@@ -408,3 +411,26 @@ def _store_source(txn: WriteTxn, source: Source, effects: Effects) -> None:
     source.modify_index = txn.index
     txn.sources.put(source)
     effects.note(txn.index, "SourceUpdated", source)
+
+
+HANDLERS: Handlers = {
+    ApplyRollout: apply_rollout,
+    ApplyCommit: apply_commit,
+    MoveRefs: move_refs,
+    RecordRollout: record_rollout,
+    UpsertSource: upsert_source,
+    StoreSource: store_source,
+    PutSource: put_source,
+    DefineSource: put_source,
+    SetSourceStatus: update_source_status,
+    ApplyStage: apply_stage,
+    RecordProgress: record_progress,
+    RecordSourceHealth: record_source_health,
+    RecordGates: record_gates,
+    RemoveSource: remove_source,
+    RenameSource: rename_source,
+    SetJobOwner: set_job_owner,
+    UpdateSourceStatus: update_source_status,
+    DeleteSource: delete_source,
+    DeleteRollouts: delete_rollouts,
+}

@@ -1,11 +1,7 @@
-"""The table of handlers: type of command -> handler."""
+"""The handlers of all areas in one table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from orchgit.replication import commands
 from orchgit.replication.apply import (
     acl,
     acl_logins,
@@ -25,113 +21,33 @@ from orchgit.replication.apply import (
     variables,
     volumes,
 )
-from orchgit.replication.apply.source_rename import rename_source
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.entry import Noop
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
-Handler = Callable[[WriteTxn, Any, Effects], object]
 
-
-def _noop(txn: WriteTxn, command: commands.Noop, effects: Effects) -> None:
+def _noop(txn: WriteTxn, command: Noop, effects: Effects) -> None:
     """The first entry of a new leader, and that of a barrier, change nothing."""
 
 
-HANDLERS: dict[type[commands.Entry], Handler] = {
-    commands.Noop: _noop,
-    commands.SetClusterId: settings.set_cluster_id,
-    commands.RegisterJob: jobs.register_job,
-    commands.DeregisterJob: jobs.deregister_job,
-    commands.ChangeJob: jobs.change_job,
-    commands.StopJob: jobs.stop_job,
-    commands.SetJobStability: jobs.set_job_stability,
-    commands.SetJobVersionTag: jobs.set_job_version_tag,
-    commands.DeleteJobVersionTag: jobs.delete_job_version_tag,
-    commands.RecordScalingEvent: jobs.record_scaling_event,
-    commands.RecordPeriodicLaunch: jobs.record_periodic_launch,
-    commands.ApplyRollout: gitops.apply_rollout,
-    commands.ApplyCommit: gitops.apply_commit,
-    commands.MoveRefs: gitops.move_refs,
-    commands.RecordRollout: gitops.record_rollout,
-    commands.UpsertSource: gitops.upsert_source,
-    commands.StoreSource: gitops.store_source,
-    commands.PutSource: gitops.put_source,
-    commands.DefineSource: gitops.put_source,
-    commands.SetSourceStatus: gitops.update_source_status,
-    commands.ApplyStage: gitops.apply_stage,
-    commands.RecordProgress: gitops.record_progress,
-    commands.RecordDrift: drift.record_drift,
-    commands.RecordSourceHealth: gitops.record_source_health,
-    commands.RecordGates: gitops.record_gates,
-    commands.RemoveSource: gitops.remove_source,
-    commands.RenameSource: rename_source,
-    commands.SetJobOwner: gitops.set_job_owner,
-    commands.UpdateSourceStatus: gitops.update_source_status,
-    commands.DeleteSource: gitops.delete_source,
-    commands.DeleteRollouts: gitops.delete_rollouts,
-    commands.UpsertEvaluations: evaluations.upsert_evaluations,
-    commands.DeleteEvaluations: evaluations.delete_evaluations,
-    commands.ApplyPlan: plans.apply_plan,
-    commands.ApplyPlanResult: plans.apply_plan,
-    commands.RegisterNode: nodes.register_node,
-    commands.UpdateNodeStatus: nodes.update_node_status,
-    commands.UpdateNodeDrain: nodes.update_node_drain,
-    commands.SetNodeDrain: nodes.set_node_drain,
-    commands.UpdateNodeEligibility: nodes.update_node_eligibility,
-    commands.DeleteNodes: nodes.delete_nodes,
-    commands.UpdateAllocsFromClient: allocations.update_allocs_from_client,
-    commands.UpdateAllocTransitions: allocations.update_alloc_transitions,
-    commands.UpdateDeploymentStatus: deployments.update_deployment_status,
-    commands.ResumeDeployment: deployments.resume_deployment,
-    commands.FailDeployment: deployments.fail_deployment,
-    commands.PromoteDeployment: deployments.promote_deployment,
-    commands.SetDeploymentHealth: deployments.set_deployment_health,
-    commands.DeleteDeployments: deployments.delete_deployments,
-    commands.SetSchedulerConfig: settings.set_scheduler_config,
-    commands.UpsertNodePools: settings.upsert_node_pools,
-    commands.DeleteNodePools: settings.delete_node_pools,
-    commands.UpsertNamespaces: settings.upsert_namespaces,
-    commands.DeleteNamespaces: settings.delete_namespaces,
-    commands.UpsertHostVolume: volumes.upsert_host_volume,
-    commands.SetHostVolumeStates: volumes.set_host_volume_states,
-    commands.DeleteHostVolume: volumes.delete_host_volume,
-    commands.PutCsiVolume: csi_volumes.put_csi_volume,
-    commands.DeleteCsiVolume: csi_volumes.delete_csi_volume,
-    commands.ClaimCsiVolume: csi_volumes.claim_csi_volume,
-    commands.ReleaseCsiClaim: csi_volumes.release_csi_claim,
-    commands.DeleteVolumeClaim: volumes.delete_volume_claim,
-    commands.UpsertVariable: variables.upsert_variable,
-    commands.DeleteVariable: variables.delete_variable,
-    commands.AcquireVariableLock: variables.acquire_variable_lock,
-    commands.RenewVariableLock: variables.renew_variable_lock,
-    commands.ReleaseVariableLock: variables.release_variable_lock,
-    commands.ResealVariables: variables.reseal_variables,
-    commands.PutRootKey: root_keys.put_root_key,
-    commands.DeleteRootKey: root_keys.delete_root_key,
-    commands.PutServer: servers.put_server,
-    commands.DeleteServer: servers.delete_server,
-    commands.SetClusterKeyCheck: servers.set_cluster_key_check,
-    commands.SetServerStatus: servers.set_server_status,
-    commands.SetAutopilotConfig: settings.set_autopilot_config,
-    commands.BeginRestore: restoring.begin_restore,
-    commands.AddRestoreChunk: restoring.add_restore_chunk,
-    commands.CommitRestore: restoring.commit_restore,
-    commands.AbortRestore: restoring.abort_restore,
-    commands.BootstrapAcl: acl.bootstrap_acl,
-    commands.CreateAclToken: acl.create_acl_token,
-    commands.ChangeAclToken: acl.change_acl_token,
-    commands.DeleteAclTokens: acl.delete_acl_tokens,
-    commands.PutAclPolicies: acl.put_acl_policies,
-    commands.DeleteAclPolicies: acl.delete_acl_policies,
-    commands.PutAclRole: acl.put_acl_role,
-    commands.DeleteAclRoles: acl.delete_acl_roles,
-    commands.PutAclAuthMethod: acl_logins.put_acl_auth_method,
-    commands.DeleteAclAuthMethods: acl_logins.delete_acl_auth_methods,
-    commands.PutAclBindingRule: acl_logins.put_acl_binding_rule,
-    commands.DeleteAclBindingRules: acl_logins.delete_acl_binding_rules,
-    commands.PutOneTimeToken: acl_logins.put_one_time_token,
-    commands.UseOneTimeToken: acl_logins.use_one_time_token,
-    commands.DeleteOneTimeTokens: acl_logins.delete_one_time_tokens,
-    commands.ResealAclSecrets: acl.reseal_acl_secrets,
-    commands.PutQuotas: settings.put_quotas,
-    commands.DeleteQuotas: settings.delete_quotas,
+HANDLERS: Handlers = {
+    Noop: _noop,
+    **settings.HANDLERS,
+    **jobs.HANDLERS,
+    **gitops.HANDLERS,
+    **drift.HANDLERS,
+    **evaluations.HANDLERS,
+    **plans.HANDLERS,
+    **nodes.HANDLERS,
+    **allocations.HANDLERS,
+    **deployments.HANDLERS,
+    **volumes.HANDLERS,
+    **csi_volumes.HANDLERS,
+    **variables.HANDLERS,
+    **root_keys.HANDLERS,
+    **servers.HANDLERS,
+    **restoring.HANDLERS,
+    **acl.HANDLERS,
+    **acl_logins.HANDLERS,
 }

@@ -13,7 +13,8 @@ from orchgit.model.ownership import owner_of
 from orchgit.model.scaling import EVENTS_KEPT, JobScalingEvents
 from orchgit.replication.apply.drift import note_purge
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.commands import (
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.jobs import (
     ChangeJob,
     DeleteJobVersionTag,
     DeregisterJob,
@@ -337,3 +338,16 @@ def record_scaling_event(txn: WriteTxn, command: RecordScalingEvent, effects: Ef
 
 def record_periodic_launch(txn: WriteTxn, command: RecordPeriodicLaunch, effects: Effects) -> None:
     txn.periodic_launches.put(command.namespace, command.job_id, command.launch_time_ns)
+
+
+HANDLERS: Handlers = {
+    RegisterJob: register_job,
+    DeregisterJob: deregister_job,
+    ChangeJob: change_job,
+    StopJob: stop_job,
+    SetJobStability: set_job_stability,
+    SetJobVersionTag: set_job_version_tag,
+    DeleteJobVersionTag: delete_job_version_tag,
+    RecordScalingEvent: record_scaling_event,
+    RecordPeriodicLaunch: record_periodic_launch,
+}

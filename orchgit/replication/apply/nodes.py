@@ -10,7 +10,8 @@ from orchgit.errors import ConflictError, NotAllowedError, NotFoundError
 from orchgit.model.base import NS_PER_S, datetime_of_ns
 from orchgit.model.node import Eligibility, Node, NodeEvent, NodePool, NodeStatus
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.commands import (
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.nodes import (
     DeleteNodes,
     RegisterNode,
     SetNodeDrain,
@@ -197,3 +198,13 @@ def _add_event(txn: WriteTxn, node: Node, event: NodeEvent) -> None:
 def _store(txn: WriteTxn, node: Node) -> None:
     node.modify_index = txn.index
     txn.nodes.put(node)
+
+
+HANDLERS: Handlers = {
+    RegisterNode: register_node,
+    UpdateNodeStatus: update_node_status,
+    UpdateNodeDrain: update_node_drain,
+    SetNodeDrain: set_node_drain,
+    UpdateNodeEligibility: update_node_eligibility,
+    DeleteNodes: delete_nodes,
+}

@@ -22,7 +22,8 @@ from orchgit.replication.apply.allocations import merged, providing_services
 from orchgit.replication.apply.deployment_counts import DeploymentCounts
 from orchgit.replication.apply.deployments import set_status
 from orchgit.replication.apply.evaluations import store_evaluations
-from orchgit.replication.commands import ApplyPlan, ApplyPlanResult
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.plans import ApplyPlan, ApplyPlanResult
 from orchgit.replication.events import Effects
 from orchgit.state.tables.allocation_rows import AllocationRow
 from orchgit.state.tables.job_versions import JobVersionReads
@@ -269,3 +270,9 @@ def _orphaned(txn: WriteTxn, request: VolumeClaimRequest) -> TaskGroupVolumeClai
             if holder is None or not holder.live:
                 return claim
     return None
+
+
+HANDLERS: Handlers = {
+    ApplyPlan: apply_plan,
+    ApplyPlanResult: apply_plan,
+}

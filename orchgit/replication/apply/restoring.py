@@ -7,8 +7,9 @@ import sqlite3
 from pathlib import Path
 
 from orchgit.errors import ConflictError, InvalidInputError
+from orchgit.replication.apply.handler import Handlers
 from orchgit.replication.archive import read_archive
-from orchgit.replication.commands import (
+from orchgit.replication.commands.restoring import (
     AbortRestore,
     AddRestoreChunk,
     BeginRestore,
@@ -85,3 +86,11 @@ def _check_current(txn: WriteTxn, restore_id: str) -> None:
         raise ConflictError(
             "cannot restore: another restore has begun meanwhile; wait for it, then begin again"
         )
+
+
+HANDLERS: Handlers = {
+    BeginRestore: begin_restore,
+    AddRestoreChunk: add_restore_chunk,
+    CommitRestore: commit_restore,
+    AbortRestore: abort_restore,
+}

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.model.variable import RootKey, RootKeyState
-from orchgit.replication.commands import DeleteRootKey, PutRootKey
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.root_keys import DeleteRootKey, PutRootKey
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 
@@ -46,3 +47,9 @@ def delete_root_key(txn: WriteTxn, command: DeleteRootKey, effects: Effects) -> 
             "rotate with -full first"
         )
     txn.root_keys.delete(key.key_id)
+
+
+HANDLERS: Handlers = {
+    PutRootKey: put_root_key,
+    DeleteRootKey: delete_root_key,
+}

@@ -6,7 +6,8 @@ from msgspec.structs import replace
 
 from orchgit.errors import RefusedError, UnavailableError
 from orchgit.model.server import ServerRecord
-from orchgit.replication.commands import (
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.servers import (
     DeleteServer,
     PutServer,
     SetClusterKeyCheck,
@@ -64,3 +65,11 @@ def set_cluster_key_check(txn: WriteTxn, command: SetClusterKeyCheck, effects: E
         return known
     txn.meta.set("cluster_key_check", command.check)
     return command.check
+
+
+HANDLERS: Handlers = {
+    PutServer: put_server,
+    DeleteServer: delete_server,
+    SetClusterKeyCheck: set_cluster_key_check,
+    SetServerStatus: set_server_status,
+}

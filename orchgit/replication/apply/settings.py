@@ -5,7 +5,8 @@ from __future__ import annotations
 from orchgit.errors import ConflictError, NotFoundError, RefusedError
 from orchgit.model.node import Namespace, NodePool
 from orchgit.model.operator import AutopilotConfig, SchedulerConfig
-from orchgit.replication.commands import (
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.settings import (
     DeleteNamespaces,
     DeleteNodePools,
     DeleteQuotas,
@@ -135,3 +136,16 @@ def delete_quotas(txn: WriteTxn, command: DeleteQuotas, effects: Effects) -> Non
                 "them another one first"
             )
     txn.quotas.delete_all(command.names)
+
+
+HANDLERS: Handlers = {
+    SetClusterId: set_cluster_id,
+    SetSchedulerConfig: set_scheduler_config,
+    UpsertNodePools: upsert_node_pools,
+    DeleteNodePools: delete_node_pools,
+    UpsertNamespaces: upsert_namespaces,
+    DeleteNamespaces: delete_namespaces,
+    SetAutopilotConfig: set_autopilot_config,
+    PutQuotas: put_quotas,
+    DeleteQuotas: delete_quotas,
+}

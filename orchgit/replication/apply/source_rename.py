@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from orchgit.errors import ConflictError, NotFoundError, RefusedError
 from orchgit.model.job import JobOrigin
 from orchgit.model.source import SourceKind
-from orchgit.replication.commands import RenameSource
+from orchgit.replication.commands.gitops import RenameSource
 from orchgit.replication.events import Effects
 from orchgit.state.transaction import WriteTxn
 

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from orchgit.errors import NotFoundError, RefusedError, UnavailableError
 from orchgit.model.event import VariableChange
 from orchgit.model.variable import StoredVariable, VariableConflictError, VariableLock
-from orchgit.replication.commands import (
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.variables import (
     AcquireVariableLock,
     DeleteVariable,
     ReleaseVariableLock,
@@ -162,3 +163,13 @@ def _store(
     )
     txn.variables.put(stored, lock_changes=lock != (known.lock if known else None))
     return stored
+
+
+HANDLERS: Handlers = {
+    UpsertVariable: upsert_variable,
+    DeleteVariable: delete_variable,
+    AcquireVariableLock: acquire_variable_lock,
+    RenewVariableLock: renew_variable_lock,
+    ReleaseVariableLock: release_variable_lock,
+    ResealVariables: reseal_variables,
+}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.model.volume import HostVolume
-from orchgit.replication.commands import (
+from orchgit.replication.apply.handler import Handlers
+from orchgit.replication.commands.volumes import (
     DeleteHostVolume,
     DeleteVolumeClaim,
     SetHostVolumeStates,
@@ -60,3 +61,11 @@ def delete_volume_claim(txn: WriteTxn, command: DeleteVolumeClaim, effects: Effe
     if txn.volume_claims.get(command.claim_id) is None:
         raise NotFoundError(f"cannot delete volume claim {command.claim_id!r}: there is no such")
     txn.volume_claims.delete_all([command.claim_id])
+
+
+HANDLERS: Handlers = {
+    UpsertHostVolume: upsert_host_volume,
+    SetHostVolumeStates: set_host_volume_states,
+    DeleteHostVolume: delete_host_volume,
+    DeleteVolumeClaim: delete_volume_claim,
+}

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from orchgit import __version__
 from orchgit.errors import InvalidInputError, OrchgitError, RefusedError
 from orchgit.model.server import ServerRecord
-from orchgit.replication.commands import PutServer, SetClusterKeyCheck
+from orchgit.replication.commands.servers import PutServer, SetClusterKeyCheck
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.replication.versions import COMMAND_VERSION
 from orchgit.server.config import ServerConfig

@@ -17,7 +17,7 @@ from orchgit.model.acl import (
     SealedSecret,
     contents_digest,
 )
-from orchgit.replication.commands import DeleteAclAuthMethods, PutAclAuthMethod
+from orchgit.replication.commands.acl_logins import DeleteAclAuthMethods, PutAclAuthMethod
 from orchgit.services.acl.context import AclContext
 from orchgit.services.acl.rules import check, name_problems
 from orchgit.services.jobs.admission import multiple_errors

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError
 from orchgit.model.acl import AclBindingRule, BindType, contents_digest
-from orchgit.replication.commands import DeleteAclBindingRules, PutAclBindingRule
+from orchgit.replication.commands.acl_logins import DeleteAclBindingRules, PutAclBindingRule
 from orchgit.services.acl.bindings import selector_problem
 from orchgit.services.acl.context import AclContext
 from orchgit.services.acl.rules import check, description_problems

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.errors import InvalidInputError
 from orchgit.model.acl import AclToken, TokenType
-from orchgit.replication.commands import BootstrapAcl
+from orchgit.replication.commands.acl import BootstrapAcl
 from orchgit.services.acl.context import AclContext
 from orchgit.services.acl.tokens import NewToken, sealed_token
 from orchgit.services.identifiers import is_uuid

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from orchgit.clock import SECOND_NS
 from orchgit.errors import NotAllowedError, RefusedError, TooLargeError
 from orchgit.model.acl import AclToken, OneTimeToken, secret_hash
-from orchgit.replication.commands import PutOneTimeToken, UseOneTimeToken
+from orchgit.replication.commands.acl_logins import PutOneTimeToken, UseOneTimeToken
 from orchgit.services.acl.context import AclContext
 from orchgit.services.acl.resolve import token_of
 from orchgit.services.acl.tokens import NewToken, secret_of

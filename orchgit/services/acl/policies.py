@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from orchgit.acl.rules import PolicyError, parse_rules
 from orchgit.model.acl import AclPolicy, JobAcl, contents_digest
-from orchgit.replication.commands import DeleteAclPolicies, PutAclPolicies
+from orchgit.replication.commands.acl import DeleteAclPolicies, PutAclPolicies
 from orchgit.services.acl.context import AclContext
 from orchgit.services.acl.rules import check, description_problems, name_problems
 

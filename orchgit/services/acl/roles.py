@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError
 from orchgit.model.acl import AclRole, PolicyLink, contents_digest
-from orchgit.replication.commands import DeleteAclRoles, PutAclRole
+from orchgit.replication.commands.acl import DeleteAclRoles, PutAclRole
 from orchgit.services.acl.context import AclContext
 from orchgit.services.acl.rules import check, description_problems, name_problems
 from orchgit.state.snapshot import Snapshot

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from orchgit.durations import to_text
 from orchgit.errors import InvalidInputError
 from orchgit.model.acl import AclToken, RoleLink, TokenType, contents_digest, secret_hash
-from orchgit.replication.commands import ChangeAclToken, CreateAclToken, DeleteAclTokens
+from orchgit.replication.commands.acl import ChangeAclToken, CreateAclToken, DeleteAclTokens
 from orchgit.services.acl.context import AclContext
 from orchgit.services.acl.settings import AclSettings
 from orchgit.services.identifiers import is_uuid

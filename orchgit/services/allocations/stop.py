@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from orchgit.errors import NotFoundError
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
-from orchgit.replication.commands import UpdateAllocTransitions
+from orchgit.replication.commands.allocations import UpdateAllocTransitions
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.state.jobs_of_node import purged_job_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.errors import InvalidInputError
 from orchgit.model.operator import AutopilotConfig
-from orchgit.replication.commands import SetAutopilotConfig
+from orchgit.replication.commands.settings import SetAutopilotConfig
 from orchgit.services.context import UseCaseContext
 
 

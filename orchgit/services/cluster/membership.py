@@ -10,7 +10,7 @@ import structlog
 from orchgit.errors import NotLeaderError, RefusedError, TimedOutError, UnavailableError
 from orchgit.model.server import ServerRecord
 from orchgit.raft.configuration import Member, PeerProgress
-from orchgit.replication.commands import DeleteServer, PutServer
+from orchgit.replication.commands.servers import DeleteServer, PutServer
 from orchgit.replication.versions import common_version
 from orchgit.services.context import UseCaseContext
 

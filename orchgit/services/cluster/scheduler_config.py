@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.errors import InvalidInputError
 from orchgit.model.operator import SchedulerConfig
-from orchgit.replication.commands import SetSchedulerConfig
+from orchgit.replication.commands.settings import SetSchedulerConfig
 from orchgit.services.context import UseCaseContext
 
 ALGORITHMS = ("binpack", "spread")

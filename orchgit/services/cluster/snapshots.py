@@ -18,7 +18,7 @@ from orchgit import __version__
 from orchgit.errors import OrchgitError, RefusedError, UnavailableError
 from orchgit.model.variable import RootKey
 from orchgit.replication.archive import ArchiveMeta, Origin, read_archive, write_archive
-from orchgit.replication.commands import (
+from orchgit.replication.commands.restoring import (
     AbortRestore,
     AddRestoreChunk,
     BeginRestore,

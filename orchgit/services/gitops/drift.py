@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchgit.model.drift import JobDrift
-from orchgit.replication.commands import DriftNote, RecordDrift
+from orchgit.replication.commands.drift import DriftNote, RecordDrift
 from orchgit.services.context import UseCaseContext
 
 MAX_DRIFTS_PER_ENTRY = 500

@@ -14,18 +14,17 @@ from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import Job
 from orchgit.model.rollout import Rollout, RolloutStatus
 from orchgit.model.source import AppliedJob
-from orchgit.replication.commands import (
+from orchgit.replication.commands.gitops import (
     ApplyCommit,
     ApplyRollout,
     ApplyStage,
     DeleteRollouts,
-    JobDeletion,
-    JobUpsert,
     RecordGates,
     RecordProgress,
     RecordRollout,
     RefMove,
 )
+from orchgit.replication.commands.jobs import JobDeletion, JobUpsert
 from orchgit.replication.versions import without_new_fields
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from orchgit.model.source_health import SourceHealthChange
-from orchgit.replication.commands import RecordSourceHealth
+from orchgit.replication.commands.gitops import RecordSourceHealth
 from orchgit.services.context import UseCaseContext
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from orchgit.errors import InvalidInputError
 from orchgit.model.source import is_source_name
-from orchgit.replication.commands import RenameSource
+from orchgit.replication.commands.gitops import RenameSource
 from orchgit.services.context import UseCaseContext
 
 

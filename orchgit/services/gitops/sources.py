@@ -26,9 +26,8 @@ from orchgit.model.source import (
     SourceStatus,
     is_source_name,
 )
-from orchgit.replication.commands import (
+from orchgit.replication.commands.gitops import (
     DefineSource,
-    JobDeletion,
     MoveRefs,
     PutSource,
     RefMove,
@@ -39,6 +38,7 @@ from orchgit.replication.commands import (
     UpdateSourceStatus,
     UpsertSource,
 )
+from orchgit.replication.commands.jobs import JobDeletion
 from orchgit.replication.versions import without_new_fields
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job, runs_by_itself

@@ -11,7 +11,7 @@ from orchgit.model.evaluation import Evaluation
 from orchgit.model.job import ChangedBy, Job
 from orchgit.model.ownership import owner_of
 from orchgit.model.source import DriftAction, Source
-from orchgit.replication.commands import (
+from orchgit.replication.commands.jobs import (
     ChangeJob,
     DeregisterJob,
     JobDeletion,

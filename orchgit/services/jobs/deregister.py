@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from orchgit.model.allocation import DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import ChangedBy, Job
-from orchgit.replication.commands import JobDeletion, UpdateAllocTransitions
+from orchgit.replication.commands.allocations import UpdateAllocTransitions
+from orchgit.replication.commands.jobs import JobDeletion
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.by_hand import deregister_by_hand, source_warnings

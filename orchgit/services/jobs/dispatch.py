@@ -11,7 +11,7 @@ from orchgit.errors import RefusedError
 from orchgit.model.child_jobs import child_of, dispatched_id
 from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.job import Job, ParameterizedJobConfig
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.admission import MAX_PAYLOAD_BYTES, check_total_count

@@ -5,7 +5,8 @@ from __future__ import annotations
 from orchgit.errors import RefusedError
 from orchgit.model.allocation import ClientStatus, DesiredTransition
 from orchgit.model.evaluation import EvalTrigger
-from orchgit.replication.commands import UpdateAllocTransitions, UpsertEvaluations
+from orchgit.replication.commands.allocations import UpdateAllocTransitions
+from orchgit.replication.commands.evaluations import UpsertEvaluations
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.jobs.register import JobRegistration

@@ -5,7 +5,7 @@ from __future__ import annotations
 from orchgit.errors import RefusedError
 from orchgit.model.child_jobs import child_of, launched_id
 from orchgit.model.evaluation import EvalTrigger
-from orchgit.replication.commands import JobUpsert, RecordPeriodicLaunch, RegisterJob
+from orchgit.replication.commands.jobs import JobUpsert, RecordPeriodicLaunch, RegisterJob
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.jobs.admission import check_total_count

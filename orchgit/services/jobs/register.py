@@ -14,7 +14,7 @@ from orchgit.model.job import ChangedBy, Job, JobSubmission
 from orchgit.model.ownership import with_owner_of
 from orchgit.raft_node.proposal import Applied
 from orchgit.replication.apply.jobs import JobResult
-from orchgit.replication.commands import JobUpsert
+from orchgit.replication.commands.jobs import JobUpsert
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.admission import completed, judged

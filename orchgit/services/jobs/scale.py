@@ -12,7 +12,7 @@ from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import ChangedBy, Job
 from orchgit.model.scaling import ScalingEvent
-from orchgit.replication.commands import JobUpsert, RecordScalingEvent
+from orchgit.replication.commands.jobs import JobUpsert, RecordScalingEvent
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_to_run
 from orchgit.services.jobs.by_hand import register_by_hand, source_warnings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orchgit.errors import RefusedError
-from orchgit.replication.commands import SetJobStability
+from orchgit.replication.commands.jobs import SetJobStability
 from orchgit.services.context import UseCaseContext
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orchgit.errors import InvalidInputError
-from orchgit.replication.commands import DeleteJobVersionTag, SetJobVersionTag
+from orchgit.replication.commands.jobs import DeleteJobVersionTag, SetJobVersionTag
 from orchgit.services.context import UseCaseContext
 
 MAX_NAME_CHARACTERS = 128

@@ -7,12 +7,8 @@ from msgspec.structs import replace
 from orchgit.errors import RefusedError
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.node import DrainStrategy, Eligibility, Node, NodeEvent
-from orchgit.replication.commands import (
-    DeleteNodes,
-    SetNodeDrain,
-    UpdateNodeEligibility,
-    UpsertEvaluations,
-)
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.nodes import DeleteNodes, SetNodeDrain, UpdateNodeEligibility
 from orchgit.services.context import UseCaseContext
 from orchgit.services.nodes.evaluations import evaluations_for_node
 from orchgit.services.nodes.registration import NodeUpdateResult

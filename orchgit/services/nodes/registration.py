@@ -11,13 +11,10 @@ from msgspec.structs import replace
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.node import Node, NodeEvent, NodePool, NodeStatus
-from orchgit.replication.commands import (
-    RegisterNode,
-    UpdateNodeStatus,
-    UpsertEvaluations,
-    UpsertHostVolume,
-    UpsertNodePools,
-)
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.nodes import RegisterNode, UpdateNodeStatus
+from orchgit.replication.commands.settings import UpsertNodePools
+from orchgit.replication.commands.volumes import UpsertHostVolume
 from orchgit.services.context import UseCaseContext
 from orchgit.services.host_volumes import volumes_made
 from orchgit.services.nodes.computed_class import computed_class

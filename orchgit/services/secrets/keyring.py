@@ -12,12 +12,9 @@ from orchgit.errors import ConflictError, UnavailableError
 from orchgit.model.acl import SealedSecret
 from orchgit.model.variable import RootKey, RootKeyState, StoredVariable
 from orchgit.model.workload_identity import hands_out_tokens
-from orchgit.replication.commands import (
-    DeleteRootKey,
-    PutRootKey,
-    ResealAclSecrets,
-    ResealVariables,
-)
+from orchgit.replication.commands.acl import ResealAclSecrets
+from orchgit.replication.commands.root_keys import DeleteRootKey, PutRootKey
+from orchgit.replication.commands.variables import ResealVariables
 from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.sealing import (
     KeyMaterial,

@@ -13,7 +13,7 @@ import msgspec
 from orchgit.clock import SECOND_NS
 from orchgit.errors import InvalidInputError, NotFoundError
 from orchgit.model.variable import StoredVariable, VariableLock, variable_key
-from orchgit.replication.commands import (
+from orchgit.replication.commands.variables import (
     AcquireVariableLock,
     DeleteVariable,
     ReleaseVariableLock,

@@ -16,6 +16,7 @@ from orchgit.model.allocation import (
     AllocDeploymentStatus,
     AllocState,
     DesiredTransition,
+    DriverAddress,
     NetworkStatus,
     RescheduleTracker,
     TaskState,
@@ -45,6 +46,7 @@ class AllocBody(msgspec.Struct, omit_defaults=True):
     """Instead of the shared ones."""
     metrics: AllocMetric | None = None
     """Instead of the shared ones."""
+    driver_addresses: dict[str, DriverAddress] | None = None
 
 
 _EMPTY = AllocBody()
@@ -137,6 +139,7 @@ def allocation_of(row: tuple[object, ...], shared: Shared) -> Allocation:
         alloc_modify_index=alloc_modify_index,
         create_time_ns=create_time_ns,
         modify_time_ns=modify_time_ns,
+        driver_addresses=body.driver_addresses,
     )
 
 

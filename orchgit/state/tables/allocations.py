@@ -129,10 +129,13 @@ class AllocationReads(TableReads):
     def of_deployment(self, deployment_id: str) -> list[Allocation]:
         return self._allocations("deployment_id = ? AND deployment_id != ''", (deployment_id,))
 
-    def has_live_of_deployment(self, deployment_id: str) -> bool:
-        sql = f"""SELECT 1 FROM allocations
-            WHERE deployment_id = ? AND deployment_id != '' AND NOT {TERMINAL} LIMIT 1"""  # noqa: S608
-        return self._connection.execute(sql, (deployment_id,)).fetchone() is not None
+    def has_live(self, namespace: str = "", deployment_id: str = "") -> bool:
+        """Returns whether the deployment, or else the namespace, has an allocation that is not
+        terminal."""
+        where = "deployment_id = ? AND deployment_id != ''" if deployment_id else "namespace = ?"
+        sql = f"SELECT 1 FROM allocations WHERE {where} AND NOT {TERMINAL} LIMIT 1"  # noqa: S608
+        found = self._connection.execute(sql, (deployment_id or namespace,))
+        return found.fetchone() is not None
 
     def of_node_changed_since(self, node_id: str, index: int) -> list[Allocation]:
         """Returns those that a server changed after `index`; reports of the agent do not count."""
@@ -194,7 +197,7 @@ class AllocationWrites(AllocationReads):
             own = {row: _usage(resources) for row, resources in placements.resources_of.items()}
             usages = list(zip(*(own.get(row, usage) for row in range(count)), strict=True))
         ports = self._ports(placements)
-        bodies = self._bodies(placements)
+        bodies = _bodies(placements)
         fixed = (
             *(placements.namespace, placements.job_id, placements.job_version),
             *(placements.job_type, placements.task_group),
@@ -238,33 +241,6 @@ class AllocationWrites(AllocationReads):
         for row, own in placements.resources_of.items():
             ports[row] = ports[row] or _encoded_ports(own)
         return ports
-
-    def _bodies(self, placements: Placements) -> Iterable[bytes | None]:
-        canaries = set(placements.canary_rows)
-        unusual = canaries.union(
-            placements.previous_of,
-            placements.reschedule_of,
-            placements.preempts_of,
-            placements.resources_of,
-            placements.metrics_of,
-        )
-        if not unusual:
-            return repeat(None, len(placements))
-        bodies: list[bytes | None] = [None] * len(placements)
-        for row in unusual:
-            bodies[row] = encode_body(
-                AllocBody(
-                    previous_allocation=placements.previous_of.get(row, ""),
-                    reschedule_tracker=placements.reschedule_of.get(row),
-                    preempted_allocations=placements.preempts_of.get(row),
-                    resources=placements.resources_of.get(row),
-                    metrics=placements.metrics_of.get(row),
-                    deployment_status=(
-                        AllocDeploymentStatus(canary=True) if row in canaries else None
-                    ),
-                )
-            )
-        return bodies
 
     def rows(self, ids: Iterable[str]) -> dict[str, AllocationRow]:
         """Returns the allocations that exist by id, to be changed and given to `save`."""
@@ -357,3 +333,29 @@ class AllocationWrites(AllocationReads):
         self._entry.changed("allocations_by_node", nodes)
         self._entry.changed("allocations_by_job", {job_key(ns, job) for ns, job, _ in groups})
         self._entry.changed("allocations_by_deployment", {id_ for id_ in deployments if id_})
+
+
+def _bodies(placements: Placements) -> Iterable[bytes | None]:
+    canaries = set(placements.canary_rows)
+    unusual = canaries.union(
+        placements.previous_of,
+        placements.reschedule_of,
+        placements.preempts_of,
+        placements.resources_of,
+        placements.metrics_of,
+    )
+    if not unusual:
+        return repeat(None, len(placements))
+    bodies: list[bytes | None] = [None] * len(placements)
+    for row in unusual:
+        bodies[row] = encode_body(
+            AllocBody(
+                previous_allocation=placements.previous_of.get(row, ""),
+                reschedule_tracker=placements.reschedule_of.get(row),
+                preempted_allocations=placements.preempts_of.get(row),
+                resources=placements.resources_of.get(row),
+                metrics=placements.metrics_of.get(row),
+                deployment_status=(AllocDeploymentStatus(canary=True) if row in canaries else None),
+            )
+        )
+    return bodies

@@ -46,6 +46,32 @@ class _OnlyOrigin(Model):
 _ONLY_ORIGIN = msgspec.msgpack.Decoder(_OnlyOrigin)
 
 
+class _OnlyService(Model):
+    """The parts of a job's body that `running_with_services` reads."""
+
+    name: str = ""
+    provider: str = "consul"
+
+
+class _OnlyTask(Model):
+    services: list[_OnlyService] | None = None
+
+
+class _OnlyGroup(_OnlyTask):
+    tasks: list[_OnlyTask] = []
+
+
+class _OnlyServices(Model):
+    task_groups: list[_OnlyGroup] = []
+
+
+_ONLY_SERVICES = msgspec.msgpack.Decoder(_OnlyServices)
+_RUNNING = """SELECT v.namespace, v.id, v.version, v.body FROM job_versions v
+    WHERE (?1 IS NULL OR v.namespace = ?1) AND EXISTS (SELECT 1 FROM allocations a
+    WHERE a.namespace = v.namespace AND a.job_id = v.id AND a.job_version = v.version
+    AND a.client_status = 'running' AND a.desired_status = 'run')"""
+
+
 def job_of(row: Sequence[object]) -> Job:
     """Returns the job of a row of JOB_COLUMNS."""
     status, description, stable, modify_index, body = row
@@ -86,6 +112,29 @@ class JobVersionReads(TableReads):
             AND j.create_index = v.job_create_index
             WHERE v.namespace = ? AND v.id = ? AND v.retired = 0 ORDER BY v.version DESC"""
         return [job_of(row) for row in self._rows(sql, (namespace, job_id))]
+
+    def running_with_services(
+        self, namespace: str | None
+    ) -> dict[tuple[str, str, int], frozenset[str]]:
+        """Returns (namespace, id, version) of what runs and has services of the provider "nomad"
+        -> the names of those, with references not replaced.
+
+        Decodes nothing else: there may be many jobs.
+        """
+        found: dict[tuple[str, str, int], frozenset[str]] = {}
+        for within, job_id, version, body in self._rows(_RUNNING, (namespace,)):
+            groups = _ONLY_SERVICES.decode(cast(bytes, body)).task_groups
+            names = frozenset(
+                service.name
+                for group in groups
+                for owner in (group, *group.tasks)
+                for service in owner.services or ()
+                if service.provider == "nomad"
+            )
+            if names:
+                key = cast(str, within), cast(str, job_id), cast(int, version)
+                found[key] = found.get(key, frozenset()) | names
+        return found
 
     def stored_of_job(self, namespace: str, job_id: str) -> list[tuple[int, int]]:
         """Returns (create index of the registration, version) of all versions, dropped ones too."""

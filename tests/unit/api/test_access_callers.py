@@ -11,7 +11,7 @@ from orchgit.api.access.caller import Caller
 from orchgit.api.access.callers import TokenCallers
 from orchgit.model.acl import AclPolicy, AclToken, JobAcl, secret_hash
 from orchgit.model.workload_identity import IdentityClaims
-from orchgit.replication.commands import PutAclPolicies
+from orchgit.replication.commands.acl import PutAclPolicies
 from orchgit.state.store import Store
 from tests.support.state import apply, open_store
 

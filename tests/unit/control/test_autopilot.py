@@ -15,7 +15,9 @@ from orchgit.control.watchers.autopilot import Autopilot, AutopilotLimits
 from orchgit.errors import RefusedError
 from orchgit.model.operator import AutopilotConfig
 from orchgit.model.server import ServerRecord
-from orchgit.replication.commands import Command, PutServer, SetAutopilotConfig
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.servers import PutServer
+from orchgit.replication.commands.settings import SetAutopilotConfig
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.store import Store
 from tests.support.state import apply, open_store

@@ -8,7 +8,9 @@ from orchgit.clock import SECOND_NS, FakeClock
 from orchgit.control.watchers.expired_tokens import ExpiredTokens
 from orchgit.model.acl import AclToken, OneTimeToken, SealedSecret
 from orchgit.model.variable import RootKey
-from orchgit.replication.commands import CreateAclToken, PutOneTimeToken, PutRootKey
+from orchgit.replication.commands.acl import CreateAclToken
+from orchgit.replication.commands.acl_logins import PutOneTimeToken
+from orchgit.replication.commands.root_keys import PutRootKey
 from orchgit.services.context import UseCaseContext
 from tests.support.use_cases import with_context
 

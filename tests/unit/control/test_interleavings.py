@@ -28,14 +28,10 @@ from orchgit.model.group import UpdateStrategy
 from orchgit.model.job import Job
 from orchgit.model.resources import NetworkResource, Port, Resources
 from orchgit.raft_node.proposal import Applied
-from orchgit.replication.commands import (
-    Command,
-    JobUpsert,
-    RegisterJob,
-    RegisterNode,
-    UpdateNodeStatus,
-    UpsertEvaluations,
-)
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import RegisterNode, UpdateNodeStatus
 from orchgit.scheduler.schedule import schedule
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from orchgit.control.plans.node_cache import NodeCache
 from orchgit.model.node import Node
-from orchgit.replication.commands import (
+from orchgit.replication.commands.nodes import (
     DeleteNodes,
     RegisterNode,
     UpdateNodeEligibility,

@@ -11,7 +11,7 @@ from orchgit.clock import FakeClock
 from orchgit.control.plans.outcome_writer import MAX_TOGETHER, OutcomeWriter
 from orchgit.errors import NotLeaderError
 from orchgit.raft_node.proposal import Applied
-from orchgit.replication.commands import UpsertEvaluations
+from orchgit.replication.commands.evaluations import UpsertEvaluations
 from tests.support.factories import make_evaluation
 
 

@@ -16,7 +16,8 @@ from orchgit.ids import RandomIds
 from orchgit.model.drift import DriftKind, JobDrift
 from orchgit.model.rollout import Rollout, RolloutJob, RolloutStatus
 from orchgit.model.source import DriftPolicy, Source
-from orchgit.replication.commands import PutSource, RecordDrift, RecordProgress
+from orchgit.replication.commands.drift import RecordDrift
+from orchgit.replication.commands.gitops import PutSource, RecordProgress
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.services.context import UseCaseContext
 from tests.support.factories import make_batch_job, make_job

@@ -30,13 +30,8 @@ from orchgit.gitops.rollouts.failed_versions import failed_versions
 from orchgit.model.held_version import HeldVersion
 from orchgit.model.rollout import ChangeCause, Commit, Rollout
 from orchgit.model.source import PrunePolicy, Source
-from orchgit.replication.commands import (
-    ApplyStage,
-    JobUpsert,
-    PutSource,
-    RecordProgress,
-    RegisterJob,
-)
+from orchgit.replication.commands.gitops import ApplyStage, PutSource, RecordProgress
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.services.jobs.spec_id import spec_id_of
 from orchgit.state.store import Store
 from tests.support.factories import make_group, make_job

@@ -13,15 +13,11 @@ from orchgit.model.deployment import Deployment
 from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.plan import PlanResult
-from orchgit.replication.commands import (
-    AllocClientUpdate,
-    ApplyPlan,
-    Command,
-    JobUpsert,
-    RegisterJob,
-    RegisterNode,
-    UpdateAllocsFromClient,
-)
+from orchgit.replication.commands.allocations import AllocClientUpdate, UpdateAllocs
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import RegisterNode
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.replication.events import AllocNotes, Effects, EvaluationNotes, Note
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
@@ -73,7 +69,7 @@ class Cluster:
 
     def report(self, node: Node, *alloc_ids: str, status: str = "running", **fields: Any) -> None:
         updates = [AllocClientUpdate(id_, status, **fields) for id_ in alloc_ids]
-        self.do(UpdateAllocsFromClient(node_id=node.id, updates=updates))
+        self.do(UpdateAllocs(node_id=node.id, updates=updates))
 
     def job(self, job: Job) -> Job:
         with self.see() as snapshot:

@@ -9,13 +9,12 @@ from msgspec.structs import replace
 from orchgit.model.drift import JobDrift
 from orchgit.model.job import ChangedBy, Job, JobOrigin
 from orchgit.model.source import Source
-from orchgit.replication.commands import (
+from orchgit.replication.commands.drift import DriftNote, RecordDrift
+from orchgit.replication.commands.gitops import PutSource
+from orchgit.replication.commands.jobs import (
     ChangeJob,
-    DriftNote,
     JobDeletion,
     JobUpsert,
-    PutSource,
-    RecordDrift,
     RegisterJob,
     StopJob,
 )

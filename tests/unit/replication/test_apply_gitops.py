@@ -10,14 +10,12 @@ from orchgit.model.held_version import HeldVersion
 from orchgit.model.job import JobOrigin
 from orchgit.model.rollout import Commit, Rollout, RolloutJob
 from orchgit.model.source import AppliedJob, Source, SourceStatus
-from orchgit.replication.commands import (
+from orchgit.replication.commands.gitops import (
     ApplyCommit,
     ApplyRollout,
     ApplyStage,
     DeleteRollouts,
     DeleteSource,
-    JobDeletion,
-    JobUpsert,
     RecordProgress,
     RecordRollout,
     RemoveSource,
@@ -26,6 +24,7 @@ from orchgit.replication.commands import (
     UpdateSourceStatus,
     UpsertSource,
 )
+from orchgit.replication.commands.jobs import JobDeletion, JobUpsert
 from tests.support.factories import make_evaluation, make_job
 from tests.unit.replication.conftest import Cluster
 

@@ -15,8 +15,8 @@ from orchgit.model.job import (
 )
 from orchgit.model.scaling import EVENTS_KEPT, ScalingEvent
 from orchgit.model.volume import TaskGroupVolumeClaim
-from orchgit.replication.commands import (
-    DeleteEvaluations,
+from orchgit.replication.commands.evaluations import DeleteEvaluations, UpsertEvaluations
+from orchgit.replication.commands.jobs import (
     DeleteJobVersionTag,
     DeregisterJob,
     JobDeletion,
@@ -25,7 +25,6 @@ from orchgit.replication.commands import (
     RegisterJob,
     SetJobStability,
     SetJobVersionTag,
-    UpsertEvaluations,
 )
 from tests.support.factories import make_evaluation, make_job, make_system_job
 from tests.unit.replication.conftest import Cluster

@@ -9,21 +9,25 @@ from orchgit.errors import ConflictError, NotAllowedError, NotFoundError, Refuse
 from orchgit.model.node import DrainStrategy, Namespace, NodeEvent, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
-from orchgit.replication.commands import (
-    DeleteHostVolume,
-    DeleteNamespaces,
-    DeleteNodePools,
+from orchgit.replication.commands.nodes import (
     DeleteNodes,
-    DeleteVolumeClaim,
     RegisterNode,
-    SetClusterId,
-    SetSchedulerConfig,
     UpdateNodeDrain,
     UpdateNodeEligibility,
     UpdateNodeStatus,
-    UpsertHostVolume,
+)
+from orchgit.replication.commands.settings import (
+    DeleteNamespaces,
+    DeleteNodePools,
+    SetClusterId,
+    SetSchedulerConfig,
     UpsertNamespaces,
     UpsertNodePools,
+)
+from orchgit.replication.commands.volumes import (
+    DeleteHostVolume,
+    DeleteVolumeClaim,
+    UpsertHostVolume,
 )
 from orchgit.replication.events import event_of
 from tests.support.factories import make_evaluation, make_job

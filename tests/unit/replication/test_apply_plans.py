@@ -20,17 +20,15 @@ from orchgit.model.plan import (
     PlanResult,
     VolumeClaimRequest,
 )
-from orchgit.replication.commands import (
-    ApplyPlan,
-    ApplyPlanResult,
-    DeregisterJob,
-    JobDeletion,
+from orchgit.replication.commands.allocations import UpdateAllocTransitions
+from orchgit.replication.commands.deployments import (
     PromoteDeployment,
     SetDeploymentHealth,
-    UpdateAllocTransitions,
     UpdateDeploymentStatus,
-    UpsertEvaluations,
 )
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
+from orchgit.replication.commands.plans import ApplyPlan, ApplyPlanResult
 from tests.support.factories import (
     NOW_NS,
     make_deployment,

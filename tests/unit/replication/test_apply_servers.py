@@ -8,7 +8,7 @@ import pytest
 
 from orchgit.errors import RefusedError, UnavailableError
 from orchgit.model.server import ServerRecord
-from orchgit.replication.commands import DeleteServer, PutServer, SetClusterKeyCheck
+from orchgit.replication.commands.servers import DeleteServer, PutServer, SetClusterKeyCheck
 from orchgit.state.store import Store
 from tests.support.state import apply, open_store
 

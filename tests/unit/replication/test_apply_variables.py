@@ -15,16 +15,14 @@ from orchgit.model.variable import (
     VariableConflictError,
     VariableLock,
 )
-from orchgit.replication.commands import (
+from orchgit.replication.commands.root_keys import DeleteRootKey, PutRootKey
+from orchgit.replication.commands.settings import DeleteNamespaces, UpsertNamespaces
+from orchgit.replication.commands.variables import (
     AcquireVariableLock,
-    DeleteNamespaces,
-    DeleteRootKey,
     DeleteVariable,
-    PutRootKey,
     ReleaseVariableLock,
     RenewVariableLock,
     ResealVariables,
-    UpsertNamespaces,
     UpsertVariable,
 )
 from tests.support.factories import NOW_NS

@@ -9,18 +9,13 @@ from orchgit.model.author import Author, AuthoredChange
 from orchgit.model.evaluation import Evaluation
 from orchgit.model.node import DrainStrategy, Namespace
 from orchgit.model.server import ServerRecord
-from orchgit.replication.commands import (
-    AuthoredEntry,
-    Command,
-    DeleteNamespaces,
-    Noop,
-    RegisterJob,
-    RenewVariableLock,
-    SetNodeDrain,
-    UpsertEvaluations,
-    UpsertNamespaces,
-    encode,
-)
+from orchgit.replication.commands.codec import Command, encode
+from orchgit.replication.commands.entry import AuthoredEntry, Noop
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.jobs import RegisterJob
+from orchgit.replication.commands.nodes import SetNodeDrain
+from orchgit.replication.commands.settings import DeleteNamespaces, UpsertNamespaces
+from orchgit.replication.commands.variables import RenewVariableLock
 from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.versions import understands
 from orchgit.services.context import UseCaseContext

@@ -30,7 +30,7 @@ from orchgit.model.acl import (
     RoleLink,
     SealedSecret,
 )
-from orchgit.model.allocation import DesiredTransition
+from orchgit.model.allocation import DesiredTransition, DriverAddress
 from orchgit.model.author import Author
 from orchgit.model.csi import CsiClaim, CsiVolume
 from orchgit.model.deployment import DeploymentStatusUpdate
@@ -52,113 +52,131 @@ from orchgit.model.volume import HostVolume
 from orchgit.raft_node.committed import Committed
 from orchgit.replication.applier import apply_batch
 from orchgit.replication.apply.handlers import HANDLERS
-from orchgit.replication.commands import (
-    AbortRestore,
-    AcquireVariableLock,
-    AddRestoreChunk,
-    AllocClientUpdate,
-    ApplyCommit,
-    ApplyPlan,
-    ApplyPlanResult,
-    ApplyRollout,
-    ApplyStage,
-    AuthoredEntry,
-    BeginRestore,
+from orchgit.replication.commands.acl import (
     BootstrapAcl,
     ChangeAclToken,
-    ChangeJob,
-    ClaimCsiVolume,
-    Command,
-    CommitRestore,
     CreateAclToken,
-    DefineSource,
-    DeleteAclAuthMethods,
-    DeleteAclBindingRules,
     DeleteAclPolicies,
     DeleteAclRoles,
     DeleteAclTokens,
-    DeleteCsiVolume,
-    DeleteDeployments,
-    DeleteEvaluations,
-    DeleteHostVolume,
-    DeleteJobVersionTag,
-    DeleteNamespaces,
-    DeleteNodePools,
-    DeleteNodes,
-    DeleteOneTimeTokens,
-    DeleteQuotas,
-    DeleteRollouts,
-    DeleteRootKey,
-    DeleteServer,
-    DeleteSource,
-    DeleteVariable,
-    DeleteVolumeClaim,
-    DeregisterJob,
-    DriftNote,
-    Entry,
-    FailDeployment,
-    JobDeletion,
-    JobUpsert,
-    MoveRefs,
-    Noop,
-    PromoteDeployment,
-    PutAclAuthMethod,
-    PutAclBindingRule,
     PutAclPolicies,
     PutAclRole,
-    PutCsiVolume,
-    PutOneTimeToken,
-    PutQuotas,
-    PutRootKey,
-    PutServer,
-    PutSource,
-    RecordDrift,
-    RecordGates,
-    RecordPeriodicLaunch,
-    RecordProgress,
-    RecordRollout,
-    RecordScalingEvent,
-    RecordSourceHealth,
-    RefMove,
-    RegisterJob,
-    RegisterNode,
-    ReleaseCsiClaim,
-    ReleaseVariableLock,
-    RemoveSource,
-    RenameSource,
-    RenewVariableLock,
     ResealAclSecrets,
-    ResealVariables,
-    ResumeDeployment,
-    SetAutopilotConfig,
-    SetClusterId,
-    SetClusterKeyCheck,
-    SetDeploymentHealth,
-    SetHostVolumeStates,
-    SetJobOwner,
-    SetJobStability,
-    SetJobVersionTag,
-    SetNodeDrain,
-    SetSchedulerConfig,
-    SetServerStatus,
-    SetSourceStatus,
-    StopJob,
-    StoreSource,
+)
+from orchgit.replication.commands.acl_logins import (
+    DeleteAclAuthMethods,
+    DeleteAclBindingRules,
+    DeleteOneTimeTokens,
+    PutAclAuthMethod,
+    PutAclBindingRule,
+    PutOneTimeToken,
+    UseOneTimeToken,
+)
+from orchgit.replication.commands.allocations import (
+    AllocClientUpdate,
+    UpdateAllocs,
     UpdateAllocsFromClient,
     UpdateAllocTransitions,
+)
+from orchgit.replication.commands.codec import Command, encode
+from orchgit.replication.commands.csi_volumes import (
+    ClaimCsiVolume,
+    DeleteCsiVolume,
+    PutCsiVolume,
+    ReleaseCsiClaim,
+)
+from orchgit.replication.commands.deployments import (
+    DeleteDeployments,
+    FailDeployment,
+    PromoteDeployment,
+    ResumeDeployment,
+    SetDeploymentHealth,
     UpdateDeploymentStatus,
+)
+from orchgit.replication.commands.drift import DriftNote, RecordDrift
+from orchgit.replication.commands.entry import AuthoredEntry, Entry, Noop
+from orchgit.replication.commands.evaluations import DeleteEvaluations, UpsertEvaluations
+from orchgit.replication.commands.gitops import (
+    ApplyCommit,
+    ApplyRollout,
+    ApplyStage,
+    DefineSource,
+    DeleteRollouts,
+    DeleteSource,
+    MoveRefs,
+    PutSource,
+    RecordGates,
+    RecordProgress,
+    RecordRollout,
+    RecordSourceHealth,
+    RefMove,
+    RemoveSource,
+    RenameSource,
+    SetJobOwner,
+    SetSourceStatus,
+    StoreSource,
+    UpdateSourceStatus,
+    UpsertSource,
+)
+from orchgit.replication.commands.jobs import (
+    ChangeJob,
+    DeleteJobVersionTag,
+    DeregisterJob,
+    JobDeletion,
+    JobUpsert,
+    RecordPeriodicLaunch,
+    RecordScalingEvent,
+    RegisterJob,
+    SetJobStability,
+    SetJobVersionTag,
+    StopJob,
+)
+from orchgit.replication.commands.nodes import (
+    DeleteNodes,
+    RegisterNode,
+    SetNodeDrain,
     UpdateNodeDrain,
     UpdateNodeEligibility,
     UpdateNodeStatus,
-    UpdateSourceStatus,
-    UpsertEvaluations,
-    UpsertHostVolume,
+)
+from orchgit.replication.commands.plans import ApplyPlan, ApplyPlanResult
+from orchgit.replication.commands.restoring import (
+    AbortRestore,
+    AddRestoreChunk,
+    BeginRestore,
+    CommitRestore,
+)
+from orchgit.replication.commands.root_keys import DeleteRootKey, PutRootKey
+from orchgit.replication.commands.servers import (
+    DeleteServer,
+    PutServer,
+    SetClusterKeyCheck,
+    SetServerStatus,
+)
+from orchgit.replication.commands.settings import (
+    DeleteNamespaces,
+    DeleteNodePools,
+    DeleteQuotas,
+    PutQuotas,
+    SetAutopilotConfig,
+    SetClusterId,
+    SetSchedulerConfig,
     UpsertNamespaces,
     UpsertNodePools,
-    UpsertSource,
+)
+from orchgit.replication.commands.variables import (
+    AcquireVariableLock,
+    DeleteVariable,
+    ReleaseVariableLock,
+    RenewVariableLock,
+    ResealVariables,
     UpsertVariable,
-    UseOneTimeToken,
-    encode,
+)
+from orchgit.replication.commands.volumes import (
+    DeleteHostVolume,
+    DeleteVolumeClaim,
+    SetHostVolumeStates,
+    UpsertHostVolume,
 )
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
@@ -408,6 +426,16 @@ GENERATED: dict[type[Entry], st.SearchStrategy[Any]] = {
         alloc_ids,
         st.sampled_from(["running", "failed", "complete"]),
         st.sampled_from([None, True, False]),
+    ),
+    UpdateAllocs: st.builds(
+        lambda node, alloc, status, address: UpdateAllocs(
+            node_id=node,
+            updates=[AllocClientUpdate(alloc, status, driver_addresses={"web": address})],
+        ),
+        node_ids,
+        alloc_ids,
+        st.sampled_from(["running", "failed", "complete"]),
+        st.builds(DriverAddress, ip=st.sampled_from(["172.20.0.2", "172.20.0.3"])),
     ),
     UpdateNodeStatus: st.builds(
         lambda node, status, missed: UpdateNodeStatus(

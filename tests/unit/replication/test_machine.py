@@ -10,14 +10,9 @@ from orchgit.raft_node.committed import Committed
 from orchgit.raft_node.proposal import Proposal
 from orchgit.replication.applier import apply_batch
 from orchgit.replication.apply.handlers import HANDLERS
-from orchgit.replication.commands import (
-    AuthoredEntry,
-    Command,
-    JobUpsert,
-    Noop,
-    RegisterJob,
-    encode,
-)
+from orchgit.replication.commands.codec import Command, encode
+from orchgit.replication.commands.entry import AuthoredEntry, Noop
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
 from orchgit.state.transaction import MustStartOver

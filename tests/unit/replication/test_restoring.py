@@ -14,19 +14,17 @@ from hypothesis import strategies as st
 from orchgit.errors import ConflictError, InvalidInputError
 from orchgit.model.node import Namespace
 from orchgit.replication.archive import ArchiveMeta, Origin, write_archive
-from orchgit.replication.commands import (
+from orchgit.replication.commands.codec import Command, encode
+from orchgit.replication.commands.jobs import JobUpsert as Upsert
+from orchgit.replication.commands.jobs import RegisterJob
+from orchgit.replication.commands.nodes import RegisterNode
+from orchgit.replication.commands.restoring import (
     AbortRestore,
     AddRestoreChunk,
     BeginRestore,
-    Command,
     CommitRestore,
-    RegisterJob,
-    RegisterNode,
-    SetClusterId,
-    UpsertNamespaces,
-    encode,
 )
-from orchgit.replication.commands import JobUpsert as Upsert
+from orchgit.replication.commands.settings import SetClusterId, UpsertNamespaces
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
 from orchgit.state import schema

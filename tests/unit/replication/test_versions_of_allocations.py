@@ -19,12 +19,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from orchgit.errors import ConflictError, NotFoundError
 from orchgit.model.job import Job
 from orchgit.model.plan import AllocUpdate, PlanResult
-from orchgit.replication.commands import (
-    ApplyPlan,
-    DeleteEvaluations,
-    DeregisterJob,
-    JobDeletion,
-)
+from orchgit.replication.commands.evaluations import DeleteEvaluations
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.rpc.allocation_sets import first_set
 from tests.support.factories import make_job, make_placements
 from tests.support.state import check_invariants, open_store

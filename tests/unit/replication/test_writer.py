@@ -12,9 +12,10 @@ from orchgit.errors import NotLeaderError, UnavailableError
 from orchgit.ids import SequentialIds
 from orchgit.raft_log.disk_space import DiskSpace
 from orchgit.raft_node.proposal import Applied
-from orchgit.replication import commands
 from orchgit.replication.cluster_naming import ClusterNaming
-from orchgit.replication.commands import Noop, SetClusterId
+from orchgit.replication.commands import codec
+from orchgit.replication.commands.entry import Noop
+from orchgit.replication.commands.settings import SetClusterId
 from orchgit.replication.leadership import Leadership
 from orchgit.replication.pending_proposals import PendingProposals
 from orchgit.replication.proposal import RequestWrites
@@ -44,7 +45,7 @@ def test_proposal_gets_the_clocks_time_and_its_answer(tmp_path: Path) -> None:
         writer = writer_of(store, node.running())
         assert await writer.propose(Noop(), writes=writes) == Applied(5, "done")
         assert await writer.barrier() == 5
-        assert [commands.decode(one).now_ns for one in node.submitted] == [77, 77]
+        assert [codec.decode(one).now_ns for one in node.submitted] == [77, 77]
         assert writes.any
 
     store = open_store(tmp_path)
@@ -95,7 +96,7 @@ def test_cluster_without_an_id_is_named_once_by_its_leader(tmp_path: Path) -> No
         leadership.set(True)
         while not node.submitted:
             await asyncio.sleep(0)
-        (command,) = (commands.decode(one) for one in node.submitted)
+        (command,) = (codec.decode(one) for one in node.submitted)
         assert isinstance(command, SetClusterId)
         apply(store, command)
         await naming.give_id()

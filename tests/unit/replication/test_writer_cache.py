@@ -20,24 +20,14 @@ from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source
 from orchgit.raft_node.committed import Committed
 from orchgit.replication.applier import apply_batch
-from orchgit.replication.commands import (
-    AllocClientUpdate,
-    ApplyPlan,
-    ApplyRollout,
-    Command,
-    DeleteEvaluations,
-    DeleteNamespaces,
-    DeregisterJob,
-    JobDeletion,
-    JobUpsert,
-    RegisterJob,
-    RegisterNode,
-    UpdateAllocsFromClient,
-    UpsertEvaluations,
-    UpsertNamespaces,
-    UpsertSource,
-    encode,
-)
+from orchgit.replication.commands.allocations import AllocClientUpdate, UpdateAllocsFromClient
+from orchgit.replication.commands.codec import Command, encode
+from orchgit.replication.commands.evaluations import DeleteEvaluations, UpsertEvaluations
+from orchgit.replication.commands.gitops import ApplyRollout, UpsertSource
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion, JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import RegisterNode
+from orchgit.replication.commands.plans import ApplyPlan
+from orchgit.replication.commands.settings import DeleteNamespaces, UpsertNamespaces
 from orchgit.replication.events import Effects
 from orchgit.replication.machine import apply_entry
 from orchgit.state.cache import LIMIT, Cache

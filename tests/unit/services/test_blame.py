@@ -9,7 +9,8 @@ from orchgit.errors import InvalidInputError
 from orchgit.model.job import ChangedBy, JobOrigin
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source
-from orchgit.replication.commands import JobUpsert, RecordRollout, RegisterJob, UpsertSource
+from orchgit.replication.commands.gitops import RecordRollout, UpsertSource
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.blame import BlameQuestion, find_blame
 from orchgit.services.gitops.source_rename import rename_source

@@ -8,7 +8,9 @@ from orchgit.errors import ConflictError, InvalidInputError, RefusedError
 from orchgit.model.base import NS_PER_S, datetime_of_ns, ns_of_datetime
 from orchgit.model.deployment import Deployment, DeploymentState, DeploymentStatusUpdate
 from orchgit.model.plan import PlanResult
-from orchgit.replication.commands import ApplyPlan, FailDeployment, SetJobStability
+from orchgit.replication.commands.deployments import FailDeployment
+from orchgit.replication.commands.jobs import SetJobStability
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.services.context import UseCaseContext
 from orchgit.services.deployments import (
     fail_deployment,

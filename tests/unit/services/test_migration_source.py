@@ -9,7 +9,9 @@ import pytest
 from orchgit.errors import NotAllowedError, NotFoundError
 from orchgit.model.node import Node
 from orchgit.model.plan import PlanResult
-from orchgit.replication.commands import AllocClientUpdate, ApplyPlan, UpdateNodeStatus
+from orchgit.replication.commands.allocations import AllocClientUpdate
+from orchgit.replication.commands.nodes import UpdateNodeStatus
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.services.allocations.migration import (
     MigrationSource,
     find_migration_source,

@@ -10,7 +10,7 @@ from orchgit.model.group import ScalingPolicy
 from orchgit.model.job import PeriodicConfig
 from orchgit.model.node import Namespace
 from orchgit.model.operator import SchedulerConfig
-from orchgit.replication.commands import UpsertNamespaces
+from orchgit.replication.commands.settings import UpsertNamespaces
 from orchgit.services.cluster.scheduler_config import set_scheduler_config
 from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.admission import JobSettings

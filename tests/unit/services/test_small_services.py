@@ -16,7 +16,7 @@ from orchgit.model.node import Namespace, NodePool
 from orchgit.model.operator import SchedulerConfig
 from orchgit.model.source import Source, SourceKind
 from orchgit.model.volume import HostVolume
-from orchgit.replication.commands import StoreSource
+from orchgit.replication.commands.gitops import StoreSource
 from orchgit.services.cluster.scheduler_config import set_scheduler_config
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.pauses import pause_source

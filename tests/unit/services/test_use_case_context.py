@@ -6,7 +6,7 @@ import pytest
 
 from orchgit.errors import ConflictError, UnavailableError
 from orchgit.model.job import Job
-from orchgit.replication.commands import DeregisterJob, JobDeletion, JobUpsert, RegisterJob
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion, JobUpsert, RegisterJob
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.context import UseCaseContext
 from tests.support.use_cases import with_context

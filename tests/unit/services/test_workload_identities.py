@@ -17,7 +17,8 @@ from orchgit.model.job import Job
 from orchgit.model.node import Node
 from orchgit.model.variable import RootKey
 from orchgit.model.workload_identity import IdentityClaims, WantedIdentity
-from orchgit.replication.commands import AllocClientUpdate, PutAclPolicies
+from orchgit.replication.commands.acl import PutAclPolicies
+from orchgit.replication.commands.allocations import AllocClientUpdate
 from orchgit.services.acl.resolve import IdentityKind, resolve
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext

@@ -17,19 +17,14 @@ from orchgit.model.plan import PlanResult
 from orchgit.model.rollout import Commit, Rollout
 from orchgit.model.source import Source
 from orchgit.model.variable import RootKey, StoredVariable
-from orchgit.replication.commands import (
-    AllocClientUpdate,
-    ApplyPlan,
-    ApplyStage,
-    JobUpsert,
-    PutRootKey,
-    PutSource,
-    RegisterJob,
-    RegisterNode,
-    UpdateAllocsFromClient,
-    UpsertNamespaces,
-    UpsertVariable,
-)
+from orchgit.replication.commands.allocations import AllocClientUpdate, UpdateAllocsFromClient
+from orchgit.replication.commands.gitops import ApplyStage, PutSource
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import RegisterNode
+from orchgit.replication.commands.plans import ApplyPlan
+from orchgit.replication.commands.root_keys import PutRootKey
+from orchgit.replication.commands.settings import UpsertNamespaces
+from orchgit.replication.commands.variables import UpsertVariable
 from orchgit.sql.messages import SqlAnswer, SqlQuestion
 from orchgit.sql.views import VIEWS
 from orchgit.sql.worker import answer

@@ -14,6 +14,7 @@ from orchgit.model.allocation import (
     AllocDeploymentStatus,
     AllocState,
     DesiredTransition,
+    DriverAddress,
     NetworkStatus,
     RescheduleEvent,
     RescheduleTracker,
@@ -130,6 +131,7 @@ def test_every_field_of_the_body_comes_back(store: Store) -> None:
         preempted_by_allocation="winner",
         resources=make_resources(cpu=7),
         metrics=AllocMetric(nodes_in_pool=1),
+        driver_addresses={"web": DriverAddress(ip="172.20.0.2", ports={"http": 80})},
     )
     assert all(msgspec.structs.astuple(body)), "a new field belongs into this test"
     txn = store.begin()

@@ -12,17 +12,11 @@ from msgspec.structs import replace
 from orchgit.model.allocation import ClientStatus
 from orchgit.model.plan import AllocStop, AllocUpdate, PlanResult
 from orchgit.model.resources import AllocatedPort
-from orchgit.replication.commands import (
-    AllocClientUpdate,
-    ApplyPlan,
-    DeleteEvaluations,
-    DeleteNodes,
-    JobUpsert,
-    RegisterJob,
-    RegisterNode,
-    UpdateAllocsFromClient,
-    UpdateNodeEligibility,
-)
+from orchgit.replication.commands.allocations import AllocClientUpdate, UpdateAllocsFromClient
+from orchgit.replication.commands.evaluations import DeleteEvaluations
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import DeleteNodes, RegisterNode, UpdateNodeEligibility
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.state import columns as columns_module
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.store import Store

@@ -10,13 +10,9 @@ from msgspec.structs import replace
 
 from orchgit.model.plan import AllocStop, Placements, PlanResult
 from orchgit.model.resources import AllocatedPort
-from orchgit.replication.commands import (
-    ApplyPlan,
-    DeleteNodes,
-    JobUpsert,
-    RegisterJob,
-    RegisterNode,
-)
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
+from orchgit.replication.commands.nodes import DeleteNodes, RegisterNode
+from orchgit.replication.commands.plans import ApplyPlan
 from orchgit.state.cluster_view import SnapshotClusterView
 from orchgit.state.columns import ClusterColumns
 from orchgit.state.in_flight import InFlightPlacements

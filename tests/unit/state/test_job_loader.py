@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.state.job_loader import JobLoader
 from orchgit.state.store import Store
 from tests.support.factories import make_job

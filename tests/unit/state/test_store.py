@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from orchgit.errors import TimedOutError
-from orchgit.replication.commands import JobUpsert, RegisterJob
+from orchgit.replication.commands.jobs import JobUpsert, RegisterJob
 from orchgit.state.store import Store
 from tests.support.factories import make_job
 from tests.support.state import apply, open_store
