@@ -50,8 +50,8 @@ class ConfChange:
         peer = self._tracker.peers[address]
         if not peer.keeps_up(self._state.timing.election_s[0], self._state.now_s):
             raise RefusedError(
-                f"cannot give {address} a vote: it is still behind (it has entry {peer.match} of "
-                f"{self._log.last_index}); try again when it has caught up"
+                f"cannot give {address} a vote: it does not keep up with the log yet (it has entry "
+                f"{peer.match} of {self._log.last_index}); try again in a moment"
             )
 
     def members_changed(self, removed: Iterable[str]) -> None:

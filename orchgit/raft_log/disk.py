@@ -119,11 +119,11 @@ class Disk:
         with self.needing_room(path.parent):
             try:
                 self._write_fresh(fresh, data)
+                self.replace(fresh, path)
             except OSError:
                 with contextlib.suppress(OSError):
                     self.remove(fresh)
                 raise
-        self.replace(fresh, path)
         self.sync_dir(path.parent)
 
     def _write_fresh(self, path: Path, data: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -30,7 +30,8 @@ _WAY_OUT = (
 
 
 class Base(msgspec.Struct, frozen=True):
-    """The entry of the newest snapshot that was received: the log begins with it, at the least."""
+    """The last entry of the newest snapshot that was received: once that snapshot is installed, the
+    log begins with this entry, at the least."""
 
     index: int = 0
     term: int = 0
@@ -42,11 +43,16 @@ class Journal:
     After a DiskFullError of a writing method nothing has changed: try again when there is room, or
     give up the pending records by `take_back`. After any other error nothing can be written any
     more, since what is on disk is unknown. `synced_index` is the last durable record; `syncs` and
-    `synced_bytes` count for metrics.
+    `synced_bytes` count for metrics. `snapshot_index` returns that of the newest
+    snapshot on disk.
     """
 
     def __init__(
-        self, directory: Path, segment_bytes: int = SEGMENT_BYTES, disk: Disk = DISK
+        self,
+        directory: Path,
+        segment_bytes: int = SEGMENT_BYTES,
+        disk: Disk = DISK,
+        snapshot_index: Callable[[], int] = lambda: 0,
     ) -> None:
         self._directory = directory
         self._segment_bytes = segment_bytes
@@ -67,7 +73,7 @@ class Journal:
         self.synced_index = self.last_index
         self.syncs = 0
         self.synced_bytes = 0
-        self._finish_reset()
+        self._finish_reset(snapshot_index)
         self._check_vote()
         self._votes.reserve()
 
@@ -98,12 +104,16 @@ class Journal:
             segment.renew()
         self._segments.append(segment)
 
-    def _finish_reset(self) -> None:
-        """Restarts the log at a snapshot that was received just before a crash."""
+    def _finish_reset(self, snapshot_index: Callable[[], int]) -> None:
+        """Restarts the log at a snapshot that was installed just before a crash. One whose
+        installation did not get so far changes nothing: the log and the older snapshot belong
+        together."""
         base = self._base.value
-        if base.index > self.last_index or (
+        is_ahead = base.index > self.last_index
+        is_another = not is_ahead and (
             base.index >= self.first_index and self.term(base.index) != base.term
-        ):
+        )
+        if (is_ahead or is_another) and snapshot_index() >= base.index:
             self.reset(base.index)
             self.append(base.term, b"\x01")
             self.sync()
@@ -202,7 +212,7 @@ class Journal:
             return
         if len(self._segments) == 1:
             # The log itself would be gone; a restart begins it again.
-            raise InvariantError(f"cannot begin the log: {error}, when it is started again")
+            raise _cannot_begin(error)
         self._segments.pop().delete()
 
     def take_back(self) -> list[Record]:
@@ -268,8 +278,8 @@ class Journal:
                 self._votes.store(vote)
 
     def store_base(self, index: int, term: int) -> None:
-        """Stores that a snapshot of that entry is on disk, before `reset(index)`. Durable on
-        return."""
+        """Stores where the log begins once the received snapshot that ends there is installed; call
+        before it is, then `reset(index)`. Durable on return."""
         with self._writing():
             self._base.store(Base(index, term))
 
@@ -298,13 +308,20 @@ class Journal:
             self._disk.sync_dir(self._directory)
 
     def reset(self, next_index: int) -> None:
-        """Drops everything: a snapshot that ends before `next_index` takes its place."""
+        """Drops everything: a snapshot that ends before `next_index` takes its place.
+
+        A disk without room for the new log is an InvariantError: the old log is gone, and a restart
+        finishes what was begun.
+        """
         self._pending.clear()
         self._clear_tail()
         with self._writing():
             while self._segments:
                 self._segments.pop().delete()
-            self._writable_segment(next_index)
+            try:
+                self._writable_segment(next_index)
+            except DiskFullError as error:
+                raise _cannot_begin(error) from error
         self.last_index = self.synced_index = next_index - 1
 
     def _clear_tail(self) -> None:
@@ -323,3 +340,7 @@ class Journal:
         for segment in self._segments:
             segment.close()
         self._segments.clear()
+
+
+def _cannot_begin(error: DiskFullError) -> InvariantError:
+    return InvariantError(f"cannot begin the log: {error}, when it is started again")

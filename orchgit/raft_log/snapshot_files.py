@@ -54,20 +54,22 @@ class SnapshotFile:
 
     def replace_by(self, fresh: Path) -> int:
         """Replaces the snapshot by the file `fresh`, unless the snapshot is newer. Durable when
-        this returns the index of the snapshot that is kept."""
+        this returns the index of the snapshot that is kept. DiskFullError: the snapshot is the one
+        that it was."""
         with _REPLACING:
             index, kept_index = self.contents.index(fresh), self.index
             if index < kept_index:
                 return kept_index
             sums = self._sums()
-            fd = self.disk.open(fresh)
-            try:
-                # Both checksums are known until the new file is in place.
-                sums.store(Sums([*sums.value.sums[-1:], self._sum(fd)]))
-                self.disk.sync(fd)
-            finally:
-                self.disk.close(fd)
-            self.disk.replace(fresh, self.path)
+            with self.disk.needing_room(self.path.parent):
+                fd = self.disk.open(fresh)
+                try:
+                    # Both checksums are known until the new file is in place.
+                    sums.store(Sums([*sums.value.sums[-1:], self._sum(fd)]))
+                    self.disk.sync(fd)
+                finally:
+                    self.disk.close(fd)
+                self.disk.replace(fresh, self.path)
             self.disk.sync_dir(self.path.parent)
             return index
 
@@ -153,7 +155,9 @@ class FileSnapshots:
             self._begin(ref)
         assert self._incoming is not None
         if offset == self._received and offset + len(data) <= ref.size:
-            self._disk.write(self._incoming[1], data, offset)
+            # Some file systems need room even to write into what was reserved.
+            with self._disk.needing_room(self._file.path.parent):
+                self._disk.write(self._incoming[1], data, offset)
             self._received += len(data)
         return self._received
 
@@ -171,7 +175,12 @@ class FileSnapshots:
             disk.allocate(fd, ref.size)
 
     def install(self, ref: SnapshotRef) -> ConfigurationEntry | None:
-        """Makes the received snapshot this member's own newest one."""
+        """Makes the received snapshot this member's own newest one.
+
+        The log learns first where it is to begin, and heeds that from the next start on only if the
+        snapshot got into its place: a crash leaves the old snapshot with the old log, or the new
+        one with the new log.
+        """
         assert self._incoming is not None
         self._forget_incoming()
         index = self._file.contents.index(self._incoming_path)
@@ -180,8 +189,8 @@ class FileSnapshots:
                 f"cannot install the snapshot that was received: it is of index {index}, not "
                 f"{ref.index}; check the disk of the leader, then restart this server"
             )
-        self._file.replace_by(self._incoming_path)
         self._journal.store_base(ref.index, ref.term)
+        self._file.replace_by(self._incoming_path)
         return self._file.contents.members(self._file.path)
 
     def _forget_incoming(self) -> None:

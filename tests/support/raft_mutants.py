@@ -258,3 +258,10 @@ class ActsBeforeItIsAdmitted(RaftCore):
     """A member that lost its disk goes on as the member that it was."""
 
     parts = Parts(membership=_MembershipWithoutAdmission)
+
+
+class TakesItsStandstillForSilence(RaftCore):
+    """A leader that was paused steps down, although all others were paused with it."""
+
+    def stood_still(self, length_s: float, now_s: float) -> None:
+        """Forgets it."""

@@ -4,10 +4,11 @@
 servers run. Faults: messages dropped, delayed, reordered, duplicated; partitions, also one-way;
 crashes with the unsynced tail kept, lost or halved, and with the state kept or rebuilt from its
 last snapshot; disks that are full for a while or for good, or lost with all they held, so that the
-member is put out and taken in anew; clocks that jump; leaders told to hand over; members taken in,
-given a vote, removed (the leader too) and taken in again. Checked all along: one leader a
-term, leaders have what was committed, logs match, every member applies the same; at the end that
-clients saw one register, and that a healed cluster works again.
+member is put out and taken in anew; members that stand still, one, some or all of them, and wake
+with what came meanwhile; clocks that jump; leaders told to hand over; members taken in, given a
+vote, removed (the leader too) and taken in again. Checked all along: one leader a term, leaders
+have what was committed, logs match, every member applies the same; at the end that clients saw one
+register, that a healed cluster works again, and that a standstill of all overthrows no leader.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ _TICK_S = 0.05
 _HEAL_S = 6.0
 _FULL_S = 4.0
 """So long after the leader's disk is full another one leads, and clients write again."""
+_PAUSED_S = 3.0
+"""All members at once, as on a machine that is paused: no leader is overthrown for that."""
 _REGULAR = b"\x00"
 LOG_ID = "simulated"
 """Members know it from the first entry that they apply."""
@@ -63,6 +66,8 @@ class Member:
         """By index: the term it was appended in, and the client's operation."""
         self.reads: list[tuple[int, Operation]] = []
         self.syncing = False
+        self.put_off: list[Callable[[], None]] | None = None
+        """While this member stands still: what came meanwhile."""
         self.lost_disks = 0
         self.taken_in_by: tuple[RaftCore, int, int] | None = None
         """After its disk was lost: the leader, its term, and the entry that takes it in."""
@@ -96,7 +101,7 @@ class Member:
 
     def crash(self, rng: random.Random) -> None:
         """Either the process died (the state stays as it was), or the machine."""
-        self.core = None
+        self.core = self.put_off = None
         self.syncing = False
         self.waiting.clear()
         self.reads.clear()
@@ -110,7 +115,7 @@ class Member:
 
     def lose_disk(self) -> None:
         """The process too; it starts with nothing but its name."""
-        self.core = None
+        self.core = self.put_off = None
         self.syncing = False
         self.waiting.clear()
         self.reads.clear()
@@ -201,6 +206,7 @@ class Simulation:
         self.changes = 0
         self.lost_disks = 0
         self.full_leaders = 0
+        self.standstills = 0
         self._duration_s = duration_s
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -218,6 +224,8 @@ class Simulation:
         self._losses = 4 if seed % 3 == 1 else 0
         """A disk that is lost stops changes of the members for a while: not everywhere."""
         self._calm_term = 0
+        self._pauses = random.Random(-seed) if seed % 5 == 0 else None
+        """Choices of standstills: their own, so that the other clusters run as ever."""
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -230,13 +238,20 @@ class Simulation:
             self._after(self.rng.uniform(0.5, 1.5), self._client)
         if self._changes_per_s:
             self._after(self.rng.uniform(0.5, 1.5), self._change)
+        if self._pauses is not None:
+            self._after(1.0, lambda: self._pause_some(self._pauses))
         try:
             self._run_until(self._duration_s)
             self._heal()
             self._run_until(self._duration_s + _HEAL_S * 2 / 3)
             leaders = [one.alive for one in self.members.values() if one.alive.is_leader]
             self._calm_term = max((one.state.term for one in leaders), default=0)
-            self._run_until(self._duration_s + _HEAL_S)
+            end_s = self._duration_s + _HEAL_S
+            if self._pauses is not None:
+                end_s += _PAUSED_S
+                for member in self.members.values():
+                    self._stand_still(member, _PAUSED_S, is_noticed=True)
+            self._run_until(end_s)
             self._check_recovered()
             self._fill_the_leader_up()
         except (InvariantError, IndexError, KeyError) as error:
@@ -272,7 +287,7 @@ class Simulation:
     # -- members ---------------------------------------------------------------------------------
 
     def _tick(self, member: Member) -> None:
-        if member.core is not None:
+        if member.core is not None and member.put_off is None:
             member.core.state.has_room |= not member.log.is_full
             with contextlib.suppress(DiskFullError):
                 member.core.tick(member.now_s())
@@ -288,6 +303,9 @@ class Simulation:
 
     def _synced(self, member: Member, core: RaftCore) -> None:
         if member.core is not core:
+            return
+        if member.put_off is not None:
+            member.put_off.append(lambda: self._synced(member, core))
             return
         member.syncing = False
         try:
@@ -321,6 +339,9 @@ class Simulation:
     def _deliver(self, sender: str, receiver: str, data: bytes) -> None:
         member = self.members[receiver]
         if member.core is None or (sender, receiver) in self._blocked:
+            return
+        if member.put_off is not None:
+            member.put_off.append(lambda: self._deliver(sender, receiver, data))
             return
         with contextlib.suppress(DiskFullError):
             member.core.step(sender, raft_messages.decode(data), member.now_s())
@@ -503,6 +524,42 @@ class Simulation:
     def _jump(self, member: Member) -> None:
         member.clock_offset_s += self.rng.choice((-3.0, -0.4, 0.4, 3.0))
 
+    def _pause_some(self, rng: random.Random) -> None:
+        """Some members, or all of them; some do not notice, as a thread that stops in its work."""
+        if not self._faulty:
+            return
+        for name in rng.sample(self.everyone, rng.choice((1, 1, 2, len(self.everyone)))):
+            length_s = rng.choice((0.2, 0.7, 2.0, 4.0))
+            self._stand_still(self.members[name], length_s, is_noticed=rng.random() < 0.75)
+        self._after(rng.expovariate(0.7), lambda: self._pause_some(rng))
+
+    def _stand_still(self, member: Member, length_s: float, is_noticed: bool) -> None:
+        if member.core is None or member.put_off is not None:
+            return
+        self.standstills += 1
+        put_off: list[Callable[[], None]] = []
+        member.put_off = put_off
+        began_s = member.now_s()
+
+        def wake() -> None:
+            if member.put_off is put_off:
+                # A wait that would have ended with the next tick has lasted longer.
+                self._wake(member, member.now_s() - began_s - _TICK_S if is_noticed else 0.0)
+
+        self._after(length_s, wake)
+
+    def _wake(self, member: Member, late_s: float) -> None:
+        """As `RaftNode` does it: first what it was late, then what has come, then the time."""
+        put_off, member.put_off = member.put_off or [], None
+        core = member.alive
+        if late_s >= self.timing.heartbeat_s:
+            core.stood_still(late_s, member.now_s())
+        for action in put_off:
+            action()
+        with contextlib.suppress(DiskFullError):
+            core.tick(member.now_s())
+        self._turn(member)
+
     def _snapshot(self, member: Member) -> None:
         member.maybe_snapshot()
 
@@ -526,6 +583,8 @@ class Simulation:
         self._blocked.clear()
         for member in self.members.values():
             member.log.is_full = False
+            if member.put_off is not None:
+                self._wake(member, 0.0)
             self._restart(member)
             # A clock that went back stands still for its member until it is where it was.
             stands_still_s = member.alive.state.now_s - member.now_s()

@@ -26,7 +26,7 @@ others."""
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_simulated_clusters_keep_their_promises(first: int) -> None:
-    elected, answered, installed, refused, changed, lost, full = 0, 0, 0, 0, 0, 0, 0
+    elected, answered, installed, refused, changed, lost, full, stood = 0, 0, 0, 0, 0, 0, 0, 0
     for seed in range(first, first + BATCH):
         simulation = Simulation(seed)
         try:
@@ -40,6 +40,7 @@ def test_simulated_clusters_keep_their_promises(first: int) -> None:
         changed += simulation.changes
         lost += simulation.lost_disks
         full += simulation.full_leaders
+        stood += simulation.standstills
     # The faults bite: more than one leader each, and yet most operations are answered.
     assert elected > 2 * BATCH
     assert answered > 100 * BATCH
@@ -48,6 +49,7 @@ def test_simulated_clusters_keep_their_promises(first: int) -> None:
     assert changed > BATCH
     assert lost > BATCH // 10
     assert full > BATCH // 20
+    assert stood > BATCH
 
 
 @pytest.mark.long
@@ -83,6 +85,7 @@ def _found(core: type[RaftCore] = RaftCore, log: type[MemoryLog] = MemoryLog) ->
         raft_mutants.AppliesConfigurationsWhenCommitted,
         raft_mutants.KeepsConfigurationsThatWereCut,
         raft_mutants.ActsBeforeItIsAdmitted,
+        raft_mutants.TakesItsStandstillForSilence,
     ],
 )
 def test_deliberate_bug_is_found(mutant: type[RaftCore]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +20,11 @@ from hypothesis.stateful import (
 )
 
 from orchgit.errors import DiskFullError, InvariantError
-from orchgit.raft.ports import Vote
+from orchgit.raft.configuration import ConfigurationEntry
+from orchgit.raft.ports import SnapshotRef, Vote
 from orchgit.raft_log.journal import Journal
 from orchgit.raft_log.segment import Segment
+from orchgit.raft_log.snapshot_files import FileSnapshots, SnapshotFile
 from tests.support.memory_disk import MemoryDisk
 
 DIRECTORY = Path("/raft")
@@ -30,7 +33,43 @@ Entries = list[tuple[int, bytes]]
 
 
 def opened(disk: MemoryDisk, segment_bytes: int = SMALL) -> Journal:
-    return Journal(DIRECTORY, segment_bytes, disk)
+    return Journal(DIRECTORY, segment_bytes, disk, lambda: snapshot_of(disk).index)
+
+
+class IndexOnly:
+    """Snapshots that hold nothing but their index."""
+
+    def __init__(self, disk: MemoryDisk) -> None:
+        self._disk = disk
+
+    def index(self, path: Path) -> int:
+        return int.from_bytes(self._disk.load(path) or b"", "big")
+
+    def members(self, path: Path) -> ConfigurationEntry | None:
+        return None
+
+
+def snapshot_of(disk: MemoryDisk) -> SnapshotFile:
+    return SnapshotFile(DIRECTORY / "snapshot", IndexOnly(disk), disk)
+
+
+def install(journal: Journal, disk: MemoryDisk, ref: SnapshotRef) -> None:
+    """Receives and installs a snapshot, but leaves the log as it is."""
+    snapshots = FileSnapshots(snapshot_of(disk), journal)
+    data = ref.index.to_bytes(ref.size, "big")
+    assert snapshots.receive(ref, 0, data) == ref.size
+    snapshots.install(ref)
+
+
+def take_snapshot(disk: MemoryDisk, index: int) -> None:
+    """Replaces the snapshot by one of this member's own state."""
+    fresh = DIRECTORY / "snapshot.new"
+    with disk.needing_room(DIRECTORY):
+        fd = disk.open(fresh)
+        disk.truncate(fd, 0)
+        disk.write(fd, index.to_bytes(8, "big"), 0)
+        disk.close(fd)
+    snapshot_of(disk).replace_by(fresh)
 
 
 def entries_of(journal: Journal) -> Entries:
@@ -61,7 +100,8 @@ class FailingDisk(RuleBasedStateMachine):
     """Any call may fail, space may run out, and the power may go, at any time.
 
     `entries` are all that was appended, of which `synced` must survive everything; `dead` after an
-    error of the disk: then nothing more is written until a new start.
+    error of the disk: then nothing more is written until a new start. `stopped`: the log might
+    still be written, but the thread that owns it has ended.
     """
 
     def __init__(self) -> None:
@@ -71,16 +111,18 @@ class FailingDisk(RuleBasedStateMachine):
         self.journal.store_vote(Vote(1, "me"))
         self.entries: Entries = []
         self.first, self.synced = 1, 0
+        self.snapshot = 0
         self.vote = Vote(1, "me")
-        self.dead = False
+        self.dead = self.stopped = False
         self.other: Callable[[Entries], bool] | None = None
         """What else may be found after a failure."""
 
     def last(self) -> int:
         return self.first + len(self.entries) - 1
 
-    def attempt(self, action: Callable[[], None]) -> bool:
-        """True when it was done; a full disk changes nothing, any other error ends writing."""
+    def attempt(self, action: Callable[[], None], stops: bool = False) -> bool:
+        """True when it was done; a full disk changes nothing, any other error ends writing, or
+        (`stops`) the thread that writes."""
         try:
             action()
         except (DiskFullError, OSError, InvariantError) as error:
@@ -97,7 +139,7 @@ class FailingDisk(RuleBasedStateMachine):
             assert self.dead or "cannot begin the log" in str(problem)
         else:
             assert self.disk.failed
-        self.dead = True
+        self.dead, self.stopped = True, stops
         return False
 
     # -- writing ---------------------------------------------------------------------------------
@@ -108,6 +150,7 @@ class FailingDisk(RuleBasedStateMachine):
         assert self.journal.append(1, data) == self.last() + 1
         self.entries.append((1, data))
 
+    @precondition(lambda self: not self.stopped)
     @rule()
     def sync(self) -> None:
         if self.synced == len(self.entries):
@@ -118,6 +161,7 @@ class FailingDisk(RuleBasedStateMachine):
             self.journal.take_back()
             del self.entries[self.synced :]
 
+    @precondition(lambda self: not self.stopped)
     @rule(term=st.integers(2, 9))
     def vote_for_another(self, term: int) -> None:
         wanted = Vote(self.vote.term + term, "other")
@@ -143,8 +187,12 @@ class FailingDisk(RuleBasedStateMachine):
     @precondition(lambda self: not self.dead)
     @rule(share=st.floats(0, 1))
     def compact(self, share: float) -> None:
-        upto = self.first - 1 + int(self.synced * share)
-        self.attempt(lambda: self.journal.compact(upto))
+        """Behind a snapshot of this member's own: the record of its index stays."""
+        upto = max(self.snapshot, self.first - 1 + int(self.synced * share))
+        if upto == 0 or not self.attempt(lambda: take_snapshot(self.disk, upto), stops=True):
+            return
+        self.snapshot = upto
+        self.attempt(lambda: self.journal.compact(upto - 1))
         if not self.dead:
             self._dropped(self.journal.first_index)
         else:
@@ -153,20 +201,24 @@ class FailingDisk(RuleBasedStateMachine):
     @precondition(lambda self: not self.dead and self.synced == len(self.entries))
     @rule(ahead=st.integers(1, 50))
     def install(self, ahead: int) -> None:
-        """A received snapshot takes the log's place."""
+        """A received snapshot takes the place of the older one and of the log: of both or, after
+        any failure, of neither."""
         index = self.last() + ahead
         after: Entries = [(1, b"\x01")]
 
         def action() -> None:
-            self.journal.store_base(index, 1)
+            install(self.journal, self.disk, SnapshotRef(index, 1, 8))
             self.journal.reset(index)
             assert self.journal.append(1, b"\x01") == index
             self.journal.sync()
 
-        if self.attempt(action):
+        if self.attempt(action, stops=True):
             self.first, self.entries, self.synced = index, after, 1
+            self.snapshot = index
         elif self.dead:
-            self.other = lambda found: found == after and self.journal.first_index == index
+            self.other = lambda found: (
+                found == after and self.journal.first_index == index == snapshot_of(self.disk).index
+            )
 
     def _dropped(self, first: int) -> None:
         assert first >= self.first
@@ -176,7 +228,10 @@ class FailingDisk(RuleBasedStateMachine):
 
     # -- faults ----------------------------------------------------------------------------------
 
-    @rule(ahead=st.integers(1, 6), number=st.sampled_from([errno.EIO, errno.ENOSPC]))
+    @rule(
+        ahead=st.integers(1, 6) | st.integers(1, 40),
+        number=st.sampled_from([errno.EIO, errno.ENOSPC]),
+    )
     def fail_soon(self, ahead: int, number: int) -> None:
         self.disk.fail_at[self.disk.calls + ahead] = number
 
@@ -195,6 +250,11 @@ class FailingDisk(RuleBasedStateMachine):
             self.disk.restart()
         self.journal = opened(self.disk)
         found = entries_of(self.journal)
+        snapshot = snapshot_of(self.disk)
+        if snapshot.index:
+            snapshot.check()
+        assert snapshot.index >= self.snapshot, "an acknowledged snapshot is lost"
+        assert self.journal.first_index - 1 <= snapshot.index <= self.journal.last_index, "a hole"
         if not (self.other is not None and self.other(found)):
             assert self.journal.first_index == self.first
             assert found[: self.synced] == self.entries[: self.synced], "what was synced is lost"
@@ -202,7 +262,9 @@ class FailingDisk(RuleBasedStateMachine):
         assert self.journal.vote.term >= self.vote.term
         self.vote = self.journal.vote
         self.first, self.entries, self.synced = self.journal.first_index, found, len(found)
-        self.dead, self.other = False, None
+        self.snapshot = snapshot.index
+        self.dead = self.stopped = False
+        self.other = None
         self.disk.failed.clear()
 
     @invariant()
@@ -210,6 +272,34 @@ class FailingDisk(RuleBasedStateMachine):
         if not self.dead:
             assert self.journal.synced_index == self.first + self.synced - 1
             assert entries_of(self.journal) == self.entries
+            assert snapshot_of(self.disk).index == self.snapshot
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC])
+@pytest.mark.parametrize("power", [False, True])
+@pytest.mark.parametrize("entries", [0, 30])
+def test_installation_that_fails_at_any_step_leaves_both_old_or_both_new(
+    number: int, power: bool, entries: int
+) -> None:
+    """Of log and snapshot; `entries` are in several segments, which the installation deletes."""
+    ended: list[tuple[str, bool, int]] = []
+    for step in itertools.count(1):
+        model = FailingDisk()
+        for _ in range(entries):
+            model.append(b"entry " * 20)
+            model.sync()
+        model.fail_soon(step, number)
+        model.install(2)
+        model.holds_what_it_says()
+        if not model.disk.failed:
+            break
+        (what,), dead = model.disk.failed, model.dead
+        model.start_again(power)
+        ended.append((what, dead, model.snapshot))
+    indexes = {snapshot for _, _, snapshot in ended}
+    assert indexes == {0, entries + 2}
+    assert ("create", number == errno.EIO, 0) in ended, "the file of the incoming snapshot"
+    assert ("create", True, entries + 2) in ended, "the log's first segment"
 
 
 def test_synced_records_survive_any_crash() -> None:
@@ -399,7 +489,7 @@ def test_log_restarts_at_a_snapshot_received_before_a_crash() -> None:
     disk = MemoryDisk()
     journal = filled(disk, [3, 3])
     journal.store_vote(Vote(4, None))
-    journal.store_base(50, 4)
+    install(journal, disk, SnapshotRef(50, 4, 8))
     disk.crash()
     again = opened(disk)
     assert (again.first_index, again.last_index, again.term(50)) == (50, 50, 4)
@@ -410,7 +500,7 @@ def test_log_that_conflicts_with_the_snapshot_is_dropped() -> None:
     disk = MemoryDisk()
     journal = filled(disk, [3, 3])
     journal.store_vote(Vote(4, None))
-    journal.store_base(5, 4)
+    install(journal, disk, SnapshotRef(5, 4, 8))
     disk.crash()
     again = opened(disk)
     assert (again.first_index, again.last_index, again.term(5)) == (5, 5, 4)
