@@ -19,9 +19,14 @@ _SCRIPT_GRACE_S = 31
 
 def service_id(provided: ProvidedService) -> str:
     """The id in Consul."""
-    entry, owner = provided.registration, provided.owner or f"group-{provided.group}"
-    port = provided.service.port_label
-    return f"{ID_PREFIX}{entry.alloc_id}-{owner}-{entry.service_name}-{port}"
+    entry, port = provided.registration, provided.service.port_label
+    prefix = owner_prefix(entry.alloc_id, provided.group, provided.owner)
+    return f"{prefix}{entry.service_name}-{port}"
+
+
+def owner_prefix(alloc_id: str, group: str, owner: str) -> str:
+    """Returns how ids of services of a task begin, or of the group for an empty `owner`."""
+    return f"{ID_PREFIX}{alloc_id}-{owner or f'group-{group}'}-"
 
 
 def service_definition(provided: ProvidedService, node_id: str, is_canary: bool) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Keeps the services of this node at its Consul agent as they are here.
 
 Each round compares: what runs here is registered, what Consul has of this node and does not run
-here is deregistered. A round follows each change, and each interval, since a Consul agent that was
-restarted or changed by hand says nothing.
+here is deregistered, unless what survived an agent is still being taken up. A round follows each
+change, and each interval, since a Consul agent that was restarted or changed by hand says nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from agent.consul.definitions import (
     ID_PREFIX,
     NODE_META,
     check_status,
+    owner_prefix,
     service_definition,
     service_id,
 )
@@ -112,9 +113,15 @@ class ConsulSync:
         wanted = {service_id(each): each for each in self._provided()}
         there = (await self._ask("GET", f"/v1/agent/services{self._query}")).body
         known: Mapping[str, Any] = there if isinstance(there, dict) else {}
+        resuming = tuple(
+            owner_prefix(alloc_id, services.alloc.task_group, owner)
+            for alloc_id, services in self._services.by_alloc.items()
+            for owner in services.resuming_owners
+        )
         for id_, entry in known.items():
             mine = _table(entry, "Meta").get(NODE_META) == self._node_id
-            if id_ not in wanted and id_.startswith(ID_PREFIX) and mine:
+            kept = id_ in wanted or id_.startswith(resuming)
+            if id_.startswith(ID_PREFIX) and mine and not kept:
                 await self._ask("PUT", f"/v1/agent/service/deregister/{quote(id_)}{self._query}")
                 self._registered.pop(id_, None)
         for id_, provided in wanted.items():

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from agent.config import ConsulConfig
+from agent.consul import template_values as values
 from agent.http_json import Reply, request
 from agent.templates.cluster_reads import OutsideValue, Reader
 from agent.templates.queries import Query, QueryKind
@@ -27,6 +28,14 @@ _SHOWN = {
     QueryKind.CONSUL_SERVICE: "health.service({})",
     QueryKind.CONSUL_SERVICES: "catalog.services",
     QueryKind.CONSUL_DATACENTERS: "catalog.datacenters",
+    QueryKind.CONSUL_NODE: "catalog.node({})",
+    QueryKind.CONSUL_NODES: "catalog.nodes",
+    QueryKind.CONSUL_CONNECT: "health.connect({})",
+    QueryKind.CONSUL_ROOTS: "connect.caroots",
+    QueryKind.CONSUL_LEAF: "connect.caleaf({})",
+    QueryKind.CONSUL_PARTITIONS: "list.partitions",
+    QueryKind.CONSUL_PEERINGS: "list.peerings",
+    QueryKind.CONSUL_EXPORTED: "list.exportedServices({})",
 }
 _STATES = ("critical", "warning", "passing")
 _MAINTENANCE = ("_node_maintenance", "_service_maintenance:")
@@ -65,15 +74,50 @@ class ConsulReads:
             case QueryKind.CONSUL_KEYS:
                 found = await self._ask(query, shown, f"kv/{name}", recurse="true")
                 return [_pair(each) for each in found or ()]
-            case QueryKind.CONSUL_SERVICE:
-                found = await self._ask(query, shown, f"health/service/{name}")
+            case QueryKind.CONSUL_SERVICE | QueryKind.CONSUL_CONNECT:
+                what = "service" if query.kind is QueryKind.CONSUL_SERVICE else "connect"
+                found = await self._ask(query, shown, f"health/{what}/{name}")
                 return sorted(map(_service, found or ()), key=lambda one: (one["Node"], one["ID"]))
             case QueryKind.CONSUL_SERVICES:
                 found = await self._ask(query, shown, "catalog/services")
                 named = sorted((found or {}).items())
                 return [{"Name": each, "Tags": sorted(tags or ())} for each, tags in named]
-            case _:
+            case QueryKind.CONSUL_DATACENTERS:
                 return sorted(await self._ask(query, shown, "catalog/datacenters") or ())
+            case QueryKind.CONSUL_NODES:
+                found = await self._ask(query, shown, "catalog/nodes")
+                nodes = map(values.node, found or ())
+                return sorted(nodes, key=lambda one: (one["Node"], one["Address"]))
+            case QueryKind.CONSUL_NODE:
+                if not name:
+                    own = await self._ask(query, shown, "agent/self")
+                    name = quote(own["Config"]["NodeName"], safe="")
+                return values.node_with_services(
+                    await self._ask(query, shown, f"catalog/node/{name}")
+                )
+            case _:
+                return await self._mesh_value(query, shown, name)
+
+    async def _mesh_value(self, query: Query, shown: str, name: str) -> Any:
+        match query.kind:
+            case QueryKind.CONSUL_ROOTS:
+                found = await self._ask(query, shown, "agent/connect/ca/roots")
+                return list(map(values.root, found["Roots"]))
+            case QueryKind.CONSUL_LEAF:
+                return values.leaf(
+                    await self._ask(query, shown, f"agent/connect/ca/leaf/{name}"), query.name
+                )
+            case QueryKind.CONSUL_PARTITIONS:
+                found = await self._ask(query, shown, "partitions")
+                if found is None:
+                    raise RefusedError(f"{shown}: only Consul Enterprise has partitions")
+                return sorted(map(values.partition, found), key=lambda one: str(one["Name"]))
+        of_partition = {"partition": query.name} if query.name else {}
+        if query.kind is QueryKind.CONSUL_PEERINGS:
+            found = await self._ask(query, shown, "peerings", **of_partition)
+            return sorted(map(values.peering, found or ()), key=lambda one: str(one["Name"]))
+        found = await self._ask(query, shown, "config/exported-services", **of_partition)
+        return values.exported_services(found or ())
 
     async def _ask(self, query: Query, shown: str, path: str, **options: str) -> Any:
         """Returns the answer; None where nothing is there."""

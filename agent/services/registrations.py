@@ -19,12 +19,12 @@ from agent.services.check_state import CheckState, CheckStatus
 from agent.services.probes import RunInTask, Target, probe
 from orchgit.backoff import backoff_s
 from orchgit.clock import Clock
-from orchgit.model.allocation import Allocation, NetworkStatus
+from orchgit.model.allocation import Allocation, DriverAddress, NetworkStatus
 from orchgit.model.base import NS_PER_S
 from orchgit.model.interpolation import Interpolator
 from orchgit.model.node import Node
 from orchgit.model.service import Service, ServiceCheck
-from orchgit.model.service_addresses import AUTO, NO_ADDRESS, DriverAddress, Whereabouts
+from orchgit.model.service_addresses import AUTO, NO_ADDRESS, Whereabouts
 from orchgit.model.service_names import interpolated_service, registered_tags
 from orchgit.wire.machine_authorities import MachineAuthorities
 
@@ -115,7 +115,7 @@ class AllocServices:
         self._authorities = authorities
         self.network: NetworkStatus | None = None
         """The network of the group, once it is there."""
-        self.driver_addresses: dict[str, DriverAddress] = {}
+        self.driver_addresses: dict[str, DriverAddress | None] = {}
         """The addresses that drivers gave to running tasks, by task."""
         self._on_change = on_change
         self._on_unhealthy = on_unhealthy
@@ -124,6 +124,9 @@ class AllocServices:
         self._warned: set[tuple[str, str]] = set()
         self.started_owners: set[str] = set()
         """Whose services were started and not stopped, also where none of them has an address."""
+        self.resuming_owners: set[str] = set()
+        """Whose services an agent before this one registered, and this one has neither started nor
+        stopped yet: they stay registered elsewhere."""
         self.provided: dict[str, ProvidedService] = {}
         self.checks: dict[str, RunningCheck] = {}
 
@@ -142,7 +145,7 @@ class AllocServices:
         self.started_owners.add(owner)
         for service in services:
             service = interpolated_service(service, interpolate)
-            driver = self.driver_addresses.get(owner or service.task_name)
+            driver = self.driver_addresses.get(owner)
             places = Whereabouts(self.alloc, self._node(), self.network, driver)
             checks = []
             for check in service.checks or ():
@@ -180,10 +183,11 @@ class AllocServices:
 
     def stop(self, owner: str) -> None:
         """Deregister the owner's services and end their checks."""
-        before = len(self.provided)
+        before = len(self.provided), len(self.resuming_owners)
         self.started_owners.discard(owner)
+        self.resuming_owners.discard(owner)
         self.provided = {id_: each for id_, each in self.provided.items() if each.owner != owner}
-        if len(self.provided) != before:
+        if (len(self.provided), len(self.resuming_owners)) != before:
             self._announce()
         for id_, running in list(self.checks.items()):
             if running.owner == owner:
@@ -192,7 +196,8 @@ class AllocServices:
                 del self.checks[id_]
 
     def close(self) -> None:
-        for owner in {running.owner for running in self.checks.values()} | self.started_owners:
+        owners = {running.owner for running in self.checks.values()} | self.started_owners
+        for owner in owners | self.resuming_owners:
             self.stop(owner)
         self._announce()
 

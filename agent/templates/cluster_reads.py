@@ -17,7 +17,7 @@ import structlog
 
 from agent.loops import spawn, until_done
 from agent.templates.functions import Known
-from agent.templates.queries import OUTSIDE, Query, QueryKind
+from agent.templates.queries import OUTSIDE, Query, QueryKind, why_unread
 from orchgit.backoff import backoff_s
 from orchgit.clock import Clock
 from orchgit.errors import OrchgitError, UnavailableError
@@ -133,7 +133,7 @@ class ClusterReads:
         return Subscription(self, reader)
 
     def add_source(self, source: OutsideSource) -> None:
-        """Lets templates read from it; without one for a query its templates wait for ever."""
+        """Lets templates read from it; without one for a query its templates wait, and say why."""
         self._sources |= dict.fromkeys(source.kinds, source)
 
     async def close(self) -> None:
@@ -172,7 +172,7 @@ class ClusterReads:
                 follow, name = partial(self._follow, found, source, reader), "reads outside"
                 found.loop = spawn(until_done(follow, name, self._clock), name)
             elif self._is_elsewhere(query):
-                found.known = Known.ABSENT
+                found.known, found.problem = Known.ABSENT, why_unread(query)
             else:
                 self._wake()
         found.subscriptions[subscription] = None

@@ -10,7 +10,6 @@ from typing import Any
 
 from agent.templates.debug import DEBUG
 from agent.templates.helpers import PURE, regex_functions, timestamp_function
-from agent.templates.helpers.lists import HealthServices
 from agent.templates.helpers.scratch import Scratch
 from agent.templates.nomad_values import (
     NomadVarItems,
@@ -24,7 +23,7 @@ from agent.templates.sprig import sprig_functions
 from orchgit.errors import InvalidInputError
 from orchgit.go_templates.budget import StepBudget
 from orchgit.go_templates.functions import ANY, GoFunction, fn, text_fn
-from orchgit.go_templates.values import to_bytes, type_name
+from orchgit.go_templates.values import to_bytes
 
 DENIED = ("executeTemplate", "plugin", "writeToFile")
 """Functions that the node refuses unless its configuration says otherwise."""
@@ -109,12 +108,7 @@ class _Cluster:
         self._reading = reading
 
     def functions(self) -> dict[str, GoFunction]:
-        outside = {
-            name: fn(self._outside(kind, shown, zero), rest=ANY)
-            for name, (kind, shown, zero) in _OUTSIDE.items()
-        }
         return {
-            **outside,
             **outside_functions(self._ask, self._reading),
             "nomadVar": text_fn(self._variable),
             "nomadVarExists": text_fn(self._exists),
@@ -195,17 +189,6 @@ class _Cluster:
         found = self._ask(query, "nomad.services", must_exist=False) or []
         return service_names(sorted(found, key=lambda each: str(each["ServiceName"])))
 
-    def _outside(self, kind: QueryKind, shown: str, zero: Callable[[], Any]) -> Callable[..., Any]:
-        def ask(*given: Any) -> Any:
-            for each in given:
-                if not isinstance(each, str):
-                    raise InvalidInputError(f"expected string, got {type_name(each)}")
-            name = shown.format(*given, *[""] * 3).removesuffix("()")
-            found = self._ask(Query(kind, name), name, must_exist=True)
-            return zero() if found is None else found
-
-        return ask
-
 
 def _chosen(services: list[Any], count: int, key: str) -> list[Any]:
     """The `count` services whose hash with the key is highest: few change when services do."""
@@ -216,23 +199,3 @@ def _chosen(services: list[Any], count: int, key: str) -> list[Any]:
         return hashlib.sha256(to_bytes(text)).digest()
 
     return sorted(services, key=weight)[:count]
-
-
-def _nothing() -> None:
-    return None
-
-
-_CONSUL, _VAULT = QueryKind.CONSUL, QueryKind.VAULT
-_OUTSIDE: dict[str, tuple[QueryKind, str, Callable[[], Any]]] = {
-    "node": (_CONSUL, "catalog.node({})", _nothing),
-    "nodes": (_CONSUL, "catalog.nodes", list),
-    "connect": (_CONSUL, "health.connect({}|passing)", HealthServices),
-    "caRoots": (_CONSUL, "connect.caroots", list),
-    "caLeaf": (_CONSUL, "connect.caleaf({})", _nothing),
-    "partitions": (_CONSUL, "list.partitions", list),
-    "peerings": (_CONSUL, "list.peerings", list),
-    "exportedServices": (_CONSUL, "list.exportedServices({})", list),
-    "pkiCert": (_VAULT, "vault.pki({})", _nothing),
-}
-"""Functions that wait for ever: what each reads, how an event names it, and what the template
-sees."""

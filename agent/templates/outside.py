@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agent.templates.helpers.lists import HealthServices, KeyPairs
@@ -48,8 +48,17 @@ def outside_functions(ask: Ask, reading: Reading) -> dict[str, GoFunction]:
         "tree": text_fn(lambda prefix: consul.pairs(prefix, deep=True)),
         "safeTree": text_fn(lambda prefix: consul.pairs(prefix, deep=True, safe=True)),
         "service": fn(lambda *given: consul.service(given), rest="string"),
+        "connect": fn(lambda *given: consul.service(given, mesh=True), rest="string"),
         "services": fn(lambda *given: consul.services(given), rest="string"),
         "datacenters": fn(consul.datacenters),
+        "node": fn(lambda *given: consul.node(given), rest="string"),
+        "nodes": fn(lambda *given: consul.nodes(given), rest="string"),
+        "caRoots": fn(consul.roots),
+        "caLeaf": text_fn(consul.leaf),
+        "partitions": fn(consul.partitions),
+        "peerings": fn(lambda *given: consul.peerings(given), rest="string"),
+        "exportedServices": text_fn(consul.exported_services),
+        "pkiCert": fn(lambda *given: vault.certificate(given), rest="string"),
         "secret": fn(lambda *given: vault.secret(given), rest="string"),
         "secrets": text_fn(vault.secrets),
     }
@@ -100,7 +109,8 @@ class _Consul:
             if not each["Path"].endswith("/") and (deep or (key and "/" not in key))
         )
 
-    def service(self, given: tuple[str, ...]) -> HealthServices:
+    def service(self, given: tuple[str, ...], *, mesh: bool = False) -> HealthServices:
+        """`mesh`: the proxies of the service."""
         if len(given) not in (1, 2):
             raise InvalidInputError(f"expected 1 or 2 arguments, but got {len(given)}")
         if not given[0]:
@@ -112,7 +122,10 @@ class _Consul:
                 raise InvalidInputError(
                     f'health.service: invalid filter: "{state}" in "{",".join(states)}"'
                 )
-        shown = f"health.service({given[0]}|{','.join(states)})"
+        if mesh:
+            query = replace(query, kind=QueryKind.CONSUL_CONNECT)
+        what = "connect" if mesh else "service"
+        shown = f"health.{what}({given[0]}|{','.join(states)})"
         found = self._ask(query, shown, True) or []
         return HealthServices(
             health_service(each)
@@ -122,12 +135,9 @@ class _Consul:
         )
 
     def services(self, given: tuple[str, ...]) -> list[Any]:
-        if len(given) > 1:
-            raise InvalidInputError(f"expected 0 or 1 arguments, but got {len(given)}")
-        datacenter = given[0].lstrip("@") if given else ""
+        datacenter = _at_most_one(given).lstrip("@")
         query = Query(QueryKind.CONSUL_SERVICES, "", region=datacenter)
-        at = f"(@{datacenter})" if datacenter else ""
-        found = self._ask(query, f"catalog.services{at}", True) or []
+        found = self._ask(query, f"catalog.services{_at(datacenter)}", True) or []
         return [
             GoRecord(
                 "*dependency.CatalogSnippet",
@@ -140,6 +150,74 @@ class _Consul:
         query = Query(QueryKind.CONSUL_DATACENTERS, "")
         return Strings(self._ask(query, "catalog.datacenters", True) or ())
 
+    def node(self, given: tuple[str, ...]) -> GoStruct | None:
+        """The node with its services; its own field `Node` is nil where there is no such node."""
+        query = consul_query(QueryKind.CONSUL_NODE, _at_most_one(given))
+        shown = f"catalog.node({_shown(query)})" if _shown(query) else "catalog.node"
+        found = self._ask(query, shown, True)
+        if found is None:
+            return None
+        services = [
+            GoRecord(
+                "*dependency.CatalogNodeService",
+                {**each, "Tags": ServiceTags(each["Tags"]), "Meta": StringMap(each["Meta"])},
+            )
+            for each in found["Services"]
+        ]
+        node = _node(found["Node"]) if found["Node"] else None
+        return GoRecord("*dependency.CatalogNode", {"Node": node, "Services": services})
+
+    def nodes(self, given: tuple[str, ...]) -> list[Any]:
+        datacenter = _at_most_one(given).lstrip("@")
+        query = Query(QueryKind.CONSUL_NODES, "", region=datacenter)
+        found = self._ask(query, f"catalog.nodes{_at(datacenter)}", True) or []
+        return [_node(each) for each in found]
+
+    def roots(self) -> list[Any]:
+        found = self._ask(Query(QueryKind.CONSUL_ROOTS, ""), "connect.caroots", True) or []
+        return [GoRecord("*api.CARoot", each) for each in found]
+
+    def leaf(self, service: str) -> GoStruct | None:
+        if not service:
+            return None
+        query = Query(QueryKind.CONSUL_LEAF, service)
+        found = self._ask(query, f"connect.caleaf({service})", True)
+        if found is None:
+            return None
+        self._reading.secrets.add(found["PrivateKeyPEM"])
+        return GoRecord("*api.LeafCert", found)
+
+    def partitions(self) -> list[Any]:
+        query = Query(QueryKind.CONSUL_PARTITIONS, "")
+        found = self._ask(query, "list.partitions", True) or []
+        return [GoRecord("*dependency.Partition", each) for each in found]
+
+    def peerings(self, given: tuple[str, ...]) -> list[Any]:
+        """Of a partition, or the default one."""
+        query = Query(QueryKind.CONSUL_PEERINGS, _at_most_one(given))
+        found = self._ask(query, "list.peerings", True) or []
+        return [
+            GoRecord("*dependency.Peering", {**each, "Meta": StringMap(each["Meta"])})
+            for each in found
+        ]
+
+    def exported_services(self, partition: str) -> list[Any]:
+        query = Query(QueryKind.CONSUL_EXPORTED, partition)
+        found = self._ask(query, f"list.exportedServices({partition})", True) or []
+        return [
+            GoRecord(
+                "dependency.ExportedService",
+                {
+                    "Service": each["Service"],
+                    "Consumers": GoRecord(
+                        "dependency.ResolvedConsumers",
+                        {name: Strings(each[name]) for name in ("Peers", "Partitions")},
+                    ),
+                },
+            )
+            for each in found
+        ]
+
 
 class _Vault:
     def __init__(self, ask: Ask, reading: Reading) -> None:
@@ -150,14 +228,27 @@ class _Vault:
         if not given or not given[0]:
             return None
         path = given[0].strip("/")
-        kind, shown = QueryKind.VAULT_SECRET, f"vault.read({path})"
-        if len(given) > 1:  # data to write
-            kind, shown = QueryKind.VAULT, f"vault.write({path})"
-        found = self._ask(Query(kind, path), shown, True)
+        query, shown = Query(QueryKind.VAULT_SECRET, path), f"vault.read({path})"
+        if data := _written(given[1:]):
+            query = Query(QueryKind.VAULT_WRITE, path, data=data)
+            shown = f"vault.write({path})"
+        found = self._ask(query, shown, True)
         if found is None:
             return None
         self._reading.secrets.update(filter(None, _texts(found["Data"])))
         return GoRecord("*dependency.Secret", found)
+
+    def certificate(self, given: tuple[str, ...]) -> GoStruct | None:
+        """`Cert`, `Key`, `CA` and `CAChain`."""
+        if not given or not given[0]:
+            return None
+        path = given[0].strip("/")
+        query = Query(QueryKind.VAULT_PKI, path, data=_written(given[1:]))
+        found = self._ask(query, f"vault.pki({path})", True)
+        if found is None:
+            return None
+        self._reading.secrets.update(filter(None, [found["Key"]]))
+        return GoRecord("dependency.PemEncoded", {**found, "CAChain": Strings(found["CAChain"])})
 
     def secrets(self, path: str) -> Strings:
         if not path:
@@ -192,6 +283,30 @@ def health_service(data: Mapping[str, Any]) -> GoStruct:
         **{name: StringMap(data[name]) for name in maps},
     }
     return GoRecord("*dependency.HealthService", fields)
+
+
+def _node(data: Mapping[str, Any]) -> GoStruct:
+    maps = {name: StringMap(data[name]) for name in ("Meta", "TaggedAddresses")}
+    return GoRecord("*dependency.Node", {**data, **maps})
+
+
+def _at_most_one(given: tuple[str, ...]) -> str:
+    """The argument, or "" without one. Raises InvalidInputError for more."""
+    if len(given) > 1:
+        raise InvalidInputError(f"expected 0 or 1 arguments, but got {len(given)}")
+    return given[0] if given else ""
+
+
+def _at(datacenter: str) -> str:
+    return f"(@{datacenter})" if datacenter else ""
+
+
+def _written(pairs: tuple[str, ...]) -> tuple[str, ...]:
+    """Data for Vault. Raises InvalidInputError for what is no `key=value`."""
+    for each in pairs:
+        if each and "=" not in each:
+            raise InvalidInputError(f'not k=v pair "{each}"')
+    return tuple(filter(None, pairs))
 
 
 def _shown(query: Query) -> str:

@@ -21,24 +21,35 @@ class QueryKind(StrEnum):
     CONSUL_SERVICE = "consul-service"
     CONSUL_SERVICES = "consul-services"
     CONSUL_DATACENTERS = "consul-datacenters"
-    CONSUL = "consul"
-    """Anything else of Consul: nothing on the node reads it."""
+    CONSUL_NODE = "consul-node"
+    """With its services; "" is the node of the agent of Consul."""
+    CONSUL_NODES = "consul-nodes"
+    CONSUL_CONNECT = "consul-connect"
+    """The proxies of a service of the mesh."""
+    CONSUL_ROOTS = "consul-roots"
+    CONSUL_LEAF = "consul-leaf"
+    CONSUL_PARTITIONS = "consul-partitions"
+    CONSUL_PEERINGS = "consul-peerings"
+    CONSUL_EXPORTED = "consul-exported"
     VAULT_SECRET = "vault-secret"  # noqa: S105 - a kind of query
     VAULT_LIST = "vault-list"
-    VAULT = "vault"
-    """Anything else of Vault: nothing on the node reads it."""
+    VAULT_WRITE = "vault-write"
+    """What Vault answers to data that is written."""
+    VAULT_PKI = "vault-pki"
+    """A certificate that Vault issues."""
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """One thing that a template reads. `namespace` and `region` are "" for the task's own; of
-    Consul, `region` is the datacenter. `name` is a path, a prefix, a service's name or, of what
-    nothing on the node reads, how an event names it."""
+    Consul, `region` is the datacenter. `name` is a path, a prefix, or the name of a service or
+    node; `data` is what is written, as `key=value`."""
 
     kind: QueryKind
     name: str
     namespace: str = ""
     region: str = ""
+    data: tuple[str, ...] = ()
 
 
 OUTSIDE = frozenset(kind for kind in QueryKind if kind.startswith(("consul", "vault")))
@@ -84,3 +95,14 @@ def consul_query(kind: QueryKind, text: str) -> Query:
     """`path@datacenter`, the last optional."""
     path, _, datacenter = text.partition("@")
     return Query(kind, path.lstrip("/"), region=datacenter)
+
+
+def why_unread(query: Query) -> str:
+    """Why nothing on this node answers the query, and the way out."""
+    for name in ("consul", "vault"):
+        if query.kind.startswith(name):
+            return (
+                f"this node has no {name.title()}: add a {name} block to its configuration, or "
+                f'constrain the job to nodes with "${{attr.{name}.version}}"'
+            )
+    return f'templates cannot read of another region: "{query.region}"'

@@ -312,8 +312,9 @@ def _read(request: RenderRequest, kind: bytes, body: bytes) -> tuple[bytes, byte
         if len(body) > _MAX_PATH_BYTES:
             raise InvalidInputError("cannot read a file with so long a path")
         if kind == QUERY:
-            name, *rest = json.loads(body)
-            known, value = request.ask(Query(QueryKind(name), *rest))
+            asked, query_name, namespace, region, data = json.loads(body)
+            query = Query(QueryKind(asked), query_name, namespace, region, tuple(data))
+            known, value = request.ask(query)
             if known is Known.FOUND:
                 return CONTENT, json.dumps(value).encode()
             return (ABSENT if known is Known.ABSENT else UNKNOWN), b""

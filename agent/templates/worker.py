@@ -92,7 +92,7 @@ class TemplateWorker:
         return to_bytes(text), notes
 
     def _query(self, query: Query) -> tuple[Known, Any]:
-        asked = [query.kind.value, query.name, query.namespace, query.region]
+        asked = [query.kind.value, query.name, query.namespace, query.region, query.data]
         known, body = self._ask(QUERY, json.dumps(asked).encode())
         return known, json.loads(body) if known is Known.FOUND else None
 

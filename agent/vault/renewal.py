@@ -10,6 +10,7 @@ from agent.identities.renewal import RunningTask
 from agent.tasks import task_state
 from agent.tasks.task_state import TaskEventType
 from agent.vault.tokens import VaultToken
+from orchgit.clock import SECOND_NS
 from orchgit.errors import NotAllowedError, OrchgitError
 
 _log = structlog.get_logger(component="agent")
@@ -18,20 +19,25 @@ _RETRY_S = 5.0
 
 
 async def keep_token(task: RunningTask) -> None:
-    """Renews the running task's token at half of its lease. When Vault renews no longer, the task
-    gets a new one, and what `change_mode` says is done."""
+    """Renews the running task's token when half of its lease is over, whoever got it: an attempt or
+    an agent before this one. When Vault renews no longer, the task gets a new one, and what
+    `change_mode` says is done."""
     while True:
         setup = task.setup()
         lease = read_lease(setup)
         if setup.vault is None or lease is None or not lease.lease_s:
             return
-        await setup.clock.sleep(max(1.0, lease.lease_s / 2))
+        half_s = lease.lease_s / 2
+        due_s = (lease.expires_ns - setup.clock.now_ns()) / SECOND_NS - half_s
+        if due_s > 0:
+            # A clock that was put back must not make the token's time longer.
+            await setup.clock.sleep(min(due_s, half_s))
         try:
             token = await _renewed(setup, lease)
             place(setup, token)
         except OrchgitError as error:
             _log.warning("cannot renew a token of Vault; trying again", error=str(error))
-            await setup.clock.sleep(_RETRY_S)
+            await setup.clock.sleep(min(_RETRY_S, half_s))
             continue
         if token.token == lease.token:
             continue

@@ -136,6 +136,7 @@ KEYS_WITHOUT_EFFECT: tuple[KeyWithoutEffect, ...] = (
         "group.task.csi_plugin.stage_publish_base_dir",
         "TaskGroups.Tasks.CSIPluginConfig.StagePublishBaseDir",
         "volumes are staged and published in the agent's data_dir",
+        driver="raw_exec",
         defaults=("/local/csi",),
     ),
     *(

@@ -6,6 +6,7 @@ from typing import Any
 
 from jobspec.rules.cluster import ClusterFacts
 from jobspec.rules.findings import listed
+from jobspec.rules.template_reads import template_warnings
 from orchgit.go_quote import quote
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
@@ -34,6 +35,7 @@ def job_warnings(job: Job, cluster: ClusterFacts) -> list[str]:
     for group in job.task_groups:
         warnings += _shutdown_delay(group)
     warnings += _memory(job, cluster)
+    warnings += template_warnings(job)
     return warnings
 
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from orchgit.host_port import join_host_port
 from orchgit.model.allocation import Allocation
 from orchgit.model.group import TaskGroup
 from orchgit.model.interpolation import Interpolator, node_names
@@ -68,8 +69,7 @@ def port_variables(alloc: Allocation, as_written: bool = False) -> dict[str, str
     for port in allocated_ports(alloc):
         label = port.label
         clean = label if as_written else _NOT_IN_NAMES.sub("_", label)
-        host = f"[{port.host_ip}]" if ":" in port.host_ip else port.host_ip
-        address = f"{host}:{port.value}"
+        address = join_host_port(port.host_ip, port.value)
         env |= {
             f"NOMAD_IP_{clean}": port.host_ip,
             f"NOMAD_PORT_{clean}": str(port.to if port.to > 0 else port.value),

@@ -3,11 +3,13 @@ the task's own identity."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -46,6 +48,7 @@ class TaskReadKind(StrEnum):
     """The names and tags of all services of the namespace."""
 
 
+_SERVICE_KINDS = (TaskReadKind.SERVICE, TaskReadKind.SERVICES)
 RightsOfTask = Callable[[Snapshot, IdentityClaims], Rights]
 
 
@@ -57,30 +60,65 @@ def everything(snapshot: Snapshot, claims: IdentityClaims) -> Rights:
 ServicesByName = dict[str, list[dict[str, Any]]]
 
 
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The services of a namespace at an index; `until_s`: they are not read again before."""
+
+    index: int
+    until_s: float
+    services: ServicesByName
+
+
 class _Catalog:
     """The services of namespaces, shared by all readers. At scale every change of an allocation is
     a change of services, so the catalog is not read more often than its size allows."""
 
     def __init__(self) -> None:
-        self._read: dict[str, tuple[int, float, ServicesByName]] = {}
+        self._listed: dict[str, _Listed] = {}
+        self._reading: dict[str, asyncio.Task[None]] = {}
 
-    def of(
-        self, snapshot: Snapshot, namespace: str, clock_s: Callable[[], float]
-    ) -> tuple[ServicesByName, float]:
+    async def refresh(self, context: UseCaseContext, namespaces: Iterable[str]) -> None:
+        """Reads the services of these namespaces again where they may have changed: in a thread,
+        and once for all who ask for it meanwhile."""
+        newest = context.state.store.watch.index(("allocations",))
+        for namespace in namespaces:
+            known = self._listed.get(namespace)
+            now_s = context.clock.monotonic_s()
+            if known is not None and (known.index >= newest or now_s < known.until_s):
+                continue
+            if namespace not in self._reading:
+                work = asyncio.ensure_future(self._read(context, namespace))
+                self._reading[namespace] = work
+                work.add_done_callback(partial(self._ended, namespace))
+            await asyncio.shield(self._reading[namespace])
+
+    def _ended(self, namespace: str, _: asyncio.Task[None]) -> None:
+        del self._reading[namespace]
+
+    async def _read(self, context: UseCaseContext, namespace: str) -> None:
+        def read() -> tuple[int, ServicesByName]:
+            found: ServicesByName = {}
+            with context.snapshot() as snapshot:
+                for each in all_services(snapshot, namespace):
+                    each.pop("ModifyIndex")  # it changes while the service stays the same
+                    found.setdefault(each["ServiceName"], []).append(each)
+                return snapshot.table_indexes.newest("allocations"), found
+
+        began_s = context.clock.monotonic_s()
+        index, found = await asyncio.to_thread(read)
+        ended_s = context.clock.monotonic_s()
+        pause_s = min(_SHARE * (ended_s - began_s), _MAX_PAUSE_S)
+        self._listed[namespace] = _Listed(index, ended_s + pause_s, found)
+
+    def of(self, index: int, namespace: str, now_s: float) -> tuple[ServicesByName, float]:
         """Returns the services by name, and after how many seconds to read them again (0: when
-        something changes)."""
-        index, now_s = snapshot.table_indexes.newest("allocations"), clock_s()
-        known = self._read.get(namespace)
-        if known is not None and (known[0] == index or now_s < known[1]):
-            return known[2], 0.0 if known[0] == index else known[1] - now_s
-        found: ServicesByName = {}
-        for each in all_services(snapshot, namespace):
-            each.pop("ModifyIndex")  # it changes while the service stays the same
-            found.setdefault(each["ServiceName"], []).append(each)
-        took_s = clock_s() - now_s
-        pause_s = min(_SHARE * took_s, _MAX_PAUSE_S)
-        self._read[namespace] = (index, now_s + took_s + pause_s, found)
-        return found, 0.0
+        something changes). `index` is the newest of the allocations."""
+        known = self._listed.get(namespace)
+        if known is None:
+            return {}, _GATHER_S
+        if known.index >= index:
+            return known.services, 0.0
+        return known.services, max(known.until_s - now_s, _GATHER_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +145,12 @@ class TaskReadUseCases:
         clock, watch = self.context.clock, self.context.state.store.watch
         end_s = clock.monotonic_s() + min(wait_s, MAX_WAIT_S)
         targets = {"acl_policies", *map(_target, reads)}
+        listed = {each.namespace for each in reads if each.kind in _SERVICE_KINDS}
         while True:
+            if listed:
+                with self.context.snapshot() as snapshot:
+                    self._check_node(snapshot, node_id, node_secret)
+                await self.catalog.refresh(self.context, listed)
             with self.context.snapshot() as snapshot:
                 self._check_node(snapshot, node_id, node_secret)
                 found, again_s = self._values(snapshot, node_id, reads)
@@ -192,8 +235,9 @@ class TaskReadUseCases:
                 may = namespace == alloc.namespace or rights.allows_namespace(namespace, "read-job")
                 if not may:
                     return None, 0.0
-                clock_s = self.context.clock.monotonic_s
-                services, again_s = self.catalog.of(snapshot, namespace, clock_s)
+                index = snapshot.table_indexes.newest("allocations")
+                now_s = self.context.clock.monotonic_s()
+                services, again_s = self.catalog.of(index, namespace, now_s)
                 if read.kind == TaskReadKind.SERVICES:
                     return _names(services), again_s
                 return services.get(read.name, []), again_s

@@ -9,10 +9,16 @@ from typing import Any
 import pytest
 
 from agent.config import ConsulConfig
+from agent.consul.sync import ConsulSync
+from agent.drivers.base import ExecResult
 from agent.http_json import HttpService, request
+from agent.services.registrations import AllocServices, ServiceTable
+from orchgit.clock import FakeClock
 from orchgit.errors import UnreachableError
+from orchgit.model.interpolation import Interpolator
 from tests.support.consul_stub import ConsulStub
-from tests.support.polling import until_blocking
+from tests.support.factories import make_allocation, make_node
+from tests.support.polling import until, until_blocking
 from tests.support.server_rig import ServerRig
 
 _SECOND_NS = 1_000_000_000
@@ -118,9 +124,67 @@ def test_services_of_provider_consul_come_and_go_with_their_allocations(tmp_path
             del consul.services[id_]
             rig.register(consul_job(Tags=["b"]))
             until_blocking(lambda: consul.services.get(id_, {}).get("Tags") == ["b"], 120)
+            job = consul_job()
+            job["TaskGroups"][0]["Services"] = []
+            rig.register(job)
+            until_blocking(lambda: list(consul.services) == ["_nomad-task-x"], 120)
+            rig.register(consul_job())
+            until_blocking(lambda: id_ in consul.services, 120)
             rig.http.delete("/v1/job/web")
             until_blocking(lambda: list(consul.services) == ["_nomad-task-x"], 120)
             assert rig.http.get("/v1/services").json() == []
+        finally:
+            rig.stop()
+
+
+async def no_command(command: list[str], timeout_s: float) -> ExecResult:
+    raise AssertionError("no check of these services runs a command")
+
+
+def test_services_of_what_is_still_being_taken_up_stay_registered() -> None:
+    async def scenario(consul: ConsulStub) -> None:
+        clock, table, alloc = FakeClock(), ServiceTable(), make_allocation()
+        services = AllocServices(
+            clock, make_node, alloc, table.authorities, lambda: None, lambda *_: None, table.changed
+        )
+        services.resuming_owners = {"", "web"}
+        table.by_alloc[alloc.id] = services
+        mine = {"Meta": {"orchgit-node": "n"}}
+        group = f"_nomad-task-{alloc.id}-group-{alloc.task_group}-api-http"
+        task, gone = f"_nomad-task-{alloc.id}-web-api-http", f"_nomad-task-{alloc.id}-old-api-http"
+        consul.services = {group: mine, task: mine, gone: mine}
+        sync = ConsulSync(
+            HttpService(url=consul.url, timeout_s=60), "", table, "n", clock, lambda *_: None
+        )
+        work = asyncio.create_task(sync.run())
+        await until(lambda: consul.deregistered == [gone], 120)
+        services.start("", [], Interpolator({}, {}), lambda name: no_command)
+        await until(lambda: consul.deregistered == [gone, group], 120)
+        services.close()
+        await until(lambda: consul.deregistered == [gone, group, task], 120)
+        work.cancel()
+
+    with ConsulStub() as consul:
+        asyncio.run(scenario(consul))
+
+
+def test_services_stay_registered_over_a_restart_of_the_agent(tmp_path: Path) -> None:
+    with ConsulStub() as consul:
+        config = {"consul": ConsulConfig(service=HttpService(url=consul.url, timeout_s=60))}
+        rig = ServerRig(tmp_path, agent_config=config)
+        rig.start()
+        try:
+            node_id = rig.wait_ready_node()
+            rig.wait_for(f"/v1/node/{node_id}", lambda node: "consul.version" in node["Attributes"])
+            for number in range(8):
+                rig.register({**consul_job(), "ID": f"web-{number}"})
+            until_blocking(lambda: len(consul.services) == 8, 120)
+            rig.run(rig.agent.stop())
+            assert len(consul.services) == 8
+            before = consul.registered
+            rig.run(rig.start_agent())
+            until_blocking(lambda: consul.registered >= before + 8, 120)
+            assert (len(consul.services), consul.deregistered) == (8, [])
         finally:
             rig.stop()
 

@@ -19,6 +19,35 @@ _SELF = {
 }
 
 
+_NODES: list[dict[str, Any]] = [
+    {"ID": "n2", "Node": "host-2", "Address": "10.9.9.2", "Datacenter": "east"},
+    {"ID": "n1", "Node": "host-1", "Address": "10.9.9.1", "Meta": {"rack": "r1"}},
+]
+_CATALOG: dict[str, object] = {
+    "/v1/catalog/nodes": _NODES,
+    "/v1/catalog/node/host-1": {
+        "Node": _NODES[1],
+        "Services": {
+            "w2": {"ID": "w2", "Service": "web", "Port": 81, "Tags": ["b", "a"]},
+            "w1": {"ID": "w1", "Service": "web", "Port": 80},
+        },
+    },
+    "/v1/agent/connect/ca/roots": {
+        "Roots": [{"ID": "r1", "Name": "root", "RootCert": "ROOT PEM", "Active": True}]
+    },
+    "/v1/agent/connect/ca/leaf/web": {
+        "SerialNumber": "01",
+        "CertPEM": "LEAF PEM",
+        "PrivateKeyPEM": "LEAF KEY",
+        "Service": "web",
+    },
+    "/v1/peerings": [{"Name": "west", "State": "ACTIVE", "Meta": {"team": "red"}}],
+    "/v1/config/exported-services": [
+        {"Services": [{"Name": "web", "Consumers": [{"Peer": "west"}, {"Partition": "p"}]}]}
+    ],
+}
+
+
 class ConsulStub(JsonHttpStub):
     """`services` and `checks` are what was registered; requests without `token` are refused."""
 
@@ -27,6 +56,7 @@ class ConsulStub(JsonHttpStub):
         self.services: dict[str, dict[str, Any]] = {}
         self.checks: dict[str, dict[str, Any]] = {}
         self.registered = 0
+        self.deregistered: list[str] = []
         self.keys: dict[str, str] = {}
         self.instances: list[tuple[str, str, list[str], list[str]]] = []
         """Of the service `web`: id, address, tags, and the states of its checks."""
@@ -51,7 +81,13 @@ class ConsulStub(JsonHttpStub):
             return 200, {"web": ["blue"], "api": []}
         if request.path == "/v1/catalog/datacenters":
             return 200, ["west", "east"]
-        found = {"/v1/agent/self": _SELF, "/v1/agent/services": self.services}.get(request.path)
+        if request.path == "/v1/health/connect/web":
+            return 200, [_instance(*each) for each in self.instances[:1]]
+        found = {
+            "/v1/agent/self": _SELF,
+            "/v1/agent/services": self.services,
+            **_CATALOG,
+        }.get(request.path)
         return (404, None) if found is None else (200, found)
 
     def _keys(self, name: str, recurse: bool) -> tuple[int, object]:
@@ -70,7 +106,8 @@ class ConsulStub(JsonHttpStub):
                 self.checks[check["CheckID"]] = {"Status": "critical", **check}
             return 200, None
         if path.startswith("/v1/agent/service/deregister/"):
-            known = self.services.pop(path.rpartition("/")[2], None)
+            self.deregistered.append(path.rpartition("/")[2])
+            known = self.services.pop(self.deregistered[-1], None)
             return (404, "unknown service") if known is None else (200, None)
         if path.startswith("/v1/agent/check/update/"):
             check = self.checks.get(path.rpartition("/")[2])

@@ -23,11 +23,17 @@ class VaultStub(JsonHttpStub):
         """Answers by path; what is below `secret/` is of version 2."""
         self.readers: list[tuple[str, str]] = []
         """Token and namespace of each request for a secret."""
+        self.writable: dict[str, tuple[int, object]] = {}
+        """Answers to data that is written, by path."""
+        self.written: list[tuple[str, Any]] = []
         self.lease_left_s = 0
         """What a renewed lease of a secret has."""
         super().__init__()
 
     def answer(self, request: StubRequest) -> tuple[int, object]:
+        if request.method == "PUT" and request.path.removeprefix("/v1/") in self.writable:
+            self.written.append((request.path.removeprefix("/v1/"), request.body))
+            return self.writable[request.path.removeprefix("/v1/")]
         if request.path == "/v1/sys/leases/renew":
             return 200, {"lease_duration": self.lease_left_s, "renewable": True}
         if request.method == "GET" and request.path != "/v1/sys/health":

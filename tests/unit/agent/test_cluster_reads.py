@@ -169,11 +169,18 @@ def test_consul_vault_and_other_regions_are_absent_without_a_question() -> None:
     async def work(reads: ClusterReads, servers: Servers, clock: FakeClock) -> None:
         web = reads.subscribe(WEB)
         for query in (
-            Query(QueryKind.CONSUL, "kv.block(a)"),
-            Query(QueryKind.VAULT, "vault.read(a)"),
+            Query(QueryKind.CONSUL_KEY, "a"),
+            Query(QueryKind.VAULT_SECRET, "a"),
             Query(QueryKind.VARIABLE, "app", region="elsewhere"),
         ):
             assert web.ask(query) == (Known.ABSENT, None)
+        assert web.problems() == (
+            'templates cannot read of another region: "elsewhere"',
+            "this node has no Consul: add a consul block to its configuration, or constrain the "
+            'job to nodes with "${attr.consul.version}"',
+            "this node has no Vault: add a vault block to its configuration, or constrain the job "
+            'to nodes with "${attr.vault.version}"',
+        )
         await clock.advance(1.0)
         assert servers.asked == []
 

@@ -23,10 +23,12 @@ from agent.templates.outside import Reading
 from agent.templates.queries import Query, QueryKind
 from agent.vault.template_reads import VaultReads
 from agent.vault.tokens import VaultConfig
-from orchgit.clock import FakeClock
+from orchgit.clock import Clock, FakeClock
 from orchgit.errors import OrchgitError, RefusedError
 from orchgit.go_templates.budget import StepBudget
+from orchgit.go_templates.errors import TemplateError
 from orchgit.go_templates.render import MAX_STEPS, render
+from orchgit.model.base import NS_PER_S
 from tests.support.consul_stub import ConsulStub
 from tests.support.polling import until
 from tests.support.vault_stub import VaultStub
@@ -42,8 +44,8 @@ def consul_reads(stub: ConsulStub, token: str = "", use_token: bool = False) -> 
     return ConsulReads(ConsulConfig(service=service), use_token)
 
 
-def vault_reads(stub: VaultStub) -> VaultReads:
-    return VaultReads(VaultConfig(service=HttpService(url=stub.url, timeout_s=60)))
+def vault_reads(stub: VaultStub, clock: Clock | None = None) -> VaultReads:
+    return VaultReads(VaultConfig(service=HttpService(url=stub.url, timeout_s=60)), clock)
 
 
 def shown(text: str, source: OutsideSource, reader: Reader = WEB) -> tuple[str, set[str]]:
@@ -94,7 +96,25 @@ def shown(text: str, source: OutsideSource, reader: Reader = WEB) -> tuple[str, 
         pytest.param('{{ range services }}{{ .Name }}{{ .Tags }};{{ end }}', "api[];web[blue];",
                      set(), id="services"),
         pytest.param("{{ datacenters }}", "[east west]", set(), id="datacenters"),
-        pytest.param('{{ node "x" }}', "<no value>", {"catalog.node(x)"}, id="still-not-read"),
+        pytest.param('{{ range nodes }}{{ .Node }}={{ .Address }}{{ .Meta.rack }};{{ end }}',
+                     "host-1=10.9.9.1r1;host-2=10.9.9.2;", set(), id="nodes"),
+        pytest.param('{{ with node "host-1" }}{{ .Node.Address }}{{ range .Services }} {{ .ID }}'
+                     ":{{ .Port }}{{ .Tags }}{{ end }}{{ end }}",
+                     "10.9.9.1 w1:80[] w2:81[a b]", set(), id="node"),
+        pytest.param("{{ with node }}{{ .Node.Node }}{{ end }}", "host-1", set(), id="own-node"),
+        pytest.param('{{ with node "none" }}{{ if .Node }}there{{ end }}.{{ end }}', ".", set(),
+                     id="no-such-node"),
+        pytest.param('{{ range connect "web" }}{{ .Address }}:{{ .Port }};{{ end }}',
+                     "10.0.0.1:80;", set(), id="connect"),
+        pytest.param("{{ range caRoots }}{{ .RootCertPEM }}{{ .Active }}{{ end }}",
+                     "ROOT PEMtrue", set(), id="roots"),
+        pytest.param('{{ with caLeaf "web" }}{{ .CertPEM }}{{ .PrivateKeyPEM }}{{ end }}',
+                     "LEAF PEMLEAF KEY", set(), id="leaf"),
+        pytest.param("{{ range peerings }}{{ .Name }}{{ .State }}{{ .Meta.team }}{{ end }}",
+                     "westACTIVEred", set(), id="peerings"),
+        pytest.param('{{ range exportedServices "default" }}{{ .Service }}{{ .Consumers.Peers }}'
+                     "{{ .Consumers.Partitions }}{{ end }}",
+                     "web[west][p]", set(), id="exported"),
     ],
 )  # fmt: skip
 def test_template_reads_consul(text: str, expected: str, missing: set[str]) -> None:
@@ -167,6 +187,57 @@ def test_secret_that_cannot_be_read_is_named_with_the_reason(
             asyncio.run(vault_reads(stub).read(query, reader, None))
         assert str(caught.value).startswith(f"vault.read({path}): ")
         assert why in str(caught.value)
+
+
+def test_template_writes_to_vault_and_shows_the_answer() -> None:
+    text = (
+        '{{ with secret "transit/encrypt/k" "plaintext=YQ==" " x = y " }}'
+        "{{ .Data.ciphertext }}{{ end }}"
+        '{{ with secret "secret/new" "a=1" }}{{ .Data.version }}{{ end }}'
+        '{{ with secret "kv1/new" "a=1" }}{{ len .Data }}{{ end }}'
+    )
+    with VaultStub() as stub:
+        stub.writable = {
+            "transit/encrypt/k": (200, {"data": {"ciphertext": "vault:1"}}),
+            "secret/data/new": (200, {"data": {"version": 3}}),
+            "kv1/new": (204, None),
+        }
+        assert shown(text, vault_reads(stub)) == ("vault:130", set())
+        assert stub.written == [
+            ("transit/encrypt/k", {"plaintext": "YQ==", "x": "y"}),
+            ("secret/data/new", {"data": {"a": "1"}}),
+            ("kv1/new", {"a": "1"}),
+        ]
+
+
+def test_certificate_of_vault_is_issued_again_before_it_ends() -> None:
+    text = (
+        '{{ with pkiCert "pki/issue/web" "common_name=web" }}'
+        "{{ .Cert }} {{ .Key }} {{ .CA }} {{ .CAChain }}{{ end }}"
+    )
+    data = {"certificate": "CERT", "private_key": "KEY", "issuing_ca": "CA", "ca_chain": ["CA"]}
+    with VaultStub() as stub:
+        stub.writable = {"pki/issue/web": (200, {"data": {**data, "expiration": 1_000}})}
+        assert shown(text, vault_reads(stub)) == ("CERT KEY CA [CA]", set())
+        query = Query(QueryKind.VAULT_PKI, "pki/issue/web", data=("common_name=web",))
+        source = vault_reads(stub, FakeClock(900 * NS_PER_S))
+        first = asyncio.run(source.read(query, WEB, None))
+        assert first.next_s == pytest.approx(85)
+        asyncio.run(source.read(query, WEB, first))
+        assert stub.written == [("pki/issue/web", {"common_name": "web"})] * 3
+        stub.writable = {"pki/issue/web": (400, {"errors": ["unknown role: web"]})}
+        with pytest.raises(RefusedError, match=r"vault\.pki\(pki/issue/web\).*unknown role"):
+            asyncio.run(source.read(query, WEB, first))
+
+
+def test_data_for_vault_that_is_no_pair_fails_the_template() -> None:
+    with VaultStub() as stub, pytest.raises(TemplateError, match='not k=v pair "ttl"'):
+        shown('{{ secret "pki/issue/web" "ttl" }}', vault_reads(stub))
+
+
+def test_partitions_of_a_consul_without_them_are_refused() -> None:
+    with ConsulStub() as stub, pytest.raises(RefusedError, match="only Consul Enterprise"):
+        shown("{{ partitions }}", consul_reads(stub))
 
 
 def test_lease_is_renewed_and_the_secret_read_anew_when_it_ends() -> None:
@@ -291,3 +362,10 @@ def test_consul_that_does_not_answer_as_consul_is_named() -> None:
         for kind in (QueryKind.CONSUL_KEY, QueryKind.CONSUL_KEYS, QueryKind.CONSUL_SERVICE):
             with pytest.raises(OrchgitError, match="cannot read the answer"):
                 asyncio.run(consul_reads(stub).read(Query(kind, "web"), WEB, None))
+
+
+def test_vault_that_does_not_answer_as_vault_is_named() -> None:
+    with VaultStub() as stub:
+        stub.secrets = {"kv1/db": {"data": {"password": "pw"}, "lease_duration": "long"}}
+        with pytest.raises(RefusedError, match=r"vault.read\(kv1/db\): cannot read the answer"):
+            asyncio.run(vault_reads(stub).read(Query(QueryKind.VAULT_SECRET, "kv1/db"), WEB, None))
