@@ -21,6 +21,7 @@ _OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.default_authority", "localhost"),
 ]
+_PATHS = frozenset(("target_path", "staging_target_path", "volume_path"))
 CALL_TIMEOUT_S = 60.0
 _SHOWN_CHARACTERS = 500
 _HIDDEN = "[REDACTED]"
@@ -37,9 +38,11 @@ class CsiError(DriverError):
 
 
 class CsiClient:
-    """One plugin's socket. Connects when it is called, and again after a loss."""
+    """One plugin's socket. Connects when it is called, and again after a loss. A plugin in a
+    container sees the node's directory `root` as `seen_root`."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, socket: Path, root: str = "", seen_root: str = "") -> None:
+        self._root, self._seen_root = root, seen_root
         self._channel = grpc.aio.insecure_channel(f"unix:{quote(str(socket))}", options=_OPTIONS)
 
     async def call(
@@ -47,12 +50,18 @@ class CsiClient:
     ) -> Message:
         """Raises CsiError with the plugin's own words, without the secrets of the request."""
         method = METHODS[name]
+        message = dict(request or {})
+        if self._seen_root:
+            for field in _PATHS & message.keys():
+                if message[field]:  # empty: nothing is staged
+                    below = message[field].removeprefix(self._root)
+                    message[field] = f"{self._seen_root}{below}"
         try:
             data = await self._channel.unary_unary(method.path)(
-                encode(method.request, request or {}), timeout=timeout_s
+                encode(method.request, message), timeout=timeout_s
             )
         except grpc.aio.AioRpcError as error:
-            words = without_secrets(error.details() or "", request or {})
+            words = without_secrets(error.details() or "", message)
             raise CsiError(
                 f"{name}: {error.code().name}: {words[:_SHOWN_CHARACTERS]}", error.code().name
             ) from None

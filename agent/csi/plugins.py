@@ -35,6 +35,11 @@ class PluginTask:
     alloc_id: str
     socket: Path
     task_name: str = ""
+    root: str = ""
+    """The node's directory of CSI volumes."""
+    seen_root: str = ""
+    """What a task in a container sees in place of `root`; empty for one that sees the node's
+    files."""
     health_timeout_s: float = 30.0
 
 
@@ -128,7 +133,7 @@ class CsiPlugins:
             for task in gone:
                 await self._plugins.pop(task).client.close()
             for task in wanted - set(self._plugins):
-                client = CsiClient(task.socket)
+                client = CsiClient(task.socket, task.root, task.seen_root)
                 self._plugins[task] = _Plugin(task, client, self._clock.monotonic_s())
             now_s = self._clock.monotonic_s()
             due = [

@@ -1,7 +1,8 @@
 """Mounts the CSI volumes of allocations, and unmounts them.
 
 A volume is staged once on the node, and published for each allocation that uses it. Plugins answer
-a second call like the first, so everything may be repeated after a crash.
+a second call like the first, so everything may be repeated after a crash. What cannot be unmounted
+at the end of its allocation is tried again until it is.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import msgspec
 import structlog
 
 from agent.csi.client import CsiClient, CsiError
-from agent.csi.mount_records import MountRecords
+from agent.csi.mount_records import STAGING, MountRecord, MountRecords
 from agent.csi.plugins import CONTROLLER, NODE, CsiPlugins
 from agent.hooks.base import SetupError, VolumeSource
 from agent.paths import csi_socket_directory
@@ -37,6 +38,7 @@ _log = structlog.get_logger(component="agent")
 _RELEASE = "Release"
 _NODE_EXPAND = "NodeExpandVolume"
 _CLAIM_ATTEMPTS = 12
+_LEFT_EVERY_S = 15.0
 _FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.2, 15.0
 
 Claim = Callable[[str, str, bool], Awaitable[ClaimVolumeReply]]
@@ -62,7 +64,7 @@ class CsiVolumes:
         the allocation have survived the agent, with their volumes. Raises SetupError, with the
         plugin's words."""
         found = {}
-        held = {each["name"]: each["target"] for each in self._records.of_allocation(alloc.id)}
+        held = {each.name: each.target for each in self._records.of_allocation(alloc.id)}
         for name, request in (group.volumes or {}).items():
             if request.type != "csi":
                 continue
@@ -83,7 +85,7 @@ class CsiVolumes:
         allocations that have ended."""
         held = self._records.of_allocation(alloc.id)
         done = await asyncio.gather(*map(self._tries_to_unmount, held))
-        mounted = {each["volume_id"] for each, gone in zip(held, done, strict=True) if not gone}
+        mounted = {each.volume_id for each, gone in zip(held, done, strict=True) if not gone}
         for name, request in (group.volumes or {}).items():
             if request.type != "csi" or volume_source(request, alloc.name) in mounted:
                 continue
@@ -96,14 +98,29 @@ class CsiVolumes:
                 directory = csi_socket_directory(self._root, alloc.id, task.name)
                 await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
 
-    async def _tries_to_unmount(self, held: dict[str, Any]) -> bool:
+    async def _tries_to_unmount(self, held: MountRecord) -> bool:
         """Returns whether it worked. Another plugin's volumes do not wait for one that is away."""
         try:
             await self._unmount(held)
         except (OrchgitError, OSError) as error:
-            _log.warning("cannot release a volume yet", volume=held["name"], error=str(error))
+            _log.warning("cannot release a volume yet", volume=held.name, error=str(error))
             return False
         return True
+
+    async def unmount_left(self, is_live: Callable[[str], bool]) -> None:
+        """Unmounts the volumes of allocations that have ended: their plugin was away or refused
+        then. The servers do not ask for it where the node was lost, and the claim with it."""
+        left = [
+            held
+            for held in await asyncio.to_thread(self._records.all)
+            if not is_live(held.alloc_id)
+        ]
+        await asyncio.gather(*map(self._tries_to_unmount, left))
+
+    async def keep_unmounting_left(self, is_live: Callable[[str], bool]) -> None:
+        while True:
+            await self._clock.sleep(_LEFT_EVERY_S)
+            await self.unmount_left(is_live)
 
     async def answer(self, call: CsiCall) -> CsiAnswer:
         """Answers what a server asks of a plugin of this node."""
@@ -111,7 +128,7 @@ class CsiVolumes:
             request = msgspec.json.decode(call.request)
             if call.method == _RELEASE:
                 for held in self._records.of_allocation(request["alloc_id"]):
-                    if held["volume_id"] == request["volume_id"]:
+                    if held.volume_id == request["volume_id"]:
                         await self._unmount(held)
                 return CsiAnswer(call.call_id)
             if call.method == _NODE_EXPAND:
@@ -142,31 +159,31 @@ class CsiVolumes:
             raise DriverError("the servers gave no claim")
         client = await self._client(volume.plugin_id)
         target = self._records.target(alloc_id, volume.id)
-        held = {
-            "alloc_id": alloc_id,
-            "name": name,
-            "namespace": volume.namespace,
-            "volume_id": volume.id,
-            "external_id": volume.external_id,
-            "plugin_id": volume.plugin_id,
-            "target": str(target),
-            "staging": "",
-        }
-        if self._plugins.node_info(volume.plugin_id).get("RequiresNodeStageVolume"):
-            held["staging"] = str(self._root / "staging" / volume.namespace / volume.id)
+        is_staged = self._plugins.node_info(volume.plugin_id).get("RequiresNodeStageVolume")
+        staging = self._root / STAGING / volume.namespace / volume.id
+        held = MountRecord(
+            alloc_id=alloc_id,
+            name=name,
+            namespace=volume.namespace,
+            volume_id=volume.id,
+            external_id=volume.external_id,
+            plugin_id=volume.plugin_id,
+            target=str(target),
+            staging=str(staging) if is_staged else "",
+        )
         common = {
             "volume_id": volume.external_id,
             "publish_context": claim.publish_context or {},
-            "staging_target_path": held["staging"],
+            "staging_target_path": held.staging,
             "volume_capability": capability(volume, claim),
             "secrets": volume.secrets or {},
             "volume_context": volume.context or {},
         }
         async with self._one_at_a_time[volume.plugin_id]:
             # What was begun is known before it is begun, so that it can be undone after a crash.
-            self._records.write(held)
-            if held["staging"]:
-                Path(held["staging"]).mkdir(mode=0o700, parents=True, exist_ok=True)
+            await asyncio.to_thread(self._records.write, held)
+            if held.staging:
+                Path(held.staging).mkdir(mode=0o700, parents=True, exist_ok=True)
                 await client.call("NodeStageVolume", common)
             readonly = claim.mode == "read"
             publish = {**common, "target_path": str(target), "readonly": readonly}
@@ -184,32 +201,34 @@ class CsiVolumes:
     async def _expand(self, wanted: dict[str, Any]) -> None:
         """Has the plugin enlarge the file system of a volume wherever this node has mounted it."""
         for held in self._records.all():
-            if (held["namespace"], held["volume_id"]) == (wanted["namespace"], wanted["id"]):
-                client = await self._client(held["plugin_id"])
-                async with self._one_at_a_time[held["plugin_id"]]:
+            if (held.namespace, held.volume_id) == (wanted["namespace"], wanted["id"]):
+                client = await self._client(held.plugin_id)
+                async with self._one_at_a_time[held.plugin_id]:
                     await client.call("NodeExpandVolume", _expansion(held, wanted))
 
-    async def _unmount(self, held: dict[str, Any]) -> None:
-        client = await self._client(held["plugin_id"])
-        target = Path(held["target"])
-        async with self._one_at_a_time[held["plugin_id"]]:
+    async def _unmount(self, held: MountRecord) -> None:
+        client = await self._client(held.plugin_id)
+        target = Path(held.target)
+        async with self._one_at_a_time[held.plugin_id]:
+            if held not in self._records.of_allocation(held.alloc_id):
+                return  # unmounted meanwhile
             await _unless_gone(
                 client,
                 "NodeUnpublishVolume",
-                {"volume_id": held["external_id"], "target_path": held["target"]},
+                {"volume_id": held.external_id, "target_path": held.target},
             )
             if target.is_dir() and not target.is_symlink():
                 with contextlib.suppress(OSError):  # the mount point of a plugin that leaves it
                     os.rmdir(target)
-            others = {each["staging"] for each in self._records.all() if each != held}
-            if held["staging"] and held["staging"] not in others:
+            others = {each.staging for each in self._records.all() if each != held}
+            if held.staging and held.staging not in others:
                 request = {
-                    "volume_id": held["external_id"],
-                    "staging_target_path": held["staging"],
+                    "volume_id": held.external_id,
+                    "staging_target_path": held.staging,
                 }
                 await _unless_gone(client, "NodeUnstageVolume", request)
                 with contextlib.suppress(OSError):
-                    os.rmdir(held["staging"])
+                    os.rmdir(held.staging)
             self._records.remove(held)  # last, so that what fails here is tried again
 
     async def _client(self, plugin_id: str) -> CsiClient:
@@ -224,11 +243,11 @@ class CsiVolumes:
         raise AssertionError("the loop returns or raises")
 
 
-def _expansion(held: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _expansion(held: MountRecord, wanted: dict[str, Any]) -> dict[str, Any]:
     return {
-        "volume_id": held["external_id"],
-        "volume_path": held["target"],
-        "staging_target_path": held["staging"],
+        "volume_id": held.external_id,
+        "volume_path": held.target,
+        "staging_target_path": held.staging,
         "capacity_range": wanted["capacity_range"],
         "volume_capability": wanted["volume_capability"],
         "secrets": wanted["secrets"],

@@ -6,7 +6,10 @@ node or a plugin could not do at the time.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 
 import structlog
 
@@ -59,12 +62,21 @@ class CsiClaimWatcher:
         failed = False
         while True:
             await self._changed.wait(_RETRY_S if failed else None)
-            failed = False
             with self._store.snapshot() as snapshot:
                 ended = ended_claims(snapshot) if self._any else []
-            for namespace, volume_id, alloc_id in ended:
-                try:
-                    await self._release(namespace, volume_id, alloc_id)
-                except OrchgitError as error:
-                    failed = True
-                    _log.warning("cannot release a claim", volume=volume_id, error=str(error))
+            # At once, since a plugin that hangs is waited for; one volume's claims in turn.
+            released = await asyncio.gather(
+                *(self._release_all(list(claims)) for _, claims in groupby(ended, itemgetter(0, 1)))
+            )
+            failed = not all(released)
+
+    async def _release_all(self, ended: Sequence[tuple[str, str, str]]) -> bool:
+        """Returns whether all claims could be released."""
+        done = True
+        for namespace, volume_id, alloc_id in ended:
+            try:
+                await self._release(namespace, volume_id, alloc_id)
+            except OrchgitError as error:
+                done = False
+                _log.warning("cannot release a claim", volume=volume_id, error=str(error))
+        return done

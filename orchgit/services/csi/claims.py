@@ -6,6 +6,7 @@ leaves a claim that is released later, and no attachment that nobody knows of.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +22,7 @@ from orchgit.errors import (
 )
 from orchgit.model.csi import READ, WRITE, CsiClaim, CsiVolume
 from orchgit.model.node import NodeStatus
-from orchgit.replication.commands import ClaimCsiVolume, ReleaseCsiClaim
+from orchgit.replication.commands.csi_volumes import ClaimCsiVolume, ReleaseCsiClaim
 from orchgit.scheduler.placement.fit import volume_source
 from orchgit.services.context import UseCaseContext
 from orchgit.services.csi.node_calls import RELEASE, NodeCalls, is_gone
@@ -41,10 +42,10 @@ class CsiUseCases:
         provider does not attach it to the node."""
         with self.context.snapshot() as snapshot:
             volume, claim = _wanted(snapshot, request)
-            plugin = plugin_of(snapshot, volume.plugin_id)
         if request.release:
             await self.release(volume.namespace, volume.id, claim.alloc_id, from_node=True)
             return ClaimVolumeReply()
+        plugin = await self.plugin(volume.plugin_id)
         await self._store(volume, claim)
         if plugin.controller_supports("SupportsAttachDetach"):
             try:
@@ -60,8 +61,11 @@ class CsiUseCases:
                         "volume_context": volume.context or {},
                     },
                 )
+            except UnavailableError:
+                raise  # it may be attached: the claim is released, and the volume detached, with it
             except OrchgitError:
-                await self._drop(volume.namespace, volume.id, claim.alloc_id)
+                if volume.claim_of(claim.alloc_id) is None:  # else it may be mounted already
+                    await self._drop(volume.namespace, volume.id, claim.alloc_id)
                 raise
             claim = replace(claim, publish_context=published["publish_context"])
             await self._store(volume, claim)
@@ -79,7 +83,7 @@ class CsiUseCases:
             if volume is None or claim is None:
                 return
             node = snapshot.nodes.get(claim.node_id)
-            plugin = plugins_of(snapshot).get(volume.plugin_id)
+        plugin = (await self.plugins()).get(volume.plugin_id)
         is_down = node is None or node.status == NodeStatus.DOWN
         if not from_node and not is_down:
             given = {"alloc_id": alloc_id, "namespace": namespace, "volume_id": volume.id}
@@ -105,6 +109,22 @@ class CsiUseCases:
                 if not is_gone(error):
                     raise
         await self._drop(namespace, volume_id, alloc_id)
+
+    async def plugins(self) -> dict[str, CsiPlugin]:
+        """Returns every plugin, by id. All nodes are read, beside the event loop."""
+
+        def read() -> dict[str, CsiPlugin]:
+            with self.context.snapshot() as snapshot:
+                return plugins_of(snapshot)
+
+        return await asyncio.to_thread(read)
+
+    async def plugin(self, plugin_id: str) -> CsiPlugin:
+        """Raises RefusedError where no node runs the plugin."""
+        plugin = (await self.plugins()).get(plugin_id)
+        if plugin is None:
+            raise RefusedError(f"no CSI plugin named: {plugin_id} could be found")
+        return plugin
 
     async def call_controller(
         self, plugin: CsiPlugin, method: str, request: dict[str, Any]
@@ -139,14 +159,6 @@ class CsiUseCases:
                 alloc_id=alloc_id,
             )
         )
-
-
-def plugin_of(snapshot: Snapshot, plugin_id: str) -> CsiPlugin:
-    """Raises RefusedError where no node runs the plugin."""
-    plugin = plugins_of(snapshot).get(plugin_id)
-    if plugin is None:
-        raise RefusedError(f"no CSI plugin named: {plugin_id} could be found")
-    return plugin
 
 
 def _wanted(snapshot: Snapshot, request: ClaimVolumeRequest) -> tuple[CsiVolume, CsiClaim]:

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from orchgit.errors import NotFoundError, OrchgitError, RefusedError
 from orchgit.model.csi import CsiTopology, CsiVolume
-from orchgit.replication.commands import DeleteCsiVolume, PutCsiVolume
-from orchgit.services.csi.claims import CsiUseCases, plugin_of
+from orchgit.replication.commands.csi_volumes import DeleteCsiVolume, PutCsiVolume
+from orchgit.services.csi.claims import CsiUseCases
 from orchgit.services.csi.node_calls import NODE_EXPAND, is_gone
 from orchgit.services.csi.plugins import CsiPlugin
 from orchgit.services.namespaces import DEFAULT_NAMESPACE
@@ -31,7 +31,7 @@ class CsiVolumeUseCases:
         """Stores a volume that the storage provider has already; its plugin confirms that it can be
         used as asked. Returns the index."""
         _check(volume)
-        plugin, known = self._plugin(volume)
+        plugin, known = await self._plugin(volume)
         if not volume.external_id:
             raise RefusedError("volume validation failed: missing external ID")
         request = {
@@ -57,7 +57,7 @@ class CsiVolumeUseCases:
     async def create(self, volume: CsiVolume) -> CsiVolume:
         """Has the storage provider make the volume, or a known one larger, and stores it."""
         _check(volume)
-        plugin, known = self._plugin(volume)
+        plugin, known = await self._plugin(volume)
         if known is not None:
             merged = replace(volume, external_id=known.external_id, context=known.context)
             volume, nodes_too = await self._expanded(merged, known, plugin)
@@ -105,8 +105,7 @@ class CsiVolumeUseCases:
         volume = self._volume(namespace, volume_id)
         if volume.claims:
             raise RefusedError(f"volume in use: {volume_id}")
-        with self.csi.context.snapshot() as snapshot:
-            plugin = plugin_of(snapshot, volume.plugin_id)
+        plugin = await self.csi.plugin(volume.plugin_id)
         request = {
             "volume_id": volume.external_id,
             "secrets": {**(volume.secrets or {}), **secrets},
@@ -146,8 +145,7 @@ class CsiVolumeUseCases:
         self, plugin_id: str, support: str, method: str, request: dict[str, Any]
     ) -> dict[str, Any]:
         """Calls a plugin's controller that says it can. Raises RefusedError where it cannot."""
-        with self.csi.context.snapshot() as snapshot:
-            plugin = plugin_of(snapshot, plugin_id)
+        plugin = await self.csi.plugin(plugin_id)
         if not plugin.controller_supports(support):
             raise RefusedError(f"plugin {plugin_id} does not offer {method}")
         return await self.csi.call_controller(plugin, method, request)
@@ -157,10 +155,10 @@ class CsiVolumeUseCases:
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _plugin(self, volume: CsiVolume) -> tuple[CsiPlugin, CsiVolume | None]:
+    async def _plugin(self, volume: CsiVolume) -> tuple[CsiPlugin, CsiVolume | None]:
+        plugin = await self.csi.plugin(volume.plugin_id)
         with self.csi.context.snapshot() as snapshot:
             known = snapshot.csi_volumes.get(volume.namespace, volume.id)
-            plugin = plugin_of(snapshot, volume.plugin_id)
         if known is not None and known.plugin_id != volume.plugin_id:
             raise RefusedError(f"volume {volume.id} is of plugin {known.plugin_id} already")
         return plugin, known

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from agent.csi.client import CsiClient, CsiError, without_secrets
 from agent.csi.messages import METHODS
-from agent.csi.mount_records import MountRecords
+from agent.csi.mount_records import MountRecord, MountRecords
 from agent.csi.protobuf import decode, encode
 from orchgit.errors import DriverError
 from tests.support.csi_plugin import Plugin, serve
@@ -95,6 +96,26 @@ def test_plugin_answers_and_refuses_in_its_own_words(socket: Path) -> None:
     asyncio.run(whole())
 
 
+def test_plugin_in_a_container_is_told_the_paths_that_it_sees(tmp_path: Path) -> None:
+    plugin = Plugin(tmp_path / "data", "n1")
+    server = serve(plugin, f"unix://{tmp_path}/s")
+    staging = tmp_path / "staging"
+    staging.mkdir()
+
+    async def whole() -> None:
+        client = CsiClient(tmp_path / "s", "/node/csi", str(tmp_path))
+        request = {"publish_context": {"device": "d1"}, "staging_target_path": "/node/csi/staging"}
+        await client.call("NodeStageVolume", request)
+        assert (staging / "staged").exists()
+        await client.call("NodeUnstageVolume", {"staging_target_path": ""})
+        await client.close()
+
+    asyncio.run(whole())
+    server.stop(None).wait()
+    last = json.loads((tmp_path / "data" / "calls").read_text().splitlines()[-1])
+    assert last == ["NodeUnstageVolume", {"volume_id": "", "staging_target_path": ""}]
+
+
 @pytest.mark.parametrize(
     ("words", "shown"),
     [
@@ -127,11 +148,28 @@ def test_socket_below_any_directory_is_found(tmp_path: Path) -> None:
 
 def test_record_that_cannot_be_written_whole_is_not_there(tmp_path: Path) -> None:
     records = MountRecords(tmp_path)
-    target = records.target("a", "v")
-    records.write({"target": str(target), "n": 1})
-    assert records.of_allocation("a") == records.all() == [{"target": str(target), "n": 1}]
-    (target.parent / "v.new").mkdir()  # in the way, as a disk that is full
+    first = _record(records, plugin_id="first")
+    records.write(first)
+    assert records.of_allocation("a") == records.all() == [first]
+    Path(f"{first.target}.new").mkdir()  # in the way, as a disk that is full
     with pytest.raises(DriverError, match="cannot write"):
-        records.write({"target": str(target), "n": 2})
-    assert records.all() == [{"target": str(target), "n": 1}]
+        records.write(_record(records, plugin_id="second"))
+    assert records.all() == [first]
     assert records.of_allocation("../a") == []
+
+
+@pytest.mark.parametrize("broken", [b"", b"\0\0\0", b"[]", b"{}", b'{"target": 1}'])
+def test_record_that_cannot_be_read_is_removed_and_the_others_stay(
+    tmp_path: Path, broken: bytes
+) -> None:
+    records = MountRecords(tmp_path)
+    whole = _record(records)
+    records.write(whole)
+    Path(whole.target).with_name("w.json").write_bytes(broken)
+    assert records.all() == [whole]
+    assert [each.name for each in Path(whole.target).parent.iterdir()] == ["v.json"]
+
+
+def _record(records: MountRecords, plugin_id: str = "plugin") -> MountRecord:
+    target = str(records.target("a", "v"))
+    return MountRecord("a", "data", "default", "v", "external", plugin_id, target, "")

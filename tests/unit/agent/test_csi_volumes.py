@@ -187,6 +187,25 @@ def test_volume_of_a_plugin_that_is_away_holds_up_no_other(tmp_path: Path) -> No
     on_node(tmp_path, work)
 
 
+def test_volume_that_its_plugin_did_not_unmount_is_unmounted_later(tmp_path: Path) -> None:
+    async def work(node: Node) -> None:
+        (ended, group), (live, _) = wanting("one"), wanting("one")
+        for alloc in (ended, live):
+            await node.volumes.publish(alloc, group, False)
+        node.plugins.away = {"one"}
+        await node.volumes.release(ended, group)
+        await node.volumes.unmount_left(live.id.__eq__)
+        assert node.records() == ["vol-one"] * 2
+        node.plugins.away.clear()
+        node.plugins.one.take()
+        twice = (node.volumes.unmount_left(live.id.__eq__) for _ in range(2))
+        await asyncio.gather(*twice)
+        assert node.plugins.one.take() == ["NodeUnpublishVolume"]
+        assert [path.name for path in (node.root / "per-alloc").iterdir()] == [live.id]
+
+    on_node(tmp_path, work)
+
+
 def test_volumes_of_tasks_that_run_already_are_not_claimed_again(tmp_path: Path) -> None:
     async def work(node: Node) -> None:
         alloc, group = wanting("one")

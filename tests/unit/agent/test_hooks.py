@@ -352,7 +352,32 @@ def test_artifacts_that_are_refused(tmp_path: Path, web: tuple[str, Path]) -> No
         fetch(tmp_path / "d", getter_source=f"{address}/tool", relative_dest="../../x")
 
 
-def test_csi_plugin_that_mounts_is_refused_in_a_container() -> None:
+_MOUNTS = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
+30 22 8:2 / /opt rw - ext4 /dev/sdb rw
+31 30 8:3 / /opt/my\\040data rw shared:9 master:1 - ext4 /dev/sdc rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "isolation", "why"),
+    [
+        ("/var/csi", "image", ""),
+        ("/optional/csi", "image", ""),
+        ("/opt/csi", "image", "run `mount --make-shared /opt` on the node"),
+        ("/opt/my data/csi", "image", ""),
+        ("/var/csi", "chroot", "run it with docker, podman or raw_exec"),
+    ],
+)
+def test_csi_plugin_in_a_container_needs_a_shared_mount(
+    path: str, isolation: str, why: str
+) -> None:
+    found = csi_plugin.why_mounts_stay_inside(Path(path), isolation, _MOUNTS)
+    assert bool(found) == bool(why)
+    assert why in found
+
+
+def test_csi_plugin_that_mounts_is_refused_in_a_chroot() -> None:
     config = {"ID": "disk", "Type": "node"}
     with scratch_directory() as directory:  # a socket's path may not be as long as pytest's
         setup = new_setup(directory / "node" / "task", csi_plugin_config=config)
@@ -361,9 +386,10 @@ def test_csi_plugin_that_mounts_is_refused_in_a_container() -> None:
         root = setup.paths.csi_dir
         socket = csi_socket_directory(root, setup.alloc.id, setup.task.name) / "csi.sock"
         assert endpoint == f"unix://{socket}"
-        setup = dataclasses.replace(setup, isolation="image")
-        with pytest.raises(SetupError, match="run it with raw_exec"):
+        setup = dataclasses.replace(setup, isolation="chroot")
+        with pytest.raises(SetupError, match="run it with docker, podman or raw_exec"):
             asyncio.run(csi_plugin.prepare(setup))
+        setup.mounts.clear()
         setup.task.csi_plugin_config = {"ID": "disk", "Type": "controller"}
         asyncio.run(csi_plugin.prepare(setup))
     assert setup.environment().env["CSI_ENDPOINT"] == "unix:///csi/csi.sock"

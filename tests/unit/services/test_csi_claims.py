@@ -21,13 +21,13 @@ from orchgit.errors import (
 from orchgit.model.csi import CsiClaim, CsiVolume
 from orchgit.model.node import Node
 from orchgit.model.volume import MountOptions, VolumeCapability, VolumeRequest
-from orchgit.replication.commands import (
-    AllocClientUpdate,
+from orchgit.replication.commands.allocations import AllocClientUpdate
+from orchgit.replication.commands.csi_volumes import (
+    ClaimCsiVolume,
     DeleteCsiVolume,
     PutCsiVolume,
-    RegisterNode,
-    UpdateNodeStatus,
 )
+from orchgit.replication.commands.nodes import RegisterNode, UpdateNodeStatus
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.context import UseCaseContext
 from orchgit.services.csi.claims import CsiUseCases
@@ -155,6 +155,23 @@ def test_claim_that_the_provider_refuses_is_not_kept() -> None:
         world.calls.fails["ControllerPublishVolume"] = PluginRefusedError("no", "INTERNAL")
         with pytest.raises(RefusedError):
             await world.claim()
+        assert world.volume().claims == []
+
+    run(work)
+
+
+def test_claim_that_may_be_attached_or_mounted_already_is_kept() -> None:
+    async def work(world: World) -> None:
+        for error in (UnavailableError("no answer"), PluginRefusedError("no", "INTERNAL")):
+            world.calls.fails["ControllerPublishVolume"] = error
+            with pytest.raises(type(error)):
+                await world.claim()
+            assert [each.alloc_id for each in world.volume().claims] == [world.allocs[0]]
+        with pytest.raises(ConflictError):
+            await world.claim(1)
+        world.calls.fails.clear()
+        await world.claim(release=True)
+        assert world.calls.take()[-1] == "ControllerUnpublishVolume"
         assert world.volume().claims == []
 
     run(work)
@@ -299,6 +316,34 @@ def test_new_leader_releases_ended_claims_and_tries_again_what_failed() -> None:
         assert tried == ["vol"]
         await clock.advance(5.0)
         assert tried == ["vol", "vol"]
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
+
+    run(work)
+
+
+def test_claim_whose_release_hangs_holds_up_no_other_volume() -> None:
+    async def work(world: World) -> None:
+        other = replace(world.volume(), id="other")
+        await world.context.propose(PutCsiVolume(volume=other))
+        gone = CsiClaim("gone", access_mode="single-node-writer", attachment_mode="file-system")
+        claim = ClaimCsiVolume(namespace="default", volume_id="other", claim=gone)
+        await world.context.propose(claim)
+        await world.claim(0)
+        update = AllocClientUpdate(world.allocs[0], "complete")
+        await update_allocs(world.context, world.nodes[0].id, [update])
+        both, released = asyncio.Barrier(2), asyncio.Event()
+
+        async def release(namespace: str, volume_id: str, alloc_id: str) -> None:
+            await both.wait()
+            released.set()
+
+        watcher = CsiClaimWatcher(world.context.state.store, world.context.clock, release)
+        with world.context.snapshot() as snapshot:
+            watcher.restore(snapshot)
+        loop = asyncio.create_task(watcher.run())
+        async with asyncio.timeout(60):
+            await released.wait()
         loop.cancel()
         await asyncio.gather(loop, return_exceptions=True)
 
