@@ -22,12 +22,13 @@ from agent.context import NodeContext
 from agent.csi.plugins import CsiPlugins, PluginTask
 from agent.csi.volumes import CsiVolumes
 from agent.devices.registry import load_devices
+from agent.devices.watch import watch_devices
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.node import fingerprint_node
-from agent.hooks.csi_plugin import SOCKET, health_timeout_s, plugin_name
+from agent.hooks.csi_plugin import SOCKET, health_timeout_s, plugin_name, seen_root
 from agent.hooks.secrets_mount import SecretsMounts
 from agent.identities.task_api import TaskApi
 from agent.integrations import start_integrations, template_sources
@@ -182,8 +183,13 @@ class Agent:
             self.allocations, config.garbage, config.alloc_root, self.clock
         )
         self.allocations.restore(stored)
-        work = partial(self.networks.sweep_forever, self.allocations.needs_network)
+        work = partial(self.networks.sweep_forever, self.allocations.is_live)
         self._sweeps.append(spawn(until_done(work, "networks", self.clock), "networks"))
+        known = self.node().node_resources.devices or []
+        work = partial(
+            watch_devices, self.devices, known, self.description.devices_changed, self.clock
+        )
+        self._sweeps.append(spawn(until_done(work, "devices", self.clock), "devices"))
         telemetry = self.config.telemetry
         if telemetry.push.is_on:
 
@@ -199,6 +205,9 @@ class Agent:
                 work = partial(driver.end_orphans, self.allocations.knows)
                 label = f"orphans of {name}"
                 self._sweeps.append(spawn(until_done(work, label, self.clock), label))
+        unmounting = partial(self.csi_volumes.keep_unmounting_left, self.allocations.is_live)
+        label = "CSI volumes of ended allocations"
+        self._sweeps.append(spawn(until_done(unmounting, label, self.clock), label))
         self._sweeps += start_integrations(config, self.description, self.services, self.clock)
         self.offline.start()
         self.garbage.start()
@@ -268,6 +277,8 @@ class Agent:
                         runner.id,
                         directory / SOCKET,
                         task.name,
+                        str(root),
+                        seen_root(task.task, self.drivers[task.task.driver].isolation),
                         health_timeout_s(task.task),
                     )
 

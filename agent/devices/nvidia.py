@@ -13,7 +13,8 @@ from pathlib import Path
 import msgspec
 
 from agent.devices.base import DeviceStats
-from agent.devices.nvml import LIBRARY, Nvml
+from agent.devices.mig import part_files
+from agent.devices.nvml import LIBRARY, GpuFacts, Nvml
 from agent.drivers.base import TaskDevices
 from orchgit.errors import DriverError
 from orchgit.model.node import NodeDevice, NodeDeviceInstance
@@ -32,6 +33,8 @@ class NvidiaOptions(msgspec.Struct, frozen=True, kw_only=True):
     library: str = LIBRARY
     """Where NVIDIA's library is, if not where the system looks."""
     device_dir: str = "/dev"
+    proc_dir: str = "/proc/driver/nvidia"
+    """Where the kernel's driver tells which files open the parts of a divided card."""
 
 
 class NvidiaPlugin:
@@ -39,7 +42,7 @@ class NvidiaPlugin:
 
     def __init__(self, options: NvidiaOptions) -> None:
         self._options = options
-        self._minors: dict[str, int] = {}
+        self._cards: dict[str, GpuFacts] = {}
 
     def fingerprint(self) -> list[NodeDevice]:
         if not Path(self._options.device_dir, "nvidiactl").exists():
@@ -50,7 +53,7 @@ class NvidiaPlugin:
             cards = library.cards()
         finally:
             library.close()
-        self._minors = {card.id: card.minor for card in cards}
+        self._cards = {card.id: card for card in cards}
         found: dict[str, NodeDevice] = {}
         for card in cards:
             if card.id in self._options.ignored_gpu_ids:
@@ -80,22 +83,25 @@ class NvidiaPlugin:
 
     def reserve(self, device_ids: Sequence[str]) -> TaskDevices:
         for device_id in device_ids:
-            if device_id not in self._minors:
+            if device_id not in self._cards:
                 raise DriverError(
                     f"cannot give GPU {device_id} to the task: this node does not have it any more",
                     recoverable=True,
                 )
-        names = [*(f"nvidia{self._minors[one]}" for one in device_ids), *_SHARED_FILES]
+        names: list[str] = []
+        for card in (self._cards[one] for one in device_ids):
+            names += [f"nvidia{card.minor}", *part_files(card, Path(self._options.proc_dir))]
+        names += _SHARED_FILES
         paths = [os.path.join(self._options.device_dir, name) for name in names]
         ids = ",".join(device_ids)
         return TaskDevices(
             env={VISIBLE: ids, _CUDA_VISIBLE: ids},
-            nodes=tuple(path for path in paths if os.path.exists(path)),
+            nodes=tuple(path for path in dict.fromkeys(paths) if os.path.exists(path)),
             nvidia_gpus=tuple(device_ids),
         )
 
     def stats(self) -> list[DeviceStats]:
-        if not self._minors:
+        if not self._cards:
             return []
         library = Nvml(self._options.library)
         try:

@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+import structlog
 
 from orchgit.errors import DriverError
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(component="agent")
 
 LIBRARY = "libnvidia-ml.so.1"
 _TEXT_BYTES = 96
@@ -20,7 +25,7 @@ _SENSOR_GPU = 0
 
 
 class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One card. 0 is: the card does not tell."""
+    """One card, or one part of a divided card. 0 is: the card does not tell."""
 
     id: str
     name: str
@@ -32,6 +37,8 @@ class GpuFacts(msgspec.Struct, frozen=True, kw_only=True):
     cores_clock_mhz: int = 0
     memory_clock_mhz: int = 0
     bus: str = ""
+    mig: tuple[int, int] | None = None
+    """Of a part of a divided card (MIG): the numbers of its GPU instance and compute instance."""
 
 
 class GpuUse(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,56 +92,83 @@ class Nvml:
         return self._text("nvmlSystemGetDriverVersion")
 
     def cards(self) -> list[GpuFacts]:
-        found = []
-        for card in self._handles():
-            pci = _Pci()
-            self._call("nvmlDeviceGetPciInfo_v3", card, ctypes.byref(pci))
-            bar1 = _Bar1()
-            self._try("nvmlDeviceGetBAR1MemoryInfo", card, ctypes.byref(bar1))
-            found.append(
-                GpuFacts(
-                    id=self._text("nvmlDeviceGetUUID", card),
-                    name=self._text("nvmlDeviceGetName", card),
-                    minor=self._number("nvmlDeviceGetMinorNumber", card),
-                    memory_bytes=self._memory(card).total,
-                    bar1_bytes=bar1.total,
-                    power_limit_w=self._optional("nvmlDeviceGetPowerManagementLimit", card) // 1000,
-                    cores_clock_mhz=self._optional("nvmlDeviceGetMaxClockInfo", card, _CLOCK_SM),
-                    memory_clock_mhz=self._optional(
-                        "nvmlDeviceGetMaxClockInfo", card, _CLOCK_MEMORY
-                    ),
-                    bus=pci.id.decode(),
-                )
-            )
-        return found
+        """What tasks can be given: the parts of divided cards, and the other cards whole. A card
+        that fails is left out; the others stay."""
+        return self._of_each(self._facts)
 
     def use(self) -> list[GpuUse]:
-        found = []
-        for card in self._handles():
-            rates = _Rates()
-            self._try("nvmlDeviceGetUtilizationRates", card, ctypes.byref(rates))
-            found.append(
-                GpuUse(
-                    id=self._text("nvmlDeviceGetUUID", card),
-                    memory_used_bytes=self._memory(card).used,
-                    gpu_percent=rates.gpu,
-                    memory_percent=rates.memory,
-                    power_w=self._optional("nvmlDeviceGetPowerUsage", card) / 1000,
-                    temperature_c=self._optional("nvmlDeviceGetTemperature", card, _SENSOR_GPU),
-                )
-            )
-        return found
+        return self._of_each(self._use)
 
     def close(self) -> None:
         self._try("nvmlShutdown")
 
-    def _handles(self) -> list[ctypes.c_void_p]:
-        handles = []
+    def _of_each(self, ask: Callable[[ctypes.c_void_p, ctypes.c_void_p], T]) -> list[T]:
+        """Asks for each card, with its parts: (card, part), or (card, card) where it is whole."""
+        found = []
         for index in range(self._number("nvmlDeviceGetCount_v2")):
-            handle = ctypes.c_void_p()
-            self._call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(handle))
-            handles.append(handle)
-        return handles
+            card = ctypes.c_void_p()
+            try:
+                self._call(
+                    "nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(card)
+                )
+                found += [ask(card, unit) for unit in self._units(card)]
+            except DriverError as error:
+                _log.warning(
+                    "leaving out a GPU that does not answer", index=index, error=str(error)
+                )
+        return found
+
+    def _units(self, card: ctypes.c_void_p) -> list[ctypes.c_void_p]:
+        divided, pending = ctypes.c_uint(), ctypes.c_uint()
+        self._try("nvmlDeviceGetMigMode", card, ctypes.byref(divided), ctypes.byref(pending))
+        if not divided.value:
+            return [card]
+        parts = []
+        for index in range(self._optional("nvmlDeviceGetMaxMigDeviceCount", card)):
+            part = ctypes.c_void_p()
+            if self._try(
+                "nvmlDeviceGetMigDeviceHandleByIndex",
+                card,
+                ctypes.c_uint(index),
+                ctypes.byref(part),
+            ):
+                parts.append(part)
+        return parts
+
+    def _facts(self, card: ctypes.c_void_p, unit: ctypes.c_void_p) -> GpuFacts:
+        pci = _Pci()
+        self._call("nvmlDeviceGetPciInfo_v3", card, ctypes.byref(pci))
+        bar1 = _Bar1()
+        self._try("nvmlDeviceGetBAR1MemoryInfo", card, ctypes.byref(bar1))
+        instances = ("nvmlDeviceGetGpuInstanceId", "nvmlDeviceGetComputeInstanceId")
+        return GpuFacts(
+            id=self._text("nvmlDeviceGetUUID", unit),
+            name=self._text("nvmlDeviceGetName", unit),
+            minor=self._number("nvmlDeviceGetMinorNumber", card),
+            memory_bytes=self._memory(unit).total,
+            bar1_bytes=bar1.total,
+            power_limit_w=self._optional("nvmlDeviceGetPowerManagementLimit", card) // 1000,
+            cores_clock_mhz=self._optional("nvmlDeviceGetMaxClockInfo", card, _CLOCK_SM),
+            memory_clock_mhz=self._optional("nvmlDeviceGetMaxClockInfo", card, _CLOCK_MEMORY),
+            bus=pci.id.decode(),
+            mig=None
+            if unit is card
+            else (self._number(instances[0], unit), self._number(instances[1], unit)),
+        )
+
+    def _use(self, card: ctypes.c_void_p, unit: ctypes.c_void_p) -> GpuUse:
+        """Parts have memory of their own; the card tells the rest."""
+        rates = _Rates()
+        if unit is card:
+            self._try("nvmlDeviceGetUtilizationRates", card, ctypes.byref(rates))
+        return GpuUse(
+            id=self._text("nvmlDeviceGetUUID", unit),
+            memory_used_bytes=self._memory(unit).used,
+            gpu_percent=rates.gpu,
+            memory_percent=rates.memory,
+            power_w=self._optional("nvmlDeviceGetPowerUsage", card) / 1000,
+            temperature_c=self._optional("nvmlDeviceGetTemperature", card, _SENSOR_GPU),
+        )
 
     def _memory(self, card: ctypes.c_void_p) -> _Memory:
         memory = _Memory()

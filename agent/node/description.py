@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import msgspec
+
 from agent.config import AgentConfig
 from agent.csi.plugins import CsiPlugins
 from agent.fingerprint.network import HostNetwork
@@ -12,7 +14,7 @@ from agent.node.facts import NodeFacts
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import build_node
 from agent.node.volume_plugins import VolumePlugins
-from orchgit.model.node import DriverInfo, Node
+from orchgit.model.node import DriverInfo, Node, NodeDevice
 
 
 class NodeDescription:
@@ -70,6 +72,11 @@ class NodeDescription:
 
     def drivers_changed(self, drivers: Mapping[str, DriverInfo]) -> None:
         self._drivers = drivers
+        self.changed()
+
+    def devices_changed(self, devices: list[NodeDevice]) -> None:
+        resources = msgspec.structs.replace(self._fingerprint.resources, devices=devices or None)
+        self._fingerprint = msgspec.structs.replace(self._fingerprint, resources=resources)
         self.changed()
 
     def integration_changed(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from agent.devices.nvidia import NvidiaOptions, NvidiaPlugin
 from agent.devices.registry import load_devices
+from agent.devices.watch import PERIOD_S, watch_devices
 from agent.drivers.base import TaskDevices
 from agent.drivers.docker.config import DockerConfig
 from agent.drivers.docker.container import container_request
@@ -19,8 +21,10 @@ from agent.drivers.docker.options import DockerOptions
 from agent.serve import host_stats
 from orchgit.clock import FakeClock
 from orchgit.errors import DriverError
+from orchgit.model.node import NodeDevice
 from orchgit.model.resources import AllocatedDevice
 from tests.support.driver_rigs import task_config
+from tests.support.polling import until
 
 pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
 
@@ -84,6 +88,91 @@ def test_task_is_given_the_files_of_its_own_cards(tmp_path: Path) -> None:
 def test_ignored_cards_are_not_offered(tmp_path: Path) -> None:
     found = plugin(tmp_path, ignored_gpu_ids=["GPU-1", "GPU-2"]).fingerprint()
     assert [[one.id for one in device.instances] for device in found] == [["GPU-0"]]
+
+
+def test_divided_card_is_given_in_parts_with_their_own_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_NVML", "mig")
+    made = plugin(tmp_path, proc_dir=str(tmp_path / "proc"))
+    _, parts = made.fingerprint()
+    assert (parts.name, [one.id for one in parts.instances]) == (
+        "H100 MIG 1g.10gb",
+        ["MIG-10", "MIG-11"],
+    )
+    assert parts.attributes is not None
+    assert parts.attributes["memory"] == {"Int": 10240, "Unit": "MiB"}
+    with pytest.raises(DriverError, match=r"cannot give GPU MIG-11 to the task: .*gi11/access"):
+        made.reserve(["MIG-11"])
+    instance = tmp_path / "proc" / "capabilities" / "gpu0" / "mig" / "gi11"
+    (instance / "ci0").mkdir(parents=True)
+    for number, right in enumerate((instance, instance / "ci0"), 102):
+        (right / "access").write_text(f"DeviceFileMinor: {number}\nDeviceFileMode: 292\n")
+    (tmp_path / "nvidia-caps").mkdir()
+    for number in (101, 102, 103):
+        (tmp_path / "nvidia-caps" / f"nvidia-cap{number}").touch()
+    given = made.reserve(["MIG-11"])
+    assert given.env["CUDA_VISIBLE_DEVICES"] == "MIG-11"
+    assert [str(Path(node).relative_to(tmp_path)) for node in given.nodes] == [
+        "nvidia0",
+        "nvidia-caps/nvidia-cap102",
+        "nvidia-caps/nvidia-cap103",
+        "nvidiactl",
+        "nvidia-uvm",
+    ]
+    used = {one.device_id: one.values for one in made.stats()}
+    assert (used["MIG-11"]["memory_used_bytes"], used["MIG-11"]["gpu_percent"]) == (1 << 30, 0)
+
+
+def test_lost_card_is_neither_offered_nor_given_until_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plugin(tmp_path)
+    made.fingerprint()
+    monkeypatch.setenv("FAKE_NVML", "lost")
+    assert [[one.id for one in each.instances] for each in made.fingerprint()] == [
+        ["GPU-0"],
+        ["GPU-2"],
+    ]
+    assert [one.device_id for one in made.stats()] == ["GPU-0", "GPU-2"]
+    with pytest.raises(DriverError, match="does not have it any more"):
+        made.reserve(["GPU-1"])
+    monkeypatch.delenv("FAKE_NVML")
+    assert [one.id for one in made.fingerprint()[0].instances] == ["GPU-0", "GPU-1"]
+    assert made.reserve(["GPU-1"]).env["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+
+
+def test_changes_of_the_cards_are_told_once_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin(tmp_path)
+    devices = load_devices({"nvidia": {"library": library(), "device_dir": str(tmp_path)}})
+    told: list[list[NodeDevice]] = []
+    clock = FakeClock()
+
+    async def scenario() -> None:
+        work = watch_devices(devices, devices.fingerprint(), told.append, clock)
+        watching = asyncio.create_task(work)
+
+        async def next_told() -> list[list[str]]:
+            async def is_told() -> bool:
+                if not told:  # no look is under way while the cards change
+                    await clock.advance(PERIOD_S)
+                return bool(told)
+
+            await until(is_told)
+            return [[one.id for one in each.instances] for each in told.pop()]
+
+        monkeypatch.setenv("FAKE_NVML", "lost")
+        assert await next_told() == [["GPU-0"], ["GPU-2"]]
+        monkeypatch.setenv("FAKE_NVML", "mig")
+        assert await next_told() == [["GPU-0", "GPU-1"], ["MIG-10", "MIG-11"]]
+        (tmp_path / "nvidiactl").unlink()
+        assert await next_told() == []
+        assert told == []
+        watching.cancel()
+
+    asyncio.run(scenario())
 
 
 def test_node_without_a_driver_has_no_devices(tmp_path: Path) -> None:
