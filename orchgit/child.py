@@ -104,7 +104,9 @@ class Child:
         self, loop: asyncio.AbstractEventLoop, pipe: IO[bytes]
     ) -> asyncio.StreamReader:
         reader = asyncio.StreamReader()
-        transport, _ = await loop.connect_read_pipe(lambda: _Pipe(reader), pipe)
+        taken = transport_file(pipe.fileno(), "rb")
+        pipe.close()
+        transport, _ = await loop.connect_read_pipe(lambda: _Pipe(reader), taken)
         self._outputs.append(transport)
         return reader
 
@@ -154,9 +156,23 @@ async def start_child(
 
 
 async def _writer(loop: asyncio.AbstractEventLoop, pipe: IO[bytes]) -> ChildInput:
+    taken = transport_file(pipe.fileno(), "wb")
+    pipe.close()
     # A reader's protocol for its flow control: there is nothing to read.
-    transport, protocol = await loop.connect_write_pipe(lambda: _Pipe(asyncio.StreamReader()), pipe)
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: _Pipe(asyncio.StreamReader()), taken
+    )
     return ChildInput(transport, protocol, None, loop)
+
+
+def transport_file(fd: int, mode: str) -> IO[bytes]:
+    """Returns a file of a duplicate of `fd`, which the transport that it is given to closes once.
+
+    uvloop closes the descriptor of a pipe itself and then its file. A file that closes the
+    descriptor too would close what another thread (gRPC's, SQLite's) has opened in between.
+    """
+    file_closes = isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop)
+    return open(os.dup(fd), mode, buffering=0, closefd=file_closes)
 
 
 class _Pipe(asyncio.StreamReaderProtocol):
@@ -175,4 +191,5 @@ __all__ = [
     "RunAs",
     "bare_environment",
     "start_child",
+    "transport_file",
 ]

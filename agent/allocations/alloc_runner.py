@@ -30,7 +30,7 @@ from agent.tasks import lifecycle, task_state
 from agent.tasks.alloc_tasks import AllocTasks
 from agent.tasks.commands import script_runner
 from agent.tasks.end_events import group_end_event
-from agent.tasks.task_state import TaskEventType, kill_request
+from agent.tasks.task_state import RUNNING, TaskEventType, kill_request
 from orchgit.clock import Clock
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import Allocation, TaskEvent, TaskState
@@ -80,6 +80,9 @@ class AllocRunner:
             node.services.changed,
             self._note_service,
         )
+        running = {name for name, record in tasks.items() if record.state.state == RUNNING}
+        if running:
+            self.services.resuming_owners = {"", *running}
         self.tasks = AllocTasks(node, context, self.services, tasks, self._wake.set)
         self._network = AllocNetwork(
             node,
@@ -188,6 +191,7 @@ class AllocRunner:
             deployment_healthy=self.local.healthy,
             deployment_healthy_at_ns=self.local.healthy_at_ns,
             network_status=self._network.status,
+            driver_addresses=self.tasks.driver_addresses,
         )
 
     def set_local(self, **changes: object) -> None:
@@ -355,13 +359,13 @@ class AllocRunner:
     # -- services of the group ---------------------------------------------------------------------
 
     def _start_group_services(self) -> None:
-        """Register the services of the group; they know nothing of its tasks."""
-        services = self.context.group.services or []
-        if services and self._killing is None:
+        """Register the services of the group, in place of those before; they know nothing of its
+        tasks."""
+        if self._killing is None:
             first = self.context.group.tasks[0].name
             self.services.start(
                 "",
-                services,
+                self.context.group.services or [],
                 self._interpolator(),
                 lambda task_name: script_runner(self.tasks[task_name or first]),
             )

@@ -52,7 +52,7 @@ class Allocations:
     def knows(self, alloc_id: str) -> bool:
         return alloc_id in self._runners
 
-    def needs_network(self, alloc_id: str) -> bool:
+    def is_live(self, alloc_id: str) -> bool:
         """Whether the allocation is known and has not ended."""
         runner = self._runners.get(alloc_id)
         return runner is not None and not runner.local.finished

@@ -32,6 +32,8 @@ class Mount(msgspec.Struct, frozen=True):
     host_path: str
     task_path: str
     read_only: bool = False
+    is_shared: bool = False
+    """What the task mounts below it is seen by the host, and what the host mounts by the task."""
 
 
 class TaskResources(msgspec.Struct, frozen=True):

@@ -57,10 +57,19 @@ class CgroupLayout(msgspec.Struct, frozen=True):
     def with_cores(
         self, group: ControlGroup | None, name: str, resources: TaskResources
     ) -> ControlGroup | None:
-        """The group, whose members run on the task's reserved cores only (v1; a v2 group cannot
-        have both processes and children of its own)."""
+        """The group, whose members run on the task's reserved cores only, where the node has a
+        cpuset controller and the job names no unified group of its own."""
+        if not resources.reserved_cores:
+            return group
+        cores = ",".join(map(str, resources.reserved_cores))
+        if self.mode == "v2" and group is not None:
+            passed_on = (self.unified, f"{self.unified}/{CGROUP_PARENT}")
+            enabled = {f"{path}/cgroup.subtree_control": "+cpuset" for path in passed_on}
+            return msgspec.structs.replace(
+                group, values={**group.values, **enabled, f"{group.kill}/cpuset.cpus": cores}
+            )
         root = self.controllers.get("cpuset", "")
-        if not resources.reserved_cores or not root:
+        if not root:
             return group
         group = group or ControlGroup()
         parent = f"{root}/{CGROUP_PARENT}"
@@ -70,7 +79,7 @@ class CgroupLayout(msgspec.Struct, frozen=True):
             values={
                 f"{parent}/cpuset.cpus": _text(f"{root}/cpuset.cpus").strip(),
                 f"{parent}/cpuset.mems": _text(f"{root}/cpuset.mems").strip(),
-                f"{directory}/cpuset.cpus": ",".join(map(str, resources.reserved_cores)),
+                f"{directory}/cpuset.cpus": cores,
                 f"{directory}/cpuset.mems": _text(f"{root}/cpuset.mems").strip(),
             },
             members=[*group.members, f"{directory}/cgroup.procs"],

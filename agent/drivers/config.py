@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -40,8 +41,20 @@ class TaskConfigError(ConfigError):
         """The same in one line, for people who do not look at the task."""
 
 
-def decode_config(driver: str, task: str, config: Mapping[str, object], shape: type[T]) -> T:
-    """Returns `config` as `shape`; TaskConfigError names the unknown, missing or ill-typed keys."""
+def decode_config(
+    driver: str,
+    task: str,
+    config: Mapping[str, object],
+    shape: type[T],
+    refused: Mapping[str, str] = MappingProxyType({}),
+) -> T:
+    """Returns `config` as `shape`; TaskConfigError names the unknown, missing or ill-typed keys.
+
+    `refused`: keys that a reader may expect, and why they are not there.
+    """
+    for key, why in refused.items():
+        if key in config:
+            raise ConfigError(f"cannot use {key} in the {driver} config of task {task}: {why}")
     try:
         return _decode(config, shape)
     except _MisfitError as error:

@@ -13,6 +13,7 @@ import hashlib
 import os
 import re
 import shutil
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -241,18 +242,34 @@ class ExecDriver(SupervisedDriver):
 
     async def _command(self, handle: TaskHandle, command: list[str], tty: bool) -> Command:
         await self._running(handle)
-        terminal = ["--tty"] if tty else []
+        process = self._write_process(handle.key, command, tty)
         return Command(
             argv=[
                 *self._at_state(handle.state["runtime"]),
                 "exec",
-                *terminal,
+                "--process",
+                str(process),
                 group_name(handle.key),
-                *command,
             ],
             env={"PATH": os.environ.get("PATH", os.defpath), "TERM": "xterm"},
             cwd="/",
         )
+
+    def _write_process(self, key: str, command: list[str], tty: bool) -> Path:
+        """Returns the file that says how a command runs: with the user, groups and rights of the
+        task. By its options alone a command of crun is root's, and may gain rights.
+
+        The file is named for what it holds, since a script check runs often."""
+        bundle = self._bundle(key)
+        config = msgspec.json.decode((bundle / "config.json").read_bytes())
+        process = {**config["process"], "args": command, "terminal": tty}
+        content = msgspec.json.encode(process)
+        path = bundle / f"command-{hashlib.sha256(content).hexdigest()[:32]}.json"
+        if not path.exists():
+            with tempfile.NamedTemporaryFile(dir=bundle, delete=False) as file:
+                file.write(content)
+            os.rename(file.name, path)
+        return path
 
     def _at_state(self, runtime: str) -> list[str]:
         """The runtime's command on this node's containers."""

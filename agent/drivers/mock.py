@@ -13,6 +13,7 @@ import msgspec
 
 from agent.drivers.base import (
     DriverInfo,
+    DriverNetwork,
     ExecResult,
     ExecSession,
     ExitResult,
@@ -44,6 +45,10 @@ class MockConfig(msgspec.Struct, frozen=True):
     stdout_string: str = ""
     stdout_repeat: int = 0
     stdout_repeat_duration: str = "0s"
+    driver_ip: str = ""
+    """The address that the driver says to have given to the task; "" is none."""
+    driver_advertise: bool = False
+    driver_port_map: dict[str, int] = {}
 
 
 class MockOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,12 +146,18 @@ class _MockTask:
         self.config = config
         self.signals: list[int] = []
         self._clock = clock
+        network = DriverNetwork(
+            ip=config.driver_ip,
+            ports=config.driver_port_map,
+            auto_advertise=config.driver_advertise,
+        )
         self.handle = TaskHandle(
             driver=MockDriver.name,
             key=task.key,
             started_ns=clock.now_ns(),
             kill_signal=task.kill_signal,
             kill_timeout_s=task.kill_timeout_s,
+            network=network if config.driver_ip else None,
         )
         self.result: asyncio.Future[ExitResult] = asyncio.get_running_loop().create_future()
         self._log = Path(task.task_dir.log_dir, f"{task.task_name}.stdout.0")

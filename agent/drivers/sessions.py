@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import fcntl
 import os
 import pty
@@ -15,13 +16,13 @@ import re
 import shutil
 import struct
 import termios
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from agent.drivers.base import ExecResult
-from orchgit.child import DEVNULL, PIPE, STDOUT, Child, RunAs, start_child
+from orchgit.child import DEVNULL, PIPE, STDOUT, Child, RunAs, start_child, transport_file
 from orchgit.errors import DriverError
 
 OUTPUT_LIMIT_BYTES = 256 << 10
@@ -143,6 +144,7 @@ async def run_command(command: Command, timeout_s: float) -> ExecResult:
 
 def _kill_session(process: Child) -> None:
     """Each command leads its own session, so its children are killed with it."""
+    process.kill()  # one that has a terminal may not lead its session yet
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, 9)
 
@@ -157,9 +159,13 @@ async def _open_pipes(command: Command) -> StreamSession:
 
 
 async def _open_terminal(command: Command) -> StreamSession:
+    """The terminal controls the command's session: interrupts and new sizes reach its programs."""
+    setsid = shutil.which("setsid")
+    if setsid is None:
+        raise DriverError("cannot give the command a terminal: install setsid, or use -t=false")
     main_fd, task_fd = pty.openpty()
     try:
-        process = await _start(command, task_fd, task_fd, task_fd)
+        process = await _start(command, task_fd, task_fd, task_fd, (setsid, "--ctty"))
     except BaseException:
         os.close(main_fd)
         raise
@@ -168,7 +174,7 @@ async def _open_terminal(command: Command) -> StreamSession:
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(main_fd), "rb", 0)
+        lambda: asyncio.StreamReaderProtocol(reader), transport_file(main_fd, "rb")
     )
     return StreamSession(
         process,
@@ -179,7 +185,10 @@ async def _open_terminal(command: Command) -> StreamSession:
     )
 
 
-async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Child:
+async def _start(
+    command: Command, stdin: int, stdout: int, stderr: int, to_lead: tuple[str, ...] = ()
+) -> Child:
+    """`to_lead`: the command that begins a session, where the child is not to begin it itself."""
     run_as, argv, env = None, command.argv, command.env
     if command.network_namespace:
         argv, env = in_network(command)
@@ -187,21 +196,48 @@ async def _start(command: Command, stdin: int, stdout: int, stderr: int) -> Chil
         run_as = RunAs(command.uid, command.gid, command.groups)
     try:
         process = await start_child(
+            *to_lead,
             *argv,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             cwd=command.cwd,
             env=env,
-            start_new_session=True,
+            start_new_session=not to_lead,
             run_as=run_as,
         )
     except OSError as error:
         raise DriverError(f"cannot run {command.argv[0]}: {error.strerror}") from None
-    for members in command.group_members:
-        with contextlib.suppress(OSError):  # it has ended already, or the task has
-            Path(members).write_text(str(process.pid))
+    try:
+        join_groups(command.group_members, process.pid)
+    except DriverError:
+        _kill_session(process)
+        await process.wait()
+        process.close()
+        raise
     return process
+
+
+def join_groups(members: Sequence[str], pid: int) -> None:
+    """Puts the process, and what it has started since, into the task's control groups.
+
+    Raises DriverError where a group is gone: the task has ended, and the command may not outlive
+    it.
+    """
+    for file in members:
+        waiting = [pid]
+        while waiting:
+            member = waiting.pop()
+            try:
+                Path(file).write_text(str(member))
+            except OSError as error:
+                if error.errno in (errno.ENOENT, errno.ENODEV):
+                    text = "cannot run a command in the task: it has just ended"
+                    raise DriverError(text) from None
+                continue  # the process itself has ended, or the group is not ours to join
+            with contextlib.suppress(OSError):
+                children = Path(f"/proc/{member}/task/{member}/children").read_text()
+                waiting += map(int, children.split())
 
 
 def in_network(command: Command) -> tuple[list[str], dict[str, str]]:

@@ -7,6 +7,7 @@ import errno
 import socket
 
 from agent.networks.wanted import WantedNetwork
+from orchgit.host_port import join_host_port
 
 
 def ports_in_use(wanted: WantedNetwork) -> list[str]:
@@ -16,7 +17,7 @@ def ports_in_use(wanted: WantedNetwork) -> list[str]:
     for port in wanted.ports:
         if port.protocol == "tcp" and _is_in_use(port.host_ip, port.host_port):
             label = wanted.labels.get(port.host_port, "")
-            taken.append(f'port "{label}" ({port.host_ip or "*"}:{port.host_port})')
+            taken.append(f'port "{label}" ({join_host_port(port.host_ip or "*", port.host_port)})')
     return taken
 
 

@@ -1,4 +1,4 @@
-"""The agent's own HTTP routes, `/v1/client/...`, in Nomad's shapes.
+"""The agent's own HTTP routes, `/v1/client/...` and some of `/v1/agent/...`, in Nomad's shapes.
 
 `client_app(agent)` is an ASGI app with them, to be mounted by a server in the same process or
 served alone; `client_routes(agent)` is the list. Files are reached only inside an allocation's
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from starlette.applications import Starlette
 from starlette.routing import BaseRoute
 
-from agent.serve import allocations, files, logs, metrics, node, sessions
+from agent.serve import allocations, files, logs, metrics, node, process, sessions
 from agent.serve.replies import ERROR_HANDLERS
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def client_routes(agent: Agent) -> list[BaseRoute]:
         *sessions.routes(agent),
         *node.routes(agent),
         *metrics.routes(agent),
+        *process.routes(agent),
     ]
 
 

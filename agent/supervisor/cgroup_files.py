@@ -38,18 +38,21 @@ def join(group: Group) -> None:
 
 
 def kill_all(group: Group) -> None:
-    """Kill every member, atomically where the kernel can (cgroup.kill, or a freezer)."""
+    """Kill every member, atomically where the kernel can (cgroup.kill). Frozen members are killed
+    until none is new: a freezer stops a group one process after the other, while others fork."""
     directory = str(group.get("kill") or "")
     if not directory or _write(os.path.join(directory, "cgroup.kill"), "1"):
         return
     freezer = os.path.join(directory, "freezer.state")
-    frozen = _write(freezer, "FROZEN")
+    killed: set[int] = set()
     for _ in range(_KILL_ROUNDS):
-        pids = members(directory)
-        for pid in pids:
+        _write(freezer, "FROZEN")
+        pids = set(members(directory))
+        for pid in pids - killed:
             _kill(pid)
-        if frozen or not pids:
+        if pids <= killed:
             break
+        killed |= pids
     _write(freezer, "THAWED")
 
 

@@ -242,13 +242,17 @@ class SupervisedTask:
         """Send the signal, and kill everything when the grace period is over."""
         if self.state == "exited":
             return
-        self.signal(number)
-        self._loop.call_later(grace_s, self.kill)
+        if number == _signal.SIGKILL:
+            self.kill()
+        else:
+            self.signal(number)
+            self._loop.call_later(grace_s, self.kill)
 
     def kill(self) -> None:
+        """Kill the groups first: once the main process is gone, older kernels know none of it."""
         if self.state in ("launching", "running"):
-            self.signal(_signal.SIGKILL)
             self._kill_members()
+            self.signal(_signal.SIGKILL)
 
     def child_exited(self, status: int, strays: dict[int, int]) -> None:
         """Our child has ended and is not reaped yet: its process group still has its number."""
@@ -318,7 +322,10 @@ class SupervisedTask:
             self._pidfd = -1
 
     def _remove_group(self, retries: int) -> None:
-        """Try again for a while: members take a moment to die."""
+        """Try again for a while: members take a moment to die, and a command that joins the group
+        at the task's end is killed too."""
+        if retries < _GROUP_RETRIES:
+            cgroup_files.kill_all(self._group)
         if not cgroup_files.remove(self._group) and retries > 0:
             self._loop.call_later(_GROUP_RETRY_S, lambda: self._remove_group(retries - 1))
 

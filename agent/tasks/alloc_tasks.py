@@ -13,7 +13,7 @@ from agent.tasks import lifecycle, task_state
 from agent.tasks.task_runner import TaskRunner
 from agent.tasks.task_state import DEAD, PENDING, TaskEventType
 from orchgit.errors import DriverError
-from orchgit.model.allocation import TaskEvent, TaskState
+from orchgit.model.allocation import DriverAddress, TaskEvent, TaskState
 
 
 class AllocTasks(Mapping[str, TaskRunner]):
@@ -50,6 +50,12 @@ class AllocTasks(Mapping[str, TaskRunner]):
     @property
     def states(self) -> dict[str, TaskState]:
         return {name: runner.state for name, runner in self.items()}
+
+    @property
+    def driver_addresses(self) -> dict[str, DriverAddress]:
+        """The addresses that drivers gave to running tasks."""
+        found = ((name, runner.driver_address) for name, runner in self.items())
+        return {name: address for name, address in found if address is not None}
 
     @property
     def any_runs(self) -> bool:

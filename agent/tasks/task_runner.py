@@ -42,9 +42,8 @@ from agent.tasks.task_state import DEAD, RUNNING, TaskEventType
 from agent.templates.changes import keep_rendered
 from orchgit.durations import to_text
 from orchgit.errors import DriverError, OrchgitError
-from orchgit.model.allocation import TaskEvent, TaskState
+from orchgit.model.allocation import DriverAddress, TaskEvent, TaskState
 from orchgit.model.base import NS_PER_S
-from orchgit.model.service_addresses import DriverAddress
 from orchgit.model.task import Task
 from orchgit.model.workload_identity import identities_of
 from orchgit.wait_first import wait_first
@@ -94,6 +93,14 @@ class TaskRunner:
     def handle(self) -> TaskHandle | None:
         """The handle of the running attempt; None when no attempt runs."""
         return self._progress.handle
+
+    @property
+    def driver_address(self) -> DriverAddress | None:
+        """The address that the driver gave to the running attempt; None where it gave none."""
+        given = self.handle.network if self.handle is not None else None
+        if given is None:
+            return None
+        return DriverAddress(ip=given.ip, ports=given.ports, auto_advertise=given.auto_advertise)
 
     # -- what others ask for -----------------------------------------------------------------------
 
@@ -349,11 +356,7 @@ class TaskRunner:
 
     def _start_services(self) -> None:
         interpolate = self.setup().environment().interpolate
-        given = self.handle.network if self.handle is not None else None
-        self._services.driver_addresses.pop(self.name, None)
-        if given is not None:
-            address = DriverAddress(given.ip, given.ports, given.auto_advertise)
-            self._services.driver_addresses[self.name] = address
+        self._services.driver_addresses[self.name] = self.driver_address
         self._services.start(
             self.name, self.task.services or [], interpolate, lambda _name: script_runner(self)
         )

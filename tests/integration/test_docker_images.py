@@ -300,6 +300,31 @@ def test_image_goes_a_while_after_its_last_task(tmp_path: Path) -> None:
         asyncio.run(body())
 
 
+def test_image_goes_though_the_agent_was_restarted_within_the_delay(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    def there(image: str) -> bool:
+        with docker_engine.engine().client() as api:
+            return any(image in (one["RepoTags"] or ()) for one in api.images())
+
+    async def body(unused: str, used: str) -> None:
+        async with a_driver(tmp_path, clock, gc={"image_delay": "3m"}) as made:
+            await run_to_end(made, task(tmp_path, unused))
+            handle = await made.start_task(task(tmp_path, used, "sleep 100"))
+        async with a_driver(tmp_path, clock, gc={"image_delay": "3m"}) as made:
+            await made.end_orphans(lambda alloc_id: True)
+            assert await made.recover_task(handle)
+            await clock.advance(170)
+            assert there(unused)
+            await clock.advance(20)
+            await until(lambda: not there(unused))
+            assert there(used)
+            await made.destroy_task(handle)
+
+    with registry() as served:
+        asyncio.run(body(fresh(served), fresh(served)))
+
+
 def test_container_is_kept_where_the_node_says_so(tmp_path: Path) -> None:
     async def body() -> None:
         async with a_driver(tmp_path, gc={"container": False}) as made:

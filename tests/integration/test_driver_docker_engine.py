@@ -19,6 +19,7 @@ from agent.drivers.base import Mount, TaskConfig, TaskHandle, TaskResources
 from agent.drivers.config import decode_options
 from agent.drivers.docker.driver import DockerDriver
 from agent.drivers.docker.options import DockerOptions
+from agent.hooks.secrets_mount import unmount_below
 from orchgit.clock import SystemClock
 from orchgit.errors import DriverError
 from orchgit.model.task import LogConfig
@@ -107,6 +108,22 @@ def test_container_option_that_the_node_does_not_allow_is_refused(
             await made.start_task(make(tmp_path, {**base, **given}))
 
     run(tmp_path, scenario)
+
+
+def test_node_sees_what_a_container_mounts_in_a_shared_directory(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    subprocess.run(["mount", "--bind", shared, shared], check=True)
+    try:
+        subprocess.run(["mount", "--make-shared", shared], check=True)
+        (shared / "volume").mkdir()
+        text = "/bin/busybox mount -t tmpfs none /csi/volume && echo yes > /csi/volume/file"
+        given = config(text, cap_add=["sys_admin"], security_opt=["apparmor=unconfined"])
+        task = make(tmp_path, given, mounts=(Mount(str(shared), "/csi", is_shared=True),))
+        run_once(tmp_path, task, allow_caps=["all"], allow_privileged=True)
+        assert (shared / "volume" / "file").read_text() == "yes\n"
+    finally:
+        unmount_below(shared.parent)
 
 
 def test_failed_image_pull_is_a_recoverable_error(tmp_path: Path) -> None:

@@ -298,6 +298,20 @@ def test_shell_opens_in_a_running_task(tmp_path: Path) -> None:
     run(tmp_path, scenario)
 
 
+def test_command_has_the_user_the_groups_and_the_rights_of_its_task(tmp_path: Path) -> None:
+    rights = "grep -E '^(Uid|Gid|Groups|Cap|NoNewPrivs)' /proc/self/status"
+    task = make(tmp_path, {**script(f"{rights}; sleep 100"), "cap_add": ["net_bind_service"]})
+
+    async def scenario(driver: ExecDriver) -> None:
+        handle = await driver.start_task(task)
+        await until(lambda: "NoNewPrivs" in log_text(task))
+        told = await driver.exec_task(handle, ["/bin/sh", "-c", rights], 60)
+        assert told.output.decode() == log_text(task)
+        await driver.destroy_task(handle)
+
+    run(tmp_path, scenario)
+
+
 def test_task_uses_the_hosts_network(tmp_path: Path) -> None:
     """A port given to the group can be bound in the task."""
     with socket.socket() as free:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import docker
+import psutil
 import pytest
 
 from agent.drivers import cgroups
@@ -21,10 +24,11 @@ from agent.drivers.base import (
     TaskResources,
 )
 from agent.drivers.config import decode_options
+from agent.drivers.docker.process_watch import NOTICE_S
 from agent.drivers.podman.config import PodmanOptions
 from agent.drivers.podman.driver import PodmanDriver
 from agent.networks import namespaces
-from orchgit.clock import SystemClock
+from orchgit.clock import FakeClock, SystemClock
 from orchgit.errors import DriverError
 from tests.support import podman_engine
 from tests.support.docker_engine import image_tar
@@ -119,6 +123,7 @@ def test_keys_of_the_config_reach_the_container(tmp_path: Path) -> None:
         ({"shm_size": "lots"}, {}, 'cannot set shm_size to "lots"'),
         ({"devices": ["a:b:c:d"]}, {}, 'cannot use device "a:b:c:d"'),
         ({"volume": ["x"]}, {}, r'"volume".*"volumes"'),
+        ({"init_path": "/x"}, {}, "cannot use init_path in the podman config"),
     ],
 )
 def test_what_the_node_does_not_allow_is_refused(
@@ -253,7 +258,8 @@ def test_no_line_is_lost_when_the_agent_is_restarted(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(
-    "memory" not in cgroups.detect().controllers, reason="needs the memory controller of v1"
+    "memory" not in cgroups.detect().controllers and cgroups.detect().mode != "v2",
+    reason="needs a memory controller",
 )
 def test_task_beyond_its_memory_limit_is_reported_out_of_memory(tmp_path: Path) -> None:
     results: list[ExitResult] = []
@@ -269,3 +275,28 @@ def test_task_beyond_its_memory_limit_is_reported_out_of_memory(tmp_path: Path) 
 
     run(tmp_path, scenario)
     assert [(each.exit_code, each.oom_killed) for each in results] == [(137, True), (137, False)]
+
+
+def test_end_that_podman_does_not_notice_is_reported(tmp_path: Path) -> None:
+    """Podman hears of an end from conmon. Where that was killed too, the kernel still tells."""
+    results: list[ExitResult] = []
+    clock = FakeClock()
+
+    async def scenario() -> None:
+        options = PodmanOptions(socket_path=f"unix:{podman_engine.socket()}")
+        made = PodmanDriver(tmp_path, options, clock)
+        handle = await made.start_task(task(tmp_path, "exec sleep 1000", {}))
+        os.kill(psutil.Process(handle.pid).ppid(), signal.SIGKILL)
+        os.kill(handle.pid, signal.SIGKILL)
+        waiting = asyncio.create_task(made.wait_task(handle))
+
+        while not waiting.done():
+            await clock.advance(NOTICE_S)
+            await asyncio.wait([waiting], timeout=0.05)
+        results.append(await waiting)
+        await made.destroy_task(handle)
+        await made.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))
+    assert [each.exit_code for each in results] == [-1]
+    assert "podman has not noticed" in results[0].error

@@ -21,6 +21,11 @@ from tests.support.driver_rigs import log_text, task_config
 from tests.support.polling import until
 
 _ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+_LAYOUT = cgroups.detect()
+_HAS_CPUSET = "cpuset" in _LAYOUT.controllers or (
+    _LAYOUT.mode == "v2"
+    and "cpuset" in Path(_LAYOUT.unified, "cgroup.controllers").read_text().split()
+)
 
 
 def shell(text: str) -> dict[str, object]:
@@ -167,11 +172,13 @@ def test_terminal_session_is_resized_and_returns_the_exit_code(tmp_path: Path) -
         handle = await driver.start_task(make(tmp_path, shell("sleep 1000; true")))
         session = await driver.exec_stream(handle, ["sh", "-i"], tty=True)
         session.resize(33, 44)
-        await session.write(b"stty size; exit 5\n")
+        await session.write(b"stty size; expr 3 '*' 1111 > /dev/tty; exit 5\n")
         said = b""
         while (piece := await session.read())[1]:
             said += piece[1]
         assert b"33 44" in said
+        # Only a terminal that controls the session opens so, and passes on interrupts.
+        assert b"3333" in said
         assert await session.wait() == 5
         await session.close()
         await driver.destroy_task(handle)
@@ -258,9 +265,7 @@ def test_oom_score_is_the_tasks_own(tmp_path: Path) -> None:
 
 
 @_ROOT
-@pytest.mark.skipif(
-    "cpuset" not in cgroups.detect().controllers, reason="needs the cpuset controller of v1"
-)
+@pytest.mark.skipif(not _HAS_CPUSET, reason="needs the cpuset controller")
 def test_task_with_reserved_cores_runs_on_them_only(tmp_path: Path) -> None:
     last = max(os.sched_getaffinity(0))
     text = "grep Cpus_allowed_list /proc/self/status"

@@ -140,6 +140,34 @@ def test_ended_task_leaves_no_process_of_its_control_group(tmp_path: Path) -> No
     run(tmp_path, scenario)
 
 
+def test_process_that_joins_the_control_group_of_an_ended_task_is_killed(tmp_path: Path) -> None:
+    """A command in the task may begin while the task ends."""
+    group = cgroups.detect().tracking(f"test-{secrets.token_hex(4)}")
+    if group is None:
+        pytest.skip("no control groups here")
+
+    async def scenario(client: SupervisorClient) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        task = spec(tmp_path, f"echo started; read x < {tmp_path}/pipe", group=group)
+        await client.start(task)
+        await until_output(tmp_path, "started")
+        inner = Path(group.dirs[0], "inner")
+        inner.mkdir()  # so that the group cannot be removed yet
+        (tmp_path / "pipe").write_text("\n")
+        await client.wait(task.key)
+        with subprocess.Popen(["sleep", "1000"]) as late:  # noqa: ASYNC220
+            try:
+                Path(group.members[0]).write_text(str(late.pid))
+                await until(lambda: late.poll() is not None)
+                assert late.returncode == -signal.SIGKILL
+            finally:
+                late.kill()
+        inner.rmdir()
+        await until(lambda: not os.path.exists(group.dirs[0]))
+
+    run(tmp_path, scenario)
+
+
 def test_stop_waits_for_the_grace_period_then_kills(tmp_path: Path) -> None:
     async def scenario(client: SupervisorClient) -> None:
         polite = spec(tmp_path, "trap 'exit 9' TERM; echo polite; while :; do sleep 0.01; done")

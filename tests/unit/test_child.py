@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -155,3 +157,37 @@ async def _tell(stdin: ChildInput) -> None:
 
 def _pipes() -> dict[str, Any]:
     return {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE}
+
+
+_CLOSING = """
+import asyncio, sys, uvloop
+from orchgit.child import PIPE, start_child
+
+async def work():
+    child = await start_child("sh", "-c", "cat; echo no >&2", stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    child.stdin.write(b"yes")
+    child.stdin.close()
+    print(await child.stdout.read(), await child.stderr.read(), await child.wait())
+    child.close()
+
+loop_factory = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}[sys.argv[1]]
+with asyncio.Runner(loop_factory=loop_factory) as runner:
+    runner.run(work())
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_pipes_of_a_child_are_closed_once(loop: str, tmp_path: Path) -> None:
+    """Between two closes another thread may have opened a file at the same number."""
+    library = tmp_path / "closed_twice.so"
+    source = Path(__file__).parents[1] / "support" / "closed_twice.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"], check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", _CLOSING, loop],
+        env={**os.environ, "LD_PRELOAD": str(library)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("b'yes' b'no\\n' 0\n", "", 0)

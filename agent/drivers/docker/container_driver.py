@@ -32,6 +32,7 @@ from agent.drivers.docker.image_garbage import ImageGarbage
 from agent.drivers.docker.image_names import ImageName
 from agent.drivers.docker.memory_kills import MemoryKillWatch
 from agent.drivers.docker.network import driver_network
+from agent.drivers.docker.process_watch import NOTICE_S, ProcessWatch
 from agent.drivers.docker.pull_progress import PullProgress
 from agent.drivers.docker.pulls import ImagePulls
 from agent.drivers.docker.session import DockerSession
@@ -40,6 +41,7 @@ from agent.drivers.locks import StartLocks
 from agent.drivers.sessions import OUTPUT_LIMIT_BYTES, TIMED_OUT
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import group_name, log_streams
+from agent.loops import spawn
 from agent.supervisor.log_files import RotatingFiles
 from agent.supervisor.protocol import LogStream
 from orchgit.clock import Clock
@@ -56,6 +58,7 @@ _THREADS = 8
 _START_TRIES = 3
 _KILLED = 137
 """The exit code of a container that SIGKILL ended."""
+_UNNOTICED = "the exit code is unknown: {engine} has not noticed that the container ended"
 
 
 class ContainerDriver:
@@ -84,11 +87,16 @@ class ContainerDriver:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix=flavour.name)
         self._ends: dict[str, asyncio.Future[ExitResult]] = {}
         self._followers: dict[str, LogFollower] = {}
-        self._watches: dict[str, MemoryKillWatch] = {}
+        self._watches: dict[str, contextlib.ExitStack] = {}
+        """What of each task is seen by the kernel, as its engine does not tell."""
         gc = flavour.settings.gc
         self._pulls = ImagePulls(self._pull, clock)
         self._garbage = ImageGarbage(
-            self._remove_image, clock, duration_s(gc.image_delay), gc.image
+            self._remove_image,
+            clock,
+            duration_s(gc.image_delay),
+            data_dir / f"{flavour.name}-images",
+            gc.image,
         )
         self._dangling = DanglingContainers(self._owner, self._connected, self._call, gc, clock)
 
@@ -229,15 +237,25 @@ class ContainerDriver:
         loop = asyncio.get_running_loop()
         end = self._ends[handle.key] = loop.create_future()
 
-        is_told = self._flavour.settings.tells_memory_kills
-        watch = MemoryKillWatch(0 if is_told else handle.pid, handle.state["container"])
+        settings, container = self._flavour.settings, handle.state["container"]
+        kills = MemoryKillWatch(0 if settings.tells_memory_kills else handle.pid, container)
+        watches = self._watches[handle.key] = contextlib.ExitStack()
+        watches.callback(kills.close)
 
         def set_end(result: ExitResult) -> None:
-            watch.close()
-            if watch.has_seen_one and result.exit_code == _KILLED:
+            watches.close()
+            if kills.has_seen_one and result.exit_code == _KILLED:
                 result = msgspec.structs.replace(result, oom_killed=True, error="OOM Killed")
             if not end.done():
                 end.set_result(result)
+
+        if not settings.tells_every_end:
+
+            def process_ended() -> None:
+                noticing = spawn(self._end_unnoticed(engine, container, set_end), "unnoticed end")
+                watches.callback(noticing.cancel)
+
+            watches.callback(ProcessWatch(handle.pid, container, process_ended).close)
 
         def ended(result: ExitResult) -> None:
             if not loop.is_closed():
@@ -245,14 +263,29 @@ class ContainerDriver:
 
         follower = LogFollower(
             engine,
-            handle.state["container"],
+            container,
             lambda: _log_files(handle.state),
             self._positions / group_name(handle.key),
             ended,
         )
         self._followers[handle.key] = follower
-        self._watches[handle.key] = watch
         follower.start()
+
+    async def _end_unnoticed(
+        self, engine: Engine, container: str, set_end: Callable[[ExitResult], None]
+    ) -> None:
+        """The container's process has ended. The engine tells how, unless it does not know."""
+        while True:
+            await self._clock.sleep(NOTICE_S)
+            try:
+                if (await self._call(engine.inspect, container)).ended:
+                    return
+            except NotThereError:
+                return
+            except DriverError:  # it is asked again when it is back
+                continue
+            set_end(ExitResult(exit_code=-1, error=_UNNOTICED.format(engine=self.name)))
+            return
 
     async def wait_task(self, handle: TaskHandle) -> ExitResult:
         if handle.key not in self._ends and not await self.recover_task(handle):
@@ -304,6 +337,7 @@ class ContainerDriver:
         self._starts.pop(handle.key, None)
 
     async def end_orphans(self, is_known: Callable[[str], bool]) -> None:
+        self._garbage.resume()
         if self._engine_expected():
             await self._dangling.sweep(is_known)
             self._dangling.start(is_known)

@@ -161,9 +161,18 @@ class Engine:
         return True
 
     def remove(self, container: str) -> None:
+        """Podman cannot stop a container whose conmon was killed; the try that fails tells it that
+        the container has ended."""
         what = f"remove container {container[:12]}"
-        with contextlib.suppress(NotThereError):
-            self._call(what, lambda: self._api.remove_container(container, v=True, force=True))
+        for is_last in (False, True):
+            try:
+                self._call(what, lambda: self._api.remove_container(container, v=True, force=True))
+                return
+            except NotThereError:
+                return
+            except DriverError as error:
+                if is_last or "as it could not be stopped" not in str(error):
+                    raise
 
     def stats(self, container: str) -> dict[str, Any]:
         what = f"read stats of container {container[:12]}"

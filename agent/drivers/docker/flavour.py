@@ -40,6 +40,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     collects_logs: bool = True
     tells_memory_kills: bool = True
     """Whether the engine says of an ended container that the kernel killed it for its memory."""
+    tells_every_end: bool = True
+    """Whether the engine sees each end itself. Another one's containers run on this machine."""
 
 
 class ImageWanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,12 +129,7 @@ class DockerFlavour:
         )
 
     def prepare(self, task: TaskConfig) -> PreparedContainer:
-        for key, why in REFUSED.items():
-            if key in task.config:
-                raise DriverError(
-                    f"cannot use {key} in the docker config of task {task.task_name}: {why}"
-                )
-        config = decode_config(self.name, task.task_name, task.config, DockerConfig)
+        config = decode_config(self.name, task.task_name, task.config, DockerConfig, REFUSED)
         options = self._options
         if task.network is not None and task.network.hosts_file and not config.network_mode:
             task = with_extra_hosts(task, config.extra_hosts)

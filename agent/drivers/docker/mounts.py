@@ -51,7 +51,7 @@ def mount_settings(
     if label:  # the engine labels what is given as text only
         binds += [
             f"{os.path.realpath(mount.host_path)}:{mount.task_path}:"
-            f"{'ro' if mount.read_only else 'rw'},{label}"
+            f"{'ro' if mount.read_only else 'rw'},{label}{',rshared' * mount.is_shared}"
             for mount in own
         ]
     else:
@@ -61,6 +61,7 @@ def mount_settings(
                 "Source": os.path.realpath(mount.host_path),
                 "Target": mount.task_path,
                 "ReadOnly": mount.read_only,
+                **({"BindOptions": {"Propagation": "rshared"}} if mount.is_shared else {}),
             }
             for mount in own
         ]

@@ -12,6 +12,13 @@ from agent.drivers.docker.options import (
     DockerVolumeOptions,
 )
 
+REFUSED = {
+    "dns": "write dns_servers",
+    "init_path": "the service takes it from its own containers.conf",
+    "socket": "a node has one service of Podman, the option socket_path of the plugin",
+}
+"""Keys that a reader may expect, and why they are not there."""
+
 
 class PodmanAuth(AuthConfig, frozen=True):
     """Credentials, and whether the registry's certificate is checked."""

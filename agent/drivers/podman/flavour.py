@@ -16,7 +16,7 @@ from agent.drivers.docker.container import container_name, container_request
 from agent.drivers.docker.flavour import EngineSettings, PreparedContainer, with_extra_hosts
 from agent.drivers.docker.network import inner_ports
 from agent.drivers.docker.options import DockerGcOptions, DockerOptions
-from agent.drivers.podman.config import PodmanConfig, PodmanOptions
+from agent.drivers.podman.config import REFUSED, PodmanConfig, PodmanOptions
 from agent.drivers.podman.images import wanted_image
 from orchgit.errors import DriverError
 
@@ -46,10 +46,11 @@ class PodmanFlavour:
             inactivity_s=duration_s(options.client_http_timeout),
             collects_logs=not options.disable_log_collection,
             tells_memory_kills=False,
+            tells_every_end=False,
         )
 
     def prepare(self, task: TaskConfig) -> PreparedContainer:
-        config = decode_config(self.name, task.task_name, task.config, PodmanConfig)
+        config = decode_config(self.name, task.task_name, task.config, PodmanConfig, REFUSED)
         options = self._options
         if task.network is not None and task.network.hosts_file and not config.network_mode:
             task = with_extra_hosts(task, config.extra_hosts)

@@ -210,6 +210,7 @@ def test_stopped_agent_leaves_tasks_and_finds_them_again(tmp_path: Path) -> None
         await first.close()
         second = AgentRig(tmp_path, clock=first.clock, drivers={"mock_driver": first.mock})
         (again,) = list(second.allocs)
+        assert again.services.resuming_owners == {"", "web"}
         await second.until_status(again, "running")
         assert again.tasks["web"].handle == handle
         assert second.events(again).count("Started") == 1

@@ -21,6 +21,7 @@ _BOUNDED = {
     "agent.csi.mount_records.MountRecords.of_allocation": "a record per mounted volume",
     "agent.drivers.conformance.log_text": "a test",
     "agent.drivers.docker.engine.Engine.create": "a volume is created, not a container",
+    "agent.drivers.docker.image_garbage.ImageGarbage.resume": "an empty file for each image",
     "agent.drivers.docker.pause.pause_image_archive": "one program of the agent",
     "agent.networks.cni.configuration.load": "the node's own configuration",
     "agent.networks.records.NetworkRecords.__init__": "before the agent does anything else",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from orchgit.model.allocation import Allocation, NetworkStatus
+from orchgit.model.allocation import Allocation, DriverAddress, NetworkStatus
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort, AllocatedResources, AllocatedShared
 from orchgit.model.service import Service, ServiceCheck
-from orchgit.model.service_addresses import DriverAddress, Whereabouts
+from orchgit.model.service_addresses import Whereabouts
 
 NODE = Node(id="n", attributes={"unique.network.ip-address": "10.0.0.9"})
 PORTS = [
@@ -19,8 +19,8 @@ ALLOC = Allocation(
     id="a", allocated_resources=AllocatedResources(shared=AllocatedShared(ports=PORTS))
 )
 STATUS = NetworkStatus(interface_name="eth0", address="172.26.64.5", address_ipv6="fd00::5")
-DRIVER = DriverAddress("172.17.0.3", {"http": 8080})
-ADVERTISED = DriverAddress("172.20.0.3", {"http": 8080}, auto_advertise=True)
+DRIVER = DriverAddress(ip="172.17.0.3", ports={"http": 8080})
+ADVERTISED = DriverAddress(ip="172.20.0.3", ports={"http": 8080}, auto_advertise=True)
 
 
 @pytest.mark.parametrize(

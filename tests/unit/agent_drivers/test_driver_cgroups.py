@@ -66,6 +66,24 @@ def test_overrides_are_those_of_the_trees_that_the_node_has(tmp_path: Path) -> N
     assert cgroups.detect(tree(tmp_path / "v1", "v1")).overrides({}, "d") == []
 
 
+def test_cores_are_set_in_the_one_group_of_version_two_after_they_are_passed_on_to_it(
+    tmp_path: Path,
+) -> None:
+    root = tree(tmp_path / "cgroup", "v2")
+    layout = cgroups.detect(root)
+    cores = TaskResources(reserved_cores=(1, 3))
+    group = layout.with_cores(layout.tracking("t"), "t", cores)
+    assert group is not None
+    assert group.dirs == [f"{root}/nomad.slice/t"]
+    assert list(group.values.items()) == [
+        (f"{root}/cgroup.subtree_control", "+cpuset"),
+        (f"{root}/nomad.slice/cgroup.subtree_control", "+cpuset"),
+        (f"{root}/nomad.slice/t/cpuset.cpus", "1,3"),
+    ]
+    assert layout.with_cores(None, "t", cores) is None
+    assert layout.with_cores(layout.tracking("t"), "t", TaskResources()) == layout.tracking("t")
+
+
 def test_without_groups_there_is_none(tmp_path: Path) -> None:
     assert cgroups.detect(tmp_path / "nothing").tracking("t") is None
 
