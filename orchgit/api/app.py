@@ -119,6 +119,7 @@ def create_app(api: ApiContext, extra_routes: Sequence[BaseRoute] = ()) -> App:
     endpoints += openapi.endpoints(tuple(endpoints))
     check_entries(endpoints, extra_routes)
     client = ClientRoutes(api)
+    api.ask_node = client.forward
     rest = Starlette(
         routes=[
             Route(_CLIENT, client),

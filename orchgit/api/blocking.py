@@ -22,25 +22,33 @@ from orchgit.whole_number import whole_number
 T = TypeVar("T")
 DEFAULT_WAIT_S = 300.0
 MAX_WAIT_S = 600.0
+_LONG_BYTES = 256 << 10
+"""To compress more than this takes long enough to hold others up."""
 JITTER_SHARE = 16
 """Waits are lengthened by up to 1/16, so that clients which began together do not end together."""
 
 Read = Callable[[Snapshot], tuple[T, int]]
 
 
-async def blocking_read(call: ApiCall, tables: Sequence[str], read: Read[T]) -> tuple[T, int]:
+async def blocking_read(
+    call: ApiCall, tables: Sequence[str], read: Read[T], *, is_one_row: bool = False
+) -> tuple[T, int]:
     """Reads again after each change of `tables`, until the index exceeds the request's `index`.
 
     `read` returns a value and its index. Returns the first value that is new enough, or the last
-    one when the wait ends.
+    one when the wait ends. `read` is called in a thread, since what it reads may be long, unless
+    `is_one_row` says that it is not.
     """
     min_index, wait_s = wait_parameters(call)
     store, clock = call.context.state.store, call.context.clock
     deadline_s = clock.monotonic_s() + wait_s
-    while True:
+
+    def read_now() -> tuple[T, int, int]:
         with store.snapshot() as snapshot:
-            value, index = read(snapshot)
-            seen = snapshot.index
+            return *read(snapshot), snapshot.index
+
+    while True:
+        value, index, seen = read_now() if is_one_row else await asyncio.to_thread(read_now)
         remaining_s = deadline_s - clock.monotonic_s()
         if not min_index or index > min_index or remaining_s <= 0:
             return value, max(index, 1)
@@ -71,14 +79,13 @@ async def answer_list(
     tables: Sequence[str],
     read: Callable[[Snapshot], Any],
     *,
-    in_thread: bool = False,
     depends_on: Sequence[str] = (),
 ) -> Response:
     """Answers with a list whose index is that of its tables.
 
-    `read` may return (value, extra headers). `in_thread` is for lists that may be long, so that
-    they do not block the event loop. With `depends_on`, every table that `read` looks at, the
-    encoded answer is given again until one of them changes.
+    `read` may return (value, extra headers). It is called in a thread, since a list may be long.
+    With `depends_on`, every table that `read` looks at, the encoded answer is given again until one
+    of them changes.
     """
     if depends_on:
         return await _answer_kept(call, tables, read, depends_on)
@@ -90,7 +97,7 @@ async def answer_list(
         value, headers = value if isinstance(value, tuple) else (value, None)
         return call.answer(value, index=index, headers=headers, read=True)
 
-    return await asyncio.to_thread(answer) if in_thread else answer()
+    return await asyncio.to_thread(answer)
 
 
 async def _answer_kept(
@@ -118,9 +125,10 @@ async def _answer_kept(
         return KeptAnswer(depends_on, table_index, before, index, body, headers)
 
     key = call.read_key
-    return call.answer_kept(
-        await call.api.kept_answers.answer(key, lambda: asyncio.to_thread(answer))
-    )
+    found = await call.api.kept_answers.answer(key, lambda: asyncio.to_thread(answer))
+    if call.takes_gzip(found.body) and len(found.body) > _LONG_BYTES:
+        await asyncio.to_thread(found.zipped)
+    return call.answer_kept(found)
 
 
 async def _moved_snapshot(call: ApiCall, tables: Sequence[str]) -> Snapshot:
@@ -151,13 +159,15 @@ async def answer_object(
     shown: Callable[[Any], Any] = lambda found: found,
     *,
     key: str = "",
+    is_one_row: bool = False,
     depends_on: Sequence[str] = (),
 ) -> Response:
     """Answers with one object; its index is its `modify_index`, or its table's where there is none.
 
     `read` returns None for an unknown object: 404 with the text `missing`. With the object's `key`
-    in the first table, changes of other objects do not wake the reader. With `depends_on`, every
-    table that `read` looks at, the encoded answer is given again until one of them changes.
+    in the first table, changes of other objects do not wake the reader. `is_one_row` as for
+    `blocking_read`. With `depends_on`, every table that `read` looks at, the encoded answer is
+    given again until one of them changes; what it reads must not be long.
     """
 
     def indexed(snapshot: Snapshot) -> tuple[Any, int]:
@@ -171,9 +181,13 @@ async def answer_object(
         if found is not None:
             return call.answer_kept(found)
     else:
-        value, index = await blocking_read(call, targets, indexed)
+        value, index = await blocking_read(call, targets, indexed, is_one_row=is_one_row)
         if value is not None:
-            return call.answer(shown(value), index=index, read=True)
+
+            def answer() -> Response:
+                return call.answer(shown(value), index=index, read=True)
+
+            return answer() if is_one_row else await asyncio.to_thread(answer)
     headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
     return text_response(missing, 404, headers)
 

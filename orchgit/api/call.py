@@ -33,6 +33,7 @@ from orchgit.whole_number import whole_number
 T = TypeVar("T")
 MAX_BODY_BYTES = 16 * 1024 * 1024
 _GZIP_FROM_BYTES = 1024
+_UUID_CHARACTERS = 36
 _OF_UUIDS = frozenset("0123456789abcdefABCDEF- ")
 _TRUE = ("true", "1", "t", "T", "TRUE", "True", "")
 
@@ -118,11 +119,12 @@ class ApiCall:
         seen = _SeenNamespaces(self.access.sees)
         return [each for each in found if seen[each.namespace]]
 
-    def decide_access_by(self, decide: Callable[[], Access]) -> None:
-        """Sets how it is decided about this request, and decides. Raises AccessRefusedError."""
+    def decide_access_by(self, decide: Callable[[], Access], decided: Access | None = None) -> None:
+        """Sets how it is decided about this request, and decides, unless `decided` says it. Raises
+        AccessRefusedError."""
         self._decide_access = decide
-        self.access = decide()
-        if self.writes is not None:
+        self.access = decided or decide()
+        if self.writes is not None and not is_safe(self.request.method):
             self.writes.author = self.author
 
     def refresh_access(self) -> None:
@@ -199,6 +201,16 @@ class ApiCall:
             )
         return uuid_prefix(text)
 
+    def object_id(self, parameter: str, lookup: str) -> str:
+        """Returns the id in the path. Raises RefusedError for one that is no whole UUID, as of an
+        object that was named by the beginning of its id."""
+        found = self.path[parameter]
+        if len(found) != _UUID_CHARACTERS:
+            raise RefusedError(
+                f"{lookup} lookup failed: index error: UUID must be {_UUID_CHARACTERS} characters"
+            )
+        return found
+
     async def body(self, limit_bytes: int = MAX_BODY_BYTES) -> bytes:
         """Reads the request's body; raises TooLargeError before it reads more than the limit."""
         if self._body is not None:
@@ -246,7 +258,7 @@ class ApiCall:
             sent["X-Nomad-Index"] = str(max(index, 1))
         if read:
             sent.update(self.contact_headers())
-        if self._takes_gzip(data):
+        if self.takes_gzip(data):
             data = gzip.compress(data, compresslevel=1, mtime=0)
             sent["Content-Encoding"] = "gzip"
         return Response(data, status_code=status, headers=sent, media_type="application/json")
@@ -262,14 +274,14 @@ class ApiCall:
         sent = {**VARY, **kept.headers, "X-Nomad-Index": str(max(kept.index, 1))}
         sent.update(self.contact_headers())
         data = kept.body
-        if self._takes_gzip(data):
+        if self.takes_gzip(data):
             data = kept.zipped()
             sent["Content-Encoding"] = "gzip"
         if not self.rights_last:
             return Response(data, headers=sent, media_type="application/json")
         return KeptResponse(data, headers=sent, media_type="application/json", kept=kept)
 
-    def _takes_gzip(self, data: bytes) -> bool:
+    def takes_gzip(self, data: bytes) -> bool:
         accepted = self.header(b"accept-encoding") or ""
         return len(data) >= _GZIP_FROM_BYTES and "gzip" in accepted
 

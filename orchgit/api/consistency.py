@@ -17,8 +17,8 @@ from orchgit.api.placing import Place, is_safe, place_of, server_asked
 from orchgit.clock import Clock
 from orchgit.errors import NotLeaderError, OrchgitError
 from orchgit.http_status import status_of
+from orchgit.replication.leadership import WhileLeading
 from orchgit.replication.proposal import RequestWrites
-from orchgit.wait_first import wait_first
 
 ELECTION_WAIT_S = 5.0
 """How long a request waits for a leader."""
@@ -49,8 +49,8 @@ class LeadershipPort(Protocol):
         """Returns when a majority has confirmed that this server leads."""
         ...
 
-    async def leadership_lost(self) -> None:
-        """Returns as soon as this server does not lead."""
+    def while_leading(self) -> WhileLeading:
+        """Ends what runs inside, with NotLeaderError, as soon as this server does not lead."""
         ...
 
 
@@ -146,18 +146,13 @@ class Consistency:
     async def _while_leading(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Ends a blocking query when leadership is lost: it might wait for changes that never
         come."""
-        answering = False
+        async with self._leading.while_leading() as leading:
 
-        async def noting(message: Message) -> None:
-            nonlocal answering
-            answering = True
-            await send(message)
+            async def noting(message: Message) -> None:
+                leading.go_on()
+                await send(message)
 
-        lost = self._leading.leadership_lost()
-        async with wait_first(self._app(scope, receive, noting), lost) as (work, _):
-            if not work.done() and not answering:
-                raise NotLeaderError("cannot answer: this server no longer leads")
-            await work
+            await self._app(scope, receive, noting)
 
 
 class _Body:

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import ASGIApp
 
 from orchgit.api.access.control import AccessControl
@@ -172,6 +174,9 @@ class ApiContext:
     telemetry: TelemetrySettings = field(default_factory=TelemetrySettings)
     agents_tls: TlsFiles | None = None
     """The certificates with which agents that serve HTTPS are reached."""
+    ask_node: Callable[[str, Request], Awaitable[Response]] | None = None
+    """Has the agent of a node answer a request that was checked here. Raises NotFoundError for an
+    unknown node, UnavailableError where its agent does not answer."""
     kept_answers: KeptAnswers = field(init=False)
 
     def __post_init__(self) -> None:

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from orchgit.api.access.control import AccessRefusedError
-from orchgit.api.access.enforcement import admit, refusal_response
+from orchgit.api.access.enforcement import admit, admitted_before, refusal_response
 from orchgit.api.call import ApiCall
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY, text_response
@@ -71,7 +71,8 @@ async def _answer(each: Endpoint, call: ApiCall) -> Response:
         region = call.query.get("region")
         if region and region != call.api.server.region:
             raise RefusedError("No path to region")
-        if (control := call.api.access) is not None:
+        control = call.api.access
+        if control is not None and not admitted_before(call, each.path, control):
             await admit(call, each.path, control)
         return await handler(call)
     except AccessRefusedError as error:

@@ -161,6 +161,8 @@ class ResourceTotals(Model):
 
 
 def _with_values(network: NetworkResource, ports: list[AllocatedPort]) -> NetworkResource:
+    """Returns the network with its ports' values. Its address is that of a port that could have any
+    number: a fixed number may be free on another address of the node only."""
     by_label = {port.label: port for port in ports}
 
     def given(asked: list[Port] | None) -> list[Port] | None:
@@ -173,9 +175,12 @@ def _with_values(network: NetworkResource, ports: list[AllocatedPort]) -> Networ
             for port in asked
         ]
 
+    dynamic = [
+        by_label[each.label] for each in network.dynamic_ports or () if each.label in by_label
+    ]
     return msgspec.structs.replace(
         network,
-        ip=ports[0].host_ip if ports else network.ip,
+        ip=next((each.host_ip for each in (*dynamic, *ports)), network.ip),
         reserved_ports=given(network.reserved_ports),
         dynamic_ports=given(network.dynamic_ports),
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from orchgit.model.allocation import Allocation, NetworkStatus
+from orchgit.model.allocation import Allocation, DriverAddress, NetworkStatus
 from orchgit.model.node import Node
 from orchgit.model.resources import AllocatedPort
 from orchgit.model.runtime_variables import allocated_ports
@@ -25,16 +25,6 @@ NO_ADDRESS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class DriverAddress:
-    """The address that a driver itself gave to the task of the service."""
-
-    ip: str
-    ports: Mapping[str, int] = field(default_factory=dict)
-    """The port inside, by label."""
-    auto_advertise: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Whereabouts:
     """What the addresses of an allocation's services follow from."""
 
@@ -43,6 +33,7 @@ class Whereabouts:
     network: NetworkStatus | None = None
     """The network of the group; None where its tasks use the host's."""
     driver: DriverAddress | None = None
+    """The address that a driver gave to the task whose services they are."""
 
     def of_service(self, service: Service) -> tuple[str, int]:
         """Returns address and port to register; the address is "" where the mode has none."""

@@ -18,7 +18,7 @@ from typing import Any
 from orchgit.control.leader import Control
 from orchgit.errors import InvalidInputError, OrchgitError, UnavailableError
 from orchgit.model.node import NodeStatus
-from orchgit.replication.commands import AllocClientUpdate
+from orchgit.replication.commands.allocations import AllocClientUpdate
 from orchgit.rpc.allocation_sets import changed_set, first_set, still_runs
 from orchgit.services.cluster.server_directory import ServerDirectory
 from orchgit.services.csi.node_calls import NodeCalls
@@ -258,4 +258,5 @@ def _client_update(report: AllocReport) -> AllocClientUpdate:
         deployment_healthy=report.deployment_healthy,
         deployment_healthy_at_ns=report.deployment_healthy_at_ns,
         network_status=report.network_status,
+        driver_addresses=report.driver_addresses,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 
@@ -14,11 +15,11 @@ from orchgit.model.evaluation import EvalTrigger
 from orchgit.model.mkdir_parameters import read_mkdir_parameters
 from orchgit.model.node import Node, NodeEvent
 from orchgit.model.volume import HostVolume, VolumeCapability
-from orchgit.replication.commands import (
+from orchgit.replication.commands.evaluations import UpsertEvaluations
+from orchgit.replication.commands.nodes import UpdateNodeStatus
+from orchgit.replication.commands.volumes import (
     DeleteHostVolume,
     DeleteVolumeClaim,
-    UpdateNodeStatus,
-    UpsertEvaluations,
     UpsertHostVolume,
 )
 from orchgit.scheduler.feasibility.operands import holds
@@ -44,10 +45,15 @@ async def put_host_volume(context: UseCaseContext, volume: HostVolume) -> HostVo
     `pending` until the node's agent has made it and reported it (`volumes_made`).
     """
     _check(volume)
-    with context.snapshot() as snapshot:
-        known = snapshot.host_volumes.get(volume.id) if volume.id else None
-        node = _home(snapshot, volume)
-        _check_unique(snapshot, volume, node)
+
+    def read() -> tuple[HostVolume | None, Node]:
+        with context.snapshot() as snapshot:
+            known = snapshot.host_volumes.get(volume.id) if volume.id else None
+            node = _home(snapshot, volume)
+            _check_unique(snapshot, volume, node)
+            return known, node
+
+    known, node = await asyncio.to_thread(read)  # it reads every node
     now_ns = context.now_ns()
     volume = replace(
         volume,

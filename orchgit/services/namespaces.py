@@ -6,7 +6,7 @@ import re
 
 from orchgit.errors import RefusedError
 from orchgit.model.node import Namespace
-from orchgit.replication.commands import DeleteNamespaces, UpsertNamespaces
+from orchgit.replication.commands.settings import DeleteNamespaces, UpsertNamespaces
 from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.admission import multiple_errors
 
@@ -44,11 +44,8 @@ async def delete_namespace(context: UseCaseContext, name: str, region: str = "gl
         if snapshot.namespaces.get(name) is None:
             raise RefusedError("namespace not found")
         found = (
-            (any(job.status != "dead" for job in snapshot.jobs.all(name)), "non-terminal jobs"),
-            (
-                any(not each.is_terminal for each in snapshot.allocations.all(name)),
-                "non-terminal allocations",
-            ),
+            (snapshot.jobs.count_live_of_namespace(name) > 0, "non-terminal jobs"),
+            (snapshot.allocations.has_live(namespace=name), "non-terminal allocations"),
             (bool(snapshot.host_volumes.all(name)), "volumes"),
             (bool(snapshot.variables.all(name)), "variables"),
         )

@@ -5,7 +5,8 @@ Only services with provider "nomad" are listed; an allocation registers them whi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from orchgit.model.allocation import Allocation, ClientStatus
@@ -20,42 +21,91 @@ from orchgit.model.task import Task
 from orchgit.state.snapshot import StateReads
 
 
+@dataclass(slots=True)
+class _Owners:
+    """The jobs and nodes of allocations, read once."""
+
+    snapshot: StateReads
+    jobs: dict[tuple[str, str, int, int], Job | None] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+    def job(self, allocation: Allocation) -> Job | None:
+        # A version's number may come again after a purge, but not at the same index.
+        key = (
+            allocation.namespace,
+            allocation.job_id,
+            allocation.job_version,
+            allocation.create_index,
+        )
+        if key not in self.jobs:
+            self.jobs[key] = self.snapshot.job_versions.of_allocation(allocation)
+        return self.jobs[key]
+
+    def node(self, node_id: str) -> Node:
+        if node_id not in self.nodes:
+            found = self.snapshot.nodes.get(node_id)
+            self.nodes[node_id] = found or Node(id=node_id, datacenter="")
+        return self.nodes[node_id]
+
+
 def services_of_allocation(snapshot: StateReads, allocation: Allocation) -> list[dict[str, Any]]:
-    """Returns what the allocation registers now; nothing unless it runs, and is to run on."""
-    if allocation.client_status != ClientStatus.RUNNING or allocation.is_server_terminal:
-        return []
-    return registrations_of(snapshot, allocation)
+    """Returns what the allocation registers now: nothing unless it runs, and is to run on; of its
+    tasks, those that run."""
+    return _all_of(_Owners(snapshot), [allocation])
 
 
-def registrations_of(snapshot: StateReads, allocation: Allocation) -> list[dict[str, Any]]:
-    """Returns what the allocation registers while it runs, in the form of Nomad's service
-    registrations: a service whose address mode gives no address is left out."""
-    job = snapshot.job_versions.of_allocation(allocation)
-    group = job.group(allocation.task_group) if job else None
-    if job is None or group is None:
-        return []
-    node = snapshot.nodes.get(allocation.node_id) or Node(id=allocation.node_id, datacenter="")
-    found = (
-        _registration(allocation, owner, service, node)
-        for owner, service in _provided(job, group, allocation, node)
-    )
-    return [registration for registration in found if registration["Address"]]
+def registrations_of(
+    snapshot: StateReads, allocation: Allocation, counts: Callable[[str], bool]
+) -> list[dict[str, Any]]:
+    """Returns what the owners that count (tasks, "" for the group) register while they run, in the
+    form of Nomad's service registrations: a service whose address mode gives no address is left
+    out."""
+    return _registrations(_Owners(snapshot), allocation, counts)
 
 
 def services_of_job(snapshot: StateReads, namespace: str, job_id: str) -> list[dict[str, Any]]:
-    return _all_of(snapshot, snapshot.allocations.of_job(namespace, job_id))
+    return _all_of(_Owners(snapshot), snapshot.allocations.of_job(namespace, job_id))
 
 
-def all_services(snapshot: StateReads, namespace: str | None) -> list[dict[str, Any]]:
-    return _all_of(snapshot, snapshot.allocations.all(namespace))
+def all_services(
+    snapshot: StateReads, namespace: str | None, name: str | None = None
+) -> list[dict[str, Any]]:
+    """Returns the services of a namespace, None is all; only those of that name if one is given.
+
+    Reads the allocations of those jobs alone that may have such services.
+    """
+    owners = _Owners(snapshot)
+    found = []
+    for key, names in snapshot.job_versions.running_with_services(namespace).items():
+        if name is None or name in names or any("${" in each for each in names):
+            found += _all_of(owners, snapshot.allocations.of_version(*key))
+    found.sort(key=lambda each: str(each["AllocID"]))
+    return [each for each in found if name in (None, each["ServiceName"])]
 
 
-def _all_of(snapshot: StateReads, allocations: Iterable[Allocation]) -> list[dict[str, Any]]:
+def _all_of(owners: _Owners, allocations: Iterable[Allocation]) -> list[dict[str, Any]]:
     return [
         registration
         for allocation in allocations
-        for registration in services_of_allocation(snapshot, allocation)
+        if allocation.client_status == ClientStatus.RUNNING and not allocation.is_server_terminal
+        for registration in _registrations(owners, allocation, allocation.runs_task)
     ]
+
+
+def _registrations(
+    owners: _Owners, allocation: Allocation, counts: Callable[[str], bool]
+) -> list[dict[str, Any]]:
+    job = owners.job(allocation)
+    group = job.group(allocation.task_group) if job else None
+    if job is None or group is None:
+        return []
+    node = owners.node(allocation.node_id)
+    found = (
+        _registration(allocation, owner, service, node)
+        for owner, service in _provided(job, group, allocation, node)
+        if counts(owner)
+    )
+    return [registration for registration in found if registration["Address"]]
 
 
 def _provided(
@@ -63,7 +113,7 @@ def _provided(
 ) -> Iterator[tuple[str, Service]]:
     """Yields (owner, service with its references replaced as the node sees them)."""
     owners: list[tuple[str, Task | None, list[Service] | None]] = [
-        (f"group-{group.name}", None, group.services),
+        ("", None, group.services),
         *((task.name, task, task.services) for task in group.tasks),
     ]
     for owner, task, services in owners:
@@ -77,7 +127,10 @@ def _provided(
 def _registration(
     allocation: Allocation, owner: str, service: Service, node: Node
 ) -> dict[str, Any]:
-    address, port = Whereabouts(allocation, node, allocation.network_status).of_service(service)
+    driver = (allocation.driver_addresses or {}).get(owner)
+    places = Whereabouts(allocation, node, allocation.network_status, driver)
+    address, port = places.of_service(service)
+    owner = owner or f"group-{allocation.task_group}"
     return {
         "ID": f"_nomad-task-{allocation.id}-{owner}-{service.name}-{service.port_label}",
         "ServiceName": service.name,

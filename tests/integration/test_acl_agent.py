@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+import structlog
 from starlette.types import Scope
 
 from agent.agent import Agent
@@ -21,7 +22,7 @@ from orchgit.cli.commands.dev import end_tasks
 from orchgit.clock import SystemClock
 from orchgit.ids import RandomIds
 from orchgit.model.acl import ANONYMOUS, AclPolicy
-from orchgit.replication.commands import PutAclPolicies
+from orchgit.replication.commands.acl import PutAclPolicies
 from orchgit.server.audit.audit_log import audit_log
 from orchgit.server.audit.records import AuditAuth
 from orchgit.server.audit.settings import AuditSettings
@@ -228,3 +229,59 @@ def test_agent_remembers_access_control_across_a_restart(alone: AloneAgent) -> N
     facts = alone.agent.local.facts()
     assert facts["acl"] == "on"
     assert alone.agent.access().is_on
+
+
+_OF_PROCESS = ("host", "pprof/goroutine", "pprof/cmdline")
+
+
+def _asked_paths(alone: AloneAgent) -> list[str]:
+    lines = alone.audit_log.read_text().splitlines()
+    return [json.loads(line)["payload"]["request"]["endpoint"] for line in lines]
+
+
+@pytest.mark.parametrize("path", _OF_PROCESS)
+def test_server_has_a_nodes_agent_answer_what_is_asked_of_its_process(
+    alone: AloneAgent, path: str
+) -> None:
+    query = {"node_id": alone.agent.node_id}
+    answer = alone.rig.http.get(f"/v1/agent/{path}", params=query)
+    assert (answer.status_code, bool(answer.text)) == (200, True)
+    assert any(each.startswith(f"/v1/agent/{path}") for each in _asked_paths(alone))
+
+
+@pytest.mark.parametrize("path", [*_OF_PROCESS, "monitor?plain=true"])
+def test_process_of_a_node_is_shown_to_those_who_may_read_agents(
+    alone: AloneAgent, path: str
+) -> None:
+    mark = "&" if "?" in path else "?"
+    headers = {"X-Nomad-Token": alone.reader}
+    by_server = f"/v1/agent/{path}{mark}node_id={alone.agent.node_id}"
+    assert alone.rig.http.get(by_server, headers=headers).status_code == 403
+    assert alone.get(f"/v1/agent/{path}", alone.reader).status_code == 403
+    assert alone.get(f"/v1/agent/{path}").status_code == 403
+
+
+def test_log_of_a_node_is_followed_through_its_server(alone: AloneAgent) -> None:
+    log = structlog.get_logger(component="test")
+    query = {"node_id": alone.agent.node_id, "plain": "true", "log_level": "DEBUG"}
+    with alone.rig.http.stream("GET", "/v1/agent/monitor", params=query) as answer:
+        assert answer.status_code == 200
+        log.debug("a mark of the node")
+        for text in answer.iter_text():
+            if "a mark of the node" in text:
+                break
+            log.debug("a mark of the node")
+    assert any(each.startswith("/v1/agent/monitor") for each in _asked_paths(alone))
+
+
+def test_process_of_an_unknown_node_and_of_two_at_once_is_refused(alone: AloneAgent) -> None:
+    http, other = alone.rig.http, "00000000-1111-2222-3333-444444444444"
+    refused = http.get("/v1/agent/host", params={"node_id": other})
+    assert (refused.status_code, refused.text) == (404, f"Unknown node {other}")
+    both = {"node_id": alone.agent.node_id, "server_id": "leader"}
+    assert http.get("/v1/agent/host", params=both).status_code == 400
+    management = http.headers["X-Nomad-Token"]
+    assert alone.get("/v1/metrics").status_code == 200  # scrapers have no token
+    assert alone.get("/v1/agent/host", management).status_code == 200
+    assert alone.get(f"/v1/agent/host?node_id={other}", management).status_code == 404
+    assert alone.get("/v1/agent/host?server_id=leader", management).status_code == 500

@@ -50,6 +50,12 @@ def test_monitor_sends_frames_of_json_lines(rig: ServerRig) -> None:
     assert {json.loads(line)["component"] for line in lines} >= {"test"}
 
 
+def test_monitor_of_a_silent_log_tells_at_once_that_it_follows(rig: ServerRig) -> None:
+    """A command that follows it goes on after the death of its server from then on."""
+    with rig.http.stream("GET", "/v1/agent/monitor", params={"log_level": "ERROR"}) as answer:
+        assert next(answer.iter_text()) == "{}"
+
+
 def test_monitor_of_unknown_level_or_other_server_is_refused(rig: ServerRig) -> None:
     refused = rig.http.get("/v1/agent/monitor", params={"log_level": "loud"})
     assert (refused.status_code, refused.text) == (400, "Unknown log level: loud")

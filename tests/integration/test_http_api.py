@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import gzip
 import itertools
@@ -9,11 +10,13 @@ import json
 import re
 import socket
 import time
+import uuid
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
+import cramjam
 import httpx
 import pytest
 
@@ -275,6 +278,31 @@ def test_malformed_job_is_refused_naming_the_problem(http: httpx.Client, body: b
     assert "the server failed" not in answer.text
 
 
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        ("abcde", "illegal base64 data at input byte 4"),
+        ("aGVsbG8=", "it is not packed with Snappy"),
+        ("/////w8=", "it has 4294967295 bytes, and the limit is 16384"),
+    ],
+)
+def test_payload_that_nothing_could_show_is_refused(
+    http: httpx.Client, payload: str, said: str
+) -> None:
+    body = {"Job": job(new_id(), Payload=payload)}
+    for path in ("/v1/jobs", "/v1/validate/job"):
+        answer = http.put(path, json=body)
+        assert (answer.status_code, said in answer.text) == (400, True), answer.text
+
+
+def test_payload_of_a_registered_job_is_shown_as_it_was_sent(
+    rig: ServerRig, http: httpx.Client
+) -> None:
+    job_id, sent = new_id(), base64.b64encode(bytes(cramjam.snappy.compress_raw(b"hi"))).decode()
+    rig.register(job(job_id, Payload=sent))
+    assert http.get(f"/v1/job/{job_id}").json()["Payload"] == sent
+
+
 def test_event_stream_sends_new_events(rig: ServerRig, http: httpx.Client) -> None:
     job_id = new_id()
     params = {"topic": f"Job:{job_id}"}
@@ -418,3 +446,56 @@ def test_first_of_repeated_parameters_counts(rig: ServerRig, http: httpx.Client)
     assert http.get(f"{path}?namespace=none&namespace=default").status_code == 404
     for text, count in (("per_page=1&per_page=0", 1), ("prefix=none&prefix=", 0)):
         assert len(http.get(f"/v1/jobs?{text}").json()) == count
+
+
+@pytest.mark.parametrize(
+    ("path", "lookup"),
+    [
+        ("allocation", "alloc"),
+        ("evaluation", "eval"),
+        ("deployment", "deployment"),
+        ("node", "node"),
+    ],
+)
+def test_beginning_of_an_id_is_no_id(http: httpx.Client, path: str, lookup: str) -> None:
+    answer = http.get(f"/v1/{path}/12345678")
+    text = f"{lookup} lookup failed: index error: UUID must be 36 characters"
+    assert (answer.status_code, answer.text) == (500, text)
+
+
+def test_list_of_csi_volumes_has_no_index_before_the_first_volume(http: httpx.Client) -> None:
+    for query in ("type=csi", "type=csi&namespace=*", "type=csi&prefix=v"):
+        answer = http.get(f"/v1/volumes?{query}")
+        assert (answer.json(), answer.headers["x-nomad-index"]) == ([], "0")
+    assert http.get("/v1/volumes?type=host").headers["x-nomad-index"] != "0"
+
+
+def test_plan_shows_the_stored_scaling_policy_only_with_diff(
+    rig: ServerRig, http: httpx.Client
+) -> None:
+    job_id = new_id()
+    scaled = job(job_id, Type="service")
+    scaled["TaskGroups"][0]["Scaling"] = {"Min": 1, "Max": 5}
+    rig.register(scaled)
+    diff = http.put(f"/v1/job/{job_id}/plan", json={"Job": scaled, "Diff": True}).json()["Diff"]
+    assert [each["Name"] for each in diff["TaskGroups"][0]["Objects"]] == ["Scaling"]
+    plan = http.put(f"/v1/job/{job_id}/plan", json={"Job": scaled}).json()
+    assert plan["Diff"] is None
+    read = http.get(f"/v1/job/{job_id}").json()
+    plan = http.put(f"/v1/job/{job_id}/plan", json={"Job": read, "Diff": True}).json()
+    assert plan["Diff"]["Type"] == "None"
+    assert http.get(f"/v1/job/{job_id}/versions?diffs=true").json()["Diffs"] == []
+
+
+def test_registered_volume_is_answered_as_it_was_asked_for(
+    rig: ServerRig, http: httpx.Client
+) -> None:
+    node = make_node(id=str(uuid.uuid4()))
+    rig.run(register_node(rig.server.services.context, node))
+    asked = {"Name": new_id("volume"), "NodeID": node.id, "HostPath": "/srv/data"}
+    for more in ({}, {"nodepool": "default", "PluginID": "mkdir"}):
+        answer = http.put("/v1/volume/host/register", json={"Volume": {**asked, **more}})
+        found = answer.json()["Volume"]
+        wanted = ("default", "mkdir") if more else ("", "")
+        assert (found["NodePool"], found["PluginID"], found["State"]) == (*wanted, "pending")
+        http.delete(f"/v1/volume/host/{found['ID']}/delete")

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from click.testing import CliRunner
 
+from orchgit.cli.main import cli
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
@@ -29,6 +31,17 @@ def test_acknowledged_write_survives_a_restart(tmp_path: Path) -> None:
     with server_rig(tmp_path, with_agent=False, num_schedulers=0) as rig:
         assert rig.http.get("/v1/job/kept").json()["JobModifyIndex"] == done["JobModifyIndex"]
         assert rig.server.facts.server_id == server_id
+
+
+def test_server_and_agent_meet_over_ipv6(tmp_path: Path) -> None:
+    anywhere = {"http_bind": "[::1]:0", "rpc_bind": "[::1]:0", "raft_bind": "[::1]:0"}
+    with server_rig(tmp_path, num_schedulers=0, **anywhere) as rig:
+        rig.wait_ready_node()
+        assert rig.server.http_address.startswith("[::1]:")
+        address = str(rig.http.base_url)
+        shown = CliRunner().invoke(cli, ["server", "members"], env={"ORCHGIT_ADDR": address})
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.splitlines()[1].split()[4] == "true"  # it leads
 
 
 def test_stop_does_not_wait_for_blocking_readers_and_streams(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.integration.test_event_subjects import RECORDED, events
 from tests.support.golden_steps import differences
-from tests.support.server_rig import server_rig
+from tests.support.server_rig import ServerRig, server_rig
 
 _JOB: dict[str, Any] = {
     "ID": "web",
@@ -49,3 +49,62 @@ def test_services_are_registered_when_a_job_runs_and_deregistered_when_it_stops(
     assert deregistered["Type"] == "ServiceDeregistration"
     assert deregistered["Payload"]["Service"]["ID"] == listed["ID"]
     assert deregistered["Index"] > registered["Index"]
+
+
+def _task(name: str, config: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    config = {"run_for": "1h", **config}
+    return {"Name": name, "Driver": "mock_driver", "Config": config, **fields}
+
+
+def _service(name: str, mode: str, port: str = "http") -> dict[str, Any]:
+    return {"Name": name, "PortLabel": port, "Provider": "nomad", "AddressMode": mode}
+
+
+def _registered(rig: ServerRig, job: str) -> dict[str, tuple[str, int]]:
+    listed = rig.http.get(f"/v1/job/{job}/services").json()
+    return {each["ServiceName"]: (each["Address"], each["Port"]) for each in listed}
+
+
+def test_service_is_registered_at_the_address_that_the_driver_gave_while_its_task_runs(
+    tmp_path: Path,
+) -> None:
+    job = deepcopy(_JOB) | {"ID": "own", "Name": "own"}
+    group = job["TaskGroups"][0]
+    group["RestartPolicy"] = {"Attempts": 0, "Mode": "fail"}
+    own = {"driver_ip": "172.20.0.3", "driver_port_map": {"http": 8080}}
+    group["Services"] = []
+    group["Tasks"] = [
+        _task(
+            "first",
+            {"driver_ip": "172.20.0.2", "run_for": "20ms"},
+            Lifecycle={"Hook": "prestart"},
+            Services=[_service("first", "driver", "9000")],
+        ),
+        _task("plain", own, Services=[_service("plain", "driver"), _service("at-host", "auto")]),
+        _task(
+            "advertised", own | {"driver_advertise": True}, Services=[_service("advertised", "")]
+        ),
+        _task("without", {}, Services=[_service("without", "driver")]),
+    ]
+    with server_rig(tmp_path) as rig:
+        rig.wait_ready_node()
+        rig.register(job)
+        rig.wait_for("/v1/job/own/services", lambda found: len(found) == 3)
+        registered = _registered(rig, "own")
+        at_host = registered.pop("at-host")
+        given = ("172.20.0.3", 8080)
+        assert registered == {"plain": given, "advertised": given}
+        assert at_host[0] != "172.20.0.3"
+        (alloc,) = rig.http.get("/v1/job/own/allocations").json()
+        shown = rig.http.get(f"/v1/allocation/{alloc['ID']}").json()["DriverAddresses"]
+        assert shown["plain"] == {
+            "IP": "172.20.0.3",
+            "Ports": {"http": 8080},
+            "AutoAdvertise": False,
+        }
+        assert "without" not in shown
+        rig.http.delete("/v1/job/own")
+        rig.wait_for("/v1/services", lambda found: found == [])
+        plain = events(rig, "Service:plain", 2)
+    assert [each["Type"] for each in plain] == ["ServiceRegistration", "ServiceDeregistration"]
+    assert {each["Payload"]["Service"]["Address"] for each in plain} == {"172.20.0.3"}

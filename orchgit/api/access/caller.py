@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 from orchgit.acl.rights import MANAGEMENT, Rights
 from orchgit.services.acl.resolve import Identity
@@ -15,6 +16,8 @@ class Caller:
 
     rights: Rights
     identity: Identity | None = None
+    allowed: dict[Hashable, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What access control has allowed this caller: see `AccessControl.allowed_before`."""
 
     @property
     def policies(self) -> tuple[str, ...]:

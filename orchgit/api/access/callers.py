@@ -69,7 +69,7 @@ class TokenCallers:
         store = self._store()
         watch = store.watch
         position = watch.applied_index, watch.replacements
-        key = hashlib.sha256(secret.encode()).digest()
+        key = hashlib.blake2s(secret.encode()).digest()
         known = self._found.get(key)
         if known is not None and known.position == position and self._is_in_time(known):
             return known.found

@@ -20,6 +20,8 @@ from orchgit.api.access.table import TABLE, AccessTable
 from orchgit.errors import InvariantError, OrchgitError
 
 DENIED = "Permission denied"
+_MOST_KEPT = 1000
+"""Decisions of one caller that are kept."""
 _NO_IDENTITY = "ACL token not found or invalid workload identity"
 
 
@@ -101,6 +103,16 @@ class AccessControl:
             return anonymous
         raise InvariantError("cannot tell who sends the request: there is no anonymous identity")
 
+    def allowed_before(self, rule: Rule, secret: str, namespace: str) -> Access | None:
+        """Returns the access that was decided before for such a request of the same caller, None if
+        there is none, or the rule depends on more than the namespace. Raises AccessRefusedError for
+        a bad token."""
+        if not rule.is_by_namespace:
+            return None
+        # A caller is found anew whenever its rights may have changed, and this with it.
+        access = self.caller(rule, secret).allowed.get((id(rule), namespace))
+        return access if access is not None and access.rule is rule else None
+
     def decide(self, rule: Rule, secret: str, request: RequestNames) -> Access:
         """Returns the access of a request. Raises AccessRefusedError."""
         caller = self.caller(rule, secret)
@@ -109,7 +121,12 @@ class AccessControl:
         )
         if not rule.requirement.allows(question):
             raise AccessRefusedError(refused_answer(rule.refused, request.path))
-        return Access(caller, rule)
+        access = Access(caller, rule)
+        if rule.is_by_namespace:
+            if len(caller.allowed) >= _MOST_KEPT:
+                caller.allowed.clear()
+            caller.allowed[id(rule), request.namespace] = access
+        return access
 
 
 def bad_token_answer(way: BadTokenForm, reason: BadTokenReason) -> Refusal:

@@ -8,6 +8,7 @@ from orchgit.acl.rights import ALL_NAMESPACES
 from orchgit.api.access.caller import secret_of
 from orchgit.api.access.control import (
     DENIED,
+    Access,
     AccessControl,
     AccessRefusedError,
     Refusal,
@@ -32,6 +33,25 @@ class _Named(Model):
 
     name: str = ""
     namespace: str = ""
+
+
+def admitted_before(call: ApiCall, path: str, control: AccessControl) -> bool:
+    """Admits a request of a caller who was allowed the same before, and returns whether it did so.
+    Any other is left to `admit`. Raises AccessRefusedError for a bad token."""
+    scope = call.request.scope
+    rule = control.rule(path, scope["method"])
+    if rule.free_without or scope.get(INTERNAL):
+        return False
+    secret, namespace = secret_of(scope["headers"]), call.namespace
+    access = control.allowed_before(rule, secret, namespace)
+    if access is None:
+        return False
+
+    def decide() -> Access:
+        return control.decide(rule, secret, RequestNames(namespace, call.path, call.query))
+
+    call.decide_access_by(decide, access)
+    return True
 
 
 async def admit(call: ApiCall, path: str, control: AccessControl) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -475,10 +475,36 @@ class Rule:
     free_without: tuple[str, ...] = ()
     """Query parameters; without any of them the request fails, and no token is looked at."""
 
+    is_by_namespace: bool = field(init=False)
+    """Whether a decision depends on nothing but the caller and the request's namespace."""
+
+    def __post_init__(self) -> None:
+        by_namespace = self.body is RuleBody.NOTHING and _is_by_namespace(self.requirement)
+        object.__setattr__(self, "is_by_namespace", by_namespace)
+
     @property
     def is_open(self) -> bool:
         """Returns whether no token is looked at."""
         return isinstance(self.requirement, Anyone | OwnCheck)
+
+
+def _is_by_namespace(requirement: Requirement) -> bool:
+    match requirement:
+        case NamespacesOrNone(inner) | OfWorkload(inner) | SeenWith(inner):
+            return _is_by_namespace(inner)
+        case EveryOf(parts) | OneOf(parts):
+            return all(map(_is_by_namespace, parts))
+    return isinstance(
+        requirement,
+        Anyone
+        | OwnCheck
+        | AnyToken
+        | ManagementOnly
+        | Coarse
+        | OperatorCapability
+        | InNamespace
+        | AllInNamespace,
+    )
 
 
 NODE_READ = Coarse("node", READ)

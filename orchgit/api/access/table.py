@@ -49,7 +49,8 @@ from orchgit.api.access.requirements import (
     SelfOr,
 )
 
-_METHODS = {"HEAD": "GET", "POST": "PUT"}
+_ALSO = {"GET": ("HEAD",), "PUT": ("POST",)}
+"""The methods that have the rules of another."""
 Entry = Requirement | Rule
 
 
@@ -472,11 +473,12 @@ class AccessTable:
             for method, entry in entries.items():
                 if entry is not None:
                     rule = entry if isinstance(entry, Rule) else Rule(entry)
-                    self._rules[row.path, method] = rule
+                    for name in (method, *_ALSO.get(method, ())):
+                        self._rules[row.path, name] = rule
 
     def rule(self, path: str, method: str) -> Rule | None:
         """Returns the rule for an endpoint's path and a method; None without an entry."""
-        return self._rules.get((path, _METHODS.get(method, method)))
+        return self._rules.get((path, method))
 
 
 TABLE = AccessTable(ROWS)

@@ -39,7 +39,7 @@ async def list_allocations(call: ApiCall) -> Response:
             chosen, headers = page.apply(found, by_index, view)
         return [alloc_stub(each, states, resources) for each in chosen], headers
 
-    return await answer_list(call, ("allocations",), read, in_thread=True, depends_on=_TABLES)
+    return await answer_list(call, ("allocations",), read, depends_on=_TABLES)
 
 
 def _page_by_keys(
@@ -67,13 +67,14 @@ async def answer_allocations(
         call,
         ("allocations",),
         lambda snapshot: [alloc_stub(each) for each in in_order_of_creation(read(snapshot))],
-        in_thread=True,
     )
 
 
 async def read_allocation(call: ApiCall) -> Response:
+    alloc_id = call.object_id("alloc_id", "alloc")
+
     def read(snapshot: Snapshot) -> AllocationWithJob | None:
-        found = snapshot.allocations.get(call.path["alloc_id"])
+        found = snapshot.allocations.get(alloc_id)
         return with_job(snapshot, found, snapshot.root_keys.all()) if found else None
 
     return await answer_object(
@@ -81,7 +82,7 @@ async def read_allocation(call: ApiCall) -> Response:
         ("allocations",),
         read,
         "alloc not found",
-        key=call.path["alloc_id"],
+        key=alloc_id,
         depends_on=(*_TABLES, "root_keys"),
     )
 

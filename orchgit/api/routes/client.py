@@ -71,7 +71,7 @@ class ClientRoutes:
             if local is not None and node_id in ("", local.node_id()):
                 await local.app(scope, receive, with_vary(send))
                 return
-            response = await self._forward(node_id, Request(scope, receive))
+            response = await self.forward(node_id, Request(scope, receive))
         except OrchgitError as error:
             is_of_gc = scope["path"] == _GC and isinstance(error, _UnknownNodeError)
             response = text_response(str(error), 500 if is_of_gc else status_of(error))
@@ -134,7 +134,9 @@ class ClientRoutes:
             raise NotFoundError(f'Unknown allocation "{alloc_id}"')
         return allocation.node_id
 
-    async def _forward(self, node_id: str, request: Request) -> Response:
+    async def forward(self, node_id: str, request: Request) -> Response:
+        """Returns the answer of another node's agent to a request that was checked here. Raises
+        NotFoundError for an unknown node, UnavailableError where its agent does not answer."""
         node = self._node(node_id)
         base = f"{'https' if node.tls_enabled else 'http'}://{node.http_addr}"
         client = self._client(node)

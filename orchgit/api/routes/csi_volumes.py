@@ -23,6 +23,8 @@ from orchgit.whole_number import whole_number
 
 _HIDDEN = "[REDACTED]"
 _TABLES = ("csi_volumes", "nodes", "allocations")
+_NEVER_WRITTEN = 1
+"""The index of a table before its first change. Clients know the list as having no index then."""
 _MOST_ENTRIES = (1 << 31) - 1
 """The protocol of CSI counts in 32 bits."""
 
@@ -63,7 +65,10 @@ async def list_volumes(call: ApiCall) -> Response:
         chosen, headers = page.apply(found, lambda each: each.id)
         return [_stub(each, plugins.get(each.plugin_id)) for each in chosen], headers
 
-    return await answer_list(call, _TABLES, read)
+    response = await answer_list(call, _TABLES, read)
+    if call.context.state.store.watch.index(("csi_volumes",)) <= _NEVER_WRITTEN:
+        response.headers["X-Nomad-Index"] = "0"
+    return response
 
 
 async def read_volume(call: ApiCall) -> Response:
@@ -85,8 +90,8 @@ async def register(call: ApiCall) -> Response:
 
 async def create(call: ApiCall) -> Response:
     made = [await _use_cases(call).create(volume) for volume in await _bodies(call)]
+    plugins = await call.services.csi.plugins()
     with call.services.context.snapshot() as snapshot:
-        plugins = plugins_of(snapshot)
         answer = [_whole(each, plugins.get(each.plugin_id), snapshot) for each in made]
     return call.answer({"Volumes": answer})
 
@@ -124,7 +129,7 @@ async def detach(call: ApiCall) -> Response:
 async def external_volumes(call: ApiCall) -> Response:
     """The volumes that the storage provider has, registered or not."""
     reply = await _use_cases(call).call(
-        _known_plugin_id(call), "SupportsListVolumes", "ListVolumes", _paging(call)
+        await _known_plugin_id(call), "SupportsListVolumes", "ListVolumes", _paging(call)
     )
     volumes = [
         {
@@ -143,7 +148,8 @@ async def external_volumes(call: ApiCall) -> Response:
 
 
 async def list_snapshots(call: ApiCall) -> Response:
-    request, plugin_id = {**_paging(call), "secrets": _secrets(call)}, _known_plugin_id(call)
+    request = {**_paging(call), "secrets": _secrets(call)}
+    plugin_id = await _known_plugin_id(call)
     reply = await _use_cases(call).call(
         plugin_id, "SupportsListSnapshots", "ListSnapshots", request
     )
@@ -202,12 +208,11 @@ async def _bodies(call: ApiCall) -> list[CsiVolume]:
     return volumes
 
 
-def _known_plugin_id(call: ApiCall) -> str:
+async def _known_plugin_id(call: ApiCall) -> str:
     """Returns the plugin that a list asks. Raises RefusedError for one that is not there."""
     plugin_id = call.query.get("plugin_id", "")
-    with call.context.snapshot() as snapshot:
-        if plugin_id not in plugins_of(snapshot):
-            raise RefusedError("no such plugin")
+    if plugin_id not in await call.services.csi.plugins():
+        raise RefusedError("no such plugin")
     return plugin_id
 
 

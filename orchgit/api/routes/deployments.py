@@ -70,16 +70,24 @@ async def latest_of_job(call: ApiCall) -> Response:
         found = snapshot.deployments.latest_of_job(call.namespace, call.path["job_id"])
         return found, found.modify_index if found else snapshot.table_indexes.newest("deployments")
 
-    found, index = await blocking_read(call, ("deployments",), read)
+    found, index = await blocking_read(call, ("deployments",), read, is_one_row=True)
     return call.answer(shown(found) if found else None, index=index, read=True)
 
 
 async def read_deployment(call: ApiCall) -> Response:
+    deployment_id = call.object_id("id", "deployment")
+
     def read(snapshot: Snapshot) -> Deployment | None:
-        return snapshot.deployments.get(call.path["id"])
+        return snapshot.deployments.get(deployment_id)
 
     return await answer_object(
-        call, ("deployments",), read, "deployment not found", shown, key=call.path["id"]
+        call,
+        ("deployments",),
+        read,
+        "deployment not found",
+        shown,
+        key=deployment_id,
+        is_one_row=True,
     )
 
 

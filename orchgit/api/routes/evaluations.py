@@ -19,7 +19,7 @@ from orchgit.errors import RefusedError
 from orchgit.filters import FieldError, parse_filter
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.evaluation import Evaluation
-from orchgit.replication.commands import DeleteEvaluations
+from orchgit.replication.commands.evaluations import DeleteEvaluations
 from orchgit.state.snapshot import Snapshot
 
 _DELETE = go_json.Fields(
@@ -39,7 +39,7 @@ async def list_evaluations(call: ApiCall) -> Response:
         chosen, headers = page.apply(found, by_index)
         return shown_evaluations(snapshot, chosen, found), headers
 
-    return await answer_list(call, ("evaluations",), read, in_thread=True)
+    return await answer_list(call, ("evaluations",), read)
 
 
 def _page_by_keys(
@@ -73,17 +73,17 @@ def _chosen(call: ApiCall, snapshot: Snapshot) -> list[Evaluation]:
 
 
 async def read_evaluation(call: ApiCall) -> Response:
-    related = call.flag("related")
+    eval_id, related = call.object_id("eval_id", "eval"), call.flag("related")
 
     def read(snapshot: Snapshot) -> Evaluation | None:
-        found = snapshot.evaluations.get(call.path["eval_id"])
+        found = snapshot.evaluations.get(eval_id)
         if found is None:
             return None
         of_job = snapshot.evaluations.of_job(found.namespace, found.job_id)
         (found,) = shown_evaluations(snapshot, [found], of_job)
         return replace(found, related_evals=_related(snapshot, found, of_job)) if related else found
 
-    key = "" if related else call.path["eval_id"]
+    key = "" if related else eval_id
     return await answer_object(call, ("evaluations",), read, "eval not found", key=key)
 
 

@@ -51,8 +51,11 @@ class TopicFilter:
 
 
 async def stream(call: ApiCall) -> Response:
-    """Sends events from `index` on; without one, or with one that is too old, from the oldest
-    kept."""
+    """Sends events from `index` on; without one, or with one that is too old, from the oldest kept.
+
+    The leader answers: an index that its state has not reached is of another state, which was lost
+    or replaced by a backup; its reader begins with the oldest event kept, too.
+    """
     asked = call.query.get("index") or "0"
     index = whole_number(asked)
     if index is None or index < 0:
@@ -79,10 +82,10 @@ async def stream(call: ApiCall) -> Response:
             return False
         return _may_follow(call, topics)
 
-    buffer = call.api.events
-    start = index
+    with call.context.snapshot() as snapshot:
+        after = index - 1 if 0 < index <= snapshot.index + 1 else 0
     return StreamingResponse(
-        lines(buffer, is_told, max(0, start - 1), still_follows),
+        lines(call.api.events, is_told, after, still_follows),
         headers={**VARY, "Cache-Control": "no-cache"},
         media_type="application/json",
     )

@@ -466,7 +466,8 @@ async def blame(call: ApiCall) -> Response:
         call,
         ("allocations", "volume_claims", "jobs", "nodes", "host_volumes", "variables"),
         read,
-        f'cannot find {what} "{question.text}" (namespace {question.namespace})',
+        f'cannot find {what} "{question.text}" in namespace {question.namespace}; '
+        "`orchgit status` lists its jobs, -namespace selects another",
     )
 
 

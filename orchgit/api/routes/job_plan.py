@@ -13,8 +13,10 @@ from orchgit.api.routing import endpoint
 from orchgit.api.shapes import go_json, nomad_json
 from orchgit.api.shapes.hcl_texts import hcl_text
 from orchgit.api.shapes.job_body import JobBody, read_job_body
+from orchgit.api.shapes.plan_diff import with_stored_policies
 from orchgit.control.watchers.periodic_rules import next_launch_ns
 from orchgit.errors import InvalidInputError, JobFileError, ValidationError
+from orchgit.jobdiff.report import JobDiff
 from orchgit.model.base import datetime_of_ns
 from orchgit.model.job import Job
 from orchgit.services.jobs.admission import Admitted, admit
@@ -46,8 +48,10 @@ async def plan(call: ApiCall) -> Response:
     if body.get("PreserveResources", False) and registered is not None:
         job = with_resources_of(job, registered)
     (planned,) = (await call.api.dry_run.plan_jobs([job])).jobs
-    with_diff = body.get("Diff", False)
-    return _answer(call, planned, warnings_text(admitted.warnings), with_diff)
+    diff = None
+    if body.get("Diff", False):
+        diff = with_stored_policies(planned.diff, registered, given.policy_ids)
+    return _answer(call, planned, warnings_text(admitted.warnings), diff)
 
 
 async def _admitted(call: ApiCall, given: JobBody) -> Admitted:
@@ -60,13 +64,13 @@ async def _admitted(call: ApiCall, given: JobBody) -> Admitted:
     return await asyncio.to_thread(judge) if given.is_large else judge()
 
 
-def _answer(call: ApiCall, planned: JobPlan, warnings: str, with_diff: bool) -> Response:
+def _answer(call: ApiCall, planned: JobPlan, warnings: str, diff: JobDiff | None) -> Response:
     value = {
         "Annotations": planned.annotations,
         "FailedTGAllocs": planned.failed_tg_allocs or None,
         "JobModifyIndex": planned.job_modify_index,
         "CreatedEvals": planned.created_evals or None,
-        "Diff": planned.diff if with_diff else None,
+        "Diff": diff,
         "NextPeriodicLaunch": _next_launch(planned.job, call.context.now_ns()),
         "Warnings": warnings,
         "Index": planned.index if planned.job_modify_index else 0,

@@ -53,7 +53,7 @@ async def list_jobs(call: ApiCall) -> Response:
         return stubs, headers
 
     depends_on = ("jobs", "allocations", "evaluations")
-    return await answer_list(call, _LIST_TABLES, read, in_thread=True, depends_on=depends_on)
+    return await answer_list(call, _LIST_TABLES, read, depends_on=depends_on)
 
 
 async def read_job(call: ApiCall) -> Response:
@@ -90,9 +90,7 @@ async def allocations(call: ApiCall) -> Response:
             found = [each for each in found if each.create_index >= job.create_index]
         return [alloc_stub(each) for each in in_order_of_creation(found)]
 
-    return await answer_list(
-        call, ("allocations",), read, in_thread=True, depends_on=_OF_ALLOCATIONS
-    )
+    return await answer_list(call, ("allocations",), read, depends_on=_OF_ALLOCATIONS)
 
 
 async def evaluations(call: ApiCall) -> Response:

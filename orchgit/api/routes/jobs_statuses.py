@@ -49,7 +49,7 @@ async def statuses(call: ApiCall) -> Response:
             raise RefusedError(str(error)) from error
         return [_status(snapshot, job) for job in chosen], headers
 
-    return await answer_list(call, ("jobs", "allocations", "deployments"), read, in_thread=True)
+    return await answer_list(call, ("jobs", "allocations", "deployments"), read)
 
 
 def _token(job: Job | JobPlace) -> str:

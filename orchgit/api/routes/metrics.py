@@ -41,7 +41,7 @@ def endpoints(requests: RequestMetrics) -> list[Endpoint]:
             else []
         )
         counts = [{**each, "Name": f"{_REQUESTS}.count"} for each in timings]
-        return call.answer(nomad_json(shown, timings, counts))
+        return await asyncio.to_thread(lambda: call.answer(nomad_json(shown, timings, counts)))
 
     return [endpoint("/v1/metrics", get=metrics)]
 

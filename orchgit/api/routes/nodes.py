@@ -58,18 +58,22 @@ async def list_nodes_of(call: ApiCall, pool: str | None) -> Response:
         chosen, headers = page.apply(found, lambda each: each.id, shown_node)
         return [node_stub(each, resources, with_os) for each in chosen], headers
 
-    return await answer_list(call, ("nodes",), read, in_thread=True, depends_on=("nodes",))
+    return await answer_list(call, ("nodes",), read, depends_on=("nodes",))
 
 
 async def read_node(call: ApiCall) -> Response:
+    node_id = call.object_id("node_id", "node")
+
     def read(snapshot: Snapshot) -> Node | None:
-        found = snapshot.nodes.get(call.path["node_id"])
+        found = snapshot.nodes.get(node_id)
         if found is None:
             return None
         key_id = signing_key_id(snapshot.root_keys.all(), found.create_index)
         return replace(shown_node(found), identity_signing_key_id=key_id)
 
-    return await answer_object(call, ("nodes",), read, "node not found", key=call.path["node_id"])
+    return await answer_object(
+        call, ("nodes",), read, "node not found", key=node_id, is_one_row=True
+    )
 
 
 async def allocations(call: ApiCall) -> Response:
@@ -81,7 +85,7 @@ async def allocations(call: ApiCall) -> Response:
         root_keys = snapshot.root_keys.all()
         return [with_job(snapshot, each, root_keys) for each in found]
 
-    return await answer_list(call, ("allocations",), read, in_thread=True)
+    return await answer_list(call, ("allocations",), read)
 
 
 async def drain(call: ApiCall) -> Response:

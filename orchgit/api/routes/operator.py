@@ -36,6 +36,7 @@ async def scheduler_configuration(call: ApiCall) -> Response:
             snapshot.scheduler_config.get(),
             snapshot.table_indexes.newest("scheduler_config"),
         ),
+        is_one_row=True,
     )
     value = {
         "SchedulerConfig": config,

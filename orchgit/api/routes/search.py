@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 
@@ -17,10 +19,14 @@ from orchgit.services.search import (
     CONTEXTS,
     LIMIT,
     UNLIMITED,
+    FuzzyMatch,
     SearchScope,
     search_fuzzy,
     search_prefix,
 )
+from orchgit.state.snapshot import Snapshot
+
+T = TypeVar("T")
 
 _CONTEXT = go_json.text_type("structs.Context")
 _NAMESPACE = go_json.embedded("QueryOptions", go_json.text)
@@ -37,15 +43,13 @@ _FUZZY = go_json.Fields(
 async def prefix(call: ApiCall) -> Response:
     body = await call.fields(_PREFIX)
     namespace = _namespace(call, body)
-    with call.context.snapshot() as snapshot:
-        found = search_prefix(
-            snapshot,
-            body.get("Prefix", ""),
-            body.get("Context", "all"),
-            namespace,
-            _scope(call, namespace),
-        )
-        index = snapshot.index
+    scope = _scope(call, namespace)
+    text, kind = body.get("Prefix", ""), body.get("Context", "all")
+
+    def read(snapshot: Snapshot) -> tuple[dict[str, list[str]], int]:
+        return search_prefix(snapshot, text, kind, namespace, scope), snapshot.index
+
+    found, index = await _read(call, read)
     matches = {name: ids[:LIMIT] or None for name, ids in found.items()}
     truncated = {name: len(ids) > LIMIT for name, ids in found.items()}
     return _answer(call, matches, truncated, index)
@@ -56,16 +60,13 @@ async def fuzzy(call: ApiCall) -> Response:
     namespace = _namespace(call, body)
     limits = call.services.search
     most = limits.max_results
-    with call.context.snapshot() as snapshot:
-        found = search_fuzzy(
-            snapshot,
-            body.get("Text", ""),
-            body.get("Context", "all"),
-            namespace,
-            _scope(call, namespace),
-            limits,
-        )
-        index = snapshot.index
+    scope = _scope(call, namespace)
+    text, kind = body.get("Text", ""), body.get("Context", "all")
+
+    def read(snapshot: Snapshot) -> tuple[dict[str, list[FuzzyMatch]], int]:
+        return search_fuzzy(snapshot, text, kind, namespace, scope, limits), snapshot.index
+
+    found, index = await _read(call, read)
     matches: dict[str, Any] = {name: [] for name in CONTEXTS if name not in ("nodes", "plugins")}
     for name, hits in found.items():
         matches[name] = [
@@ -74,6 +75,16 @@ async def fuzzy(call: ApiCall) -> Response:
         ]
     truncated = {name: len(found.get(name, ())) > most for name in {*CONTEXTS, *found}}
     return _answer(call, matches, truncated, index)
+
+
+async def _read(call: ApiCall, read: Callable[[Snapshot], T]) -> T:
+    """Searches in a thread: a search may look at every object."""
+
+    def read_now() -> T:
+        with call.context.snapshot() as snapshot:
+            return read(snapshot)
+
+    return await asyncio.to_thread(read_now)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,7 @@ async def read_service(call: ApiCall) -> Response:
     def read(snapshot: Snapshot) -> tuple[list[dict[str, Any]], dict[str, str]]:
         name = call.path["name"]
         found = [
-            each
-            for each in all_services(snapshot, call.namespaces)
-            if each["ServiceName"] == name and _is_shown(call, each)
+            each for each in all_services(snapshot, call.namespaces, name) if _is_shown(call, each)
         ]
         if choose:
             found = rendezvous(found, key)[:chosen_count]

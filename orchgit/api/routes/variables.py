@@ -116,7 +116,7 @@ async def read_variable(call: ApiCall) -> Response:
         return found, found.modify_index if found else snapshot.table_indexes.newest(*_TABLES)
 
     targets = [target("variables", variable_key(namespace, path))]
-    variable, index = await blocking_read(call, targets, read)
+    variable, index = await blocking_read(call, targets, read, is_one_row=True)
     if variable is None:
         headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
         return text_response("variable not found", 404, headers)

@@ -98,16 +98,34 @@ def _with_allocations(call: ApiCall, snapshot: Snapshot, volume: HostVolume) -> 
     return {**nomad_json.tree(volume), "Allocations": users}
 
 
-async def put(call: ApiCall) -> Response:
+async def create(call: ApiCall) -> Response:
+    return await _put(call, with_home=True)
+
+
+async def register(call: ApiCall) -> Response:
+    return await _put(call, with_home=False)
+
+
+async def _put(call: ApiCall, with_home: bool) -> Response:
+    """Stores the volume, and answers with what was asked for. `with_home`: also with the pool that
+    was found for it."""
     tree = (await call.fields(_VOLUME)).get("Volume")
     if tree is None:
         raise InvalidInputError("cannot store a volume: the body has no Volume")
     volume = nomad_json.convert(tree, HostVolume, "Volume.")
     volume.namespace = call.namespace if call.query.get("namespace") else volume.namespace
+    named = {str(key).lower() for key in tree}
     stored = await put_host_volume(call.context, volume)
     stored = await wait_for_volume(call.context, stored, MAKE_TIMEOUT_S)
     # As clients know it: the volume as it was asked for, with the path that the node gave it.
-    asked = replace(stored, state="pending", create_index=0, modify_index=0)
+    asked = replace(
+        stored,
+        state="pending",
+        node_pool=stored.node_pool if with_home or "nodepool" in named else "",
+        plugin_id=stored.plugin_id if "pluginid" in named else "",
+        create_index=0,
+        modify_index=0,
+    )
     value = {"Volume": asked, "Warnings": "", "Index": stored.modify_index}
     return call.answer(value, index=stored.modify_index)
 
@@ -150,8 +168,8 @@ ENDPOINTS = [
     endpoint("/v1/volumes", get=list_volumes),
     endpoint("/v1/volumes/claims", get=claims),
     endpoint("/v1/volumes/claim/{claim_id}", delete=delete_claim),
-    endpoint("/v1/volume/host/create", put=put),
-    endpoint("/v1/volume/host/register", put=put),
+    endpoint("/v1/volume/host/create", put=create),
+    endpoint("/v1/volume/host/register", put=register),
     endpoint("/v1/volume/host/{volume_id}", get=read_volume, delete=delete),
     endpoint("/v1/volume/host/{volume_id}/delete", delete=delete),
 ]

@@ -138,14 +138,7 @@ def tree(go_type: str) -> Check:
 
 def trees(go_type: str) -> Check:
     """Reads a list of objects whose keys are read elsewhere."""
-    one = tree(go_type)
-
-    def check(value: Any, place: FieldPlace) -> list[dict[str, Any]]:
-        if not isinstance(value, list):
-            raise refused(value, place, f"[]*{go_type}")
-        return [one(each, place) for each in value if each is not None]
-
-    return check
+    return _list_of(tree(go_type), go_type)
 
 
 any_map = tree("map[string]interface {}")
@@ -218,11 +211,13 @@ def struct(fields: Fields) -> Check:
 
 
 def structs(fields: Fields) -> Check:
-    one = struct(fields)
+    return _list_of(struct(fields), fields.go_type)
 
+
+def _list_of(one: Check, go_type: str) -> Check:
     def check(value: Any, place: FieldPlace) -> list[dict[str, Any]]:
         if not isinstance(value, list):
-            raise refused(value, place, f"[]*{fields.go_type}")
+            raise refused(value, place, f"[]*{go_type}")
         return [one(each, place) for each in value if each is not None]
 
     return check

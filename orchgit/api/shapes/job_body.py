@@ -13,6 +13,7 @@ from jobspec.writing.same_job import without_additions
 from orchgit.api.call import ApiCall
 from orchgit.api.shapes import go_json, nomad_json
 from orchgit.api.shapes.job_words import type_words
+from orchgit.api.shapes.payloads import unpacked
 from orchgit.errors import InvalidInputError
 from orchgit.model.job import Job, JobSubmission
 
@@ -41,6 +42,8 @@ class JobBody:
     """The other fields of the body that are set."""
     job: Job
     is_large: bool
+    policy_ids: dict[str, str]
+    """The ids of the scaling policies as they were sent, by group: `job` has none."""
 
 
 async def read_job_body(call: ApiCall) -> JobBody:
@@ -60,11 +63,12 @@ def _read(call: ApiCall, data: bytes, is_large: bool) -> JobBody:
     path: str = call.request.scope["path"]
     kind = _VALIDATE if path == "/v1/validate/job" else _REGISTER
     fields = go_json.decode_body(data, _PLAN if path.endswith("/plan") else kind)
-    return JobBody(fields, _job_of(fields.get("Job"), call), is_large)
+    job, policy_ids = _job_of(fields.get("Job"), call)
+    return JobBody(fields, job, is_large, policy_ids)
 
 
-def _job_of(tree: dict[str, Any] | None, call: ApiCall) -> Job:
-    """Returns the request's job, completed with its defaults.
+def _job_of(tree: dict[str, Any] | None, call: ApiCall) -> tuple[Job, dict[str, str]]:
+    """Returns the request's job, completed with its defaults, and the ids of its scaling policies.
 
     The namespace and region of the query beat those of the job. The job's origin is never read from
     a request: only gitops records one.
@@ -77,10 +81,15 @@ def _job_of(tree: dict[str, Any] | None, call: ApiCall) -> Job:
         raise InvalidInputError(type_words(error)) from error
     if not whole["ID"]:
         raise InvalidInputError("Job ID hasn't been provided")
+    if payload := whole.get("Payload"):
+        data = go_json.base64_bytes(payload, go_json.FieldPlace("Job", "Payload"))
+        whole["Payload"] = unpacked(data) or None
     spec = canonicalize(without_additions(whole))
     if call.query.get("namespace"):
         spec["Namespace"] = call.namespace
-    return typed_job(spec)
+    groups = whole["TaskGroups"] or ()
+    policy_ids = {each["Name"]: each["Scaling"]["ID"] for each in groups if each["Scaling"]}
+    return typed_job(spec), policy_ids
 
 
 def submission_of_body(fields: dict[str, Any], job: Job) -> JobSubmission | None:

@@ -66,6 +66,7 @@ LEFT_OUT_WHEN_UNSET: dict[Struct, frozenset[str]] = {
             *("alloc_states", "previous_allocation", "next_allocation", "deployment_id"),
             *("deployment_status", "reschedule_tracker", "network_status", "followup_eval_id"),
             *("preempted_allocations", "preempted_by_allocation", "commit_id", "rollout_id"),
+            "driver_addresses",
         )
     ),
     NetworkResource: frozenset(NetworkResource.__struct_fields__),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -22,21 +22,19 @@ from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.model.job import Job
 from orchgit.model.node import NodeStatus
 from orchgit.model.rollout import ROLLOUTS_KEPT
-from orchgit.replication.commands import (
-    Command,
-    DeleteDeployments,
-    DeleteEvaluations,
-    DeleteNodes,
-    DeleteRollouts,
-    DeregisterJob,
-    JobDeletion,
-)
+from orchgit.replication.commands.codec import Command
+from orchgit.replication.commands.deployments import DeleteDeployments
+from orchgit.replication.commands.evaluations import DeleteEvaluations
+from orchgit.replication.commands.gitops import DeleteRollouts
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
+from orchgit.replication.commands.nodes import DeleteNodes
 from orchgit.replication.replicated import ReplicatedState
 from orchgit.state.chunks import chunks
 from orchgit.state.snapshot import Snapshot
 
 _log = structlog.get_logger(component="control")
 
+T = TypeVar("T")
 BATCH = 1000
 LOOKED_AT_ONCE = 20
 """Evaluations judged in one turn of the event loop."""
@@ -89,17 +87,26 @@ class StateGarbageCollector:
             await self._evaluations(
                 before(limits.evaluation_age_s), before(limits.batch_evaluation_age_s), now_ns
             )
-            await self._jobs(before(limits.job_age_s))
+            job_before_ns = before(limits.job_age_s)
+            over = await self._read(lambda snapshot: self._jobs_over(snapshot, job_before_ns))
+            await each_together(self._forget, over)
             await self._each(self._deployments, before(limits.deployment_age_s))
             await self._each(self._nodes, before(limits.node_age_s))
             await self._each(self._rollouts, 0)
 
     # -- inside --------------------------------------------------------------------------------
 
+    async def _read(self, find: Callable[[Snapshot], list[T]]) -> list[T]:
+        """Returns what `find` finds; in a thread, since it may look at every object of a kind."""
+
+        def read() -> list[T]:
+            with self._state.store.snapshot() as snapshot:
+                return find(snapshot)
+
+        return await asyncio.to_thread(read)
+
     async def _each(self, find: Callable[[Snapshot, int], list[Command]], before_ns: int) -> None:
-        with self._state.store.snapshot() as snapshot:
-            commands = find(snapshot, before_ns)
-        for command in commands:
+        for command in await self._read(lambda snapshot: find(snapshot, before_ns)):
             await self._state.propose(command)
 
     async def _evaluations(self, before_ns: int, batch_before_ns: int, now_ns: int) -> None:
@@ -109,9 +116,13 @@ class StateGarbageCollector:
         def before(evaluation: Evaluation) -> int:
             return batch_before_ns if evaluation.type in rules.BATCH_TYPES else before_ns
 
-        with self._state.store.snapshot() as snapshot:
-            ended = snapshot.evaluations.of_status(*_TERMINAL)
-        old = [evaluation for evaluation in ended if rules.is_old(evaluation, before(evaluation))]
+        def ended(snapshot: Snapshot) -> list[Evaluation]:
+            found = snapshot.evaluations.of_status(*_TERMINAL)
+            return [
+                evaluation for evaluation in found if rules.is_old(evaluation, before(evaluation))
+            ]
+
+        old = await self._read(ended)
         eval_ids: list[str] = []
         alloc_ids: list[str] = []
         for some in chunks(old, LOOKED_AT_ONCE):
@@ -140,11 +151,6 @@ class StateGarbageCollector:
         return DeleteEvaluations(
             now_ns=self._clock.now_ns(), eval_ids=list(eval_ids), alloc_ids=list(alloc_ids)
         )
-
-    async def _jobs(self, before_ns: int) -> None:
-        with self._state.store.snapshot() as snapshot:
-            over = self._jobs_over(snapshot, before_ns)
-        await each_together(self._forget, over)
 
     def _jobs_over(self, snapshot: Snapshot, before_ns: int) -> list[tuple[Job, list[Command]]]:
         """Returns the ended jobs whose evaluations and allocations have ended too, with the
@@ -193,7 +199,7 @@ class StateGarbageCollector:
             deployment.id
             for deployment in snapshot.deployments.all()
             if rules.deployment_is_old(deployment, before_ns)
-            and not snapshot.allocations.has_live_of_deployment(deployment.id)
+            and not snapshot.allocations.has_live(deployment_id=deployment.id)
         ]
         now_ns = self._clock.now_ns()
         return [DeleteDeployments(now_ns=now_ns, ids=batch) for batch in chunks(ids, BATCH)]

@@ -233,9 +233,10 @@ def success_on_row(
     row: int,
     eviction: Eviction | None,
 ) -> AllocMetric:
-    """The metric when only this one node was looked at."""
+    """The metric when only this one node was looked at, as for system and sysbatch jobs, whose
+    placements name no pool."""
     metric = candidates.metric()
-    metric.nodes_evaluated = 1
+    metric.nodes_evaluated, metric.node_pool = 1, ""
     metric.score_meta_data = [score_of_row(selector, row, request, eviction)]
     return metric
 

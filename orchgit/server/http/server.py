@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from orchgit.errors import InvalidInputError
-from orchgit.host_port import split_host_port
+from orchgit.host_port import join_host_port, split_host_port
 from orchgit.server.audit.audit_log import AuditLog
 from orchgit.server.http.access import HttpAccess, check_exposure
 from orchgit.server.http.browser_guard import BrowserGuard
@@ -93,7 +93,7 @@ class HttpServer:
         for each in addresses:
             host, port = split_host_port(each)
             self._listen(each, host, port or self._port)
-        self.address = f"{split_host_port(self._bind)[0]}:{self._port}"
+        self.address = join_host_port(split_host_port(self._bind)[0], self._port)
 
     @property
     def _port(self) -> int:

@@ -107,7 +107,7 @@ class Joining:
         while True:
             if not self.is_member:
                 await self._become_member()
-                _log.info("member of the cluster", servers=len(self._state.cluster.members))
+            _log.info("member of the cluster", servers=len(self._state.cluster.members))
             await self._until_removed()
 
     async def _until_removed(self) -> None:

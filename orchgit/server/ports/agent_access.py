@@ -11,14 +11,21 @@ from orchgit.api.access.table import TABLE
 from orchgit.rpc.authorization import Authorize
 from orchgit.wire.messages import AuthorizeReply, AuthorizeRequest
 
-_PREFIX = "/v1/client/"
+_OF_AGENTS = (
+    "/v1/client/",
+    "/v1/metrics",
+    "/v1/agent/host",
+    "/v1/agent/monitor",
+    "/v1/agent/pprof/",
+)
+"""How the paths begin that agents answer at their own address."""
 
 
 def authorizer(control: AccessControl | None, tokens: Tokens | None) -> Authorize | None:
     """Returns what decides; None while access control is off. `tokens`: whose a token is."""
     if control is None or tokens is None:
         return None
-    remote = RemoteAccess(control, [path for path in TABLE.paths if path.startswith(_PREFIX)])
+    remote = RemoteAccess(control, [path for path in TABLE.paths if path.startswith(_OF_AGENTS)])
 
     def authorize(request: AuthorizeRequest) -> AuthorizeReply:
         refusal = remote.refusal(request.method, request.path, request.query, request.token)

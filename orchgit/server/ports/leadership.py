@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from orchgit.replication.leadership import WhileLeading
 from orchgit.replication.replicated import ReplicatedState
 
 
@@ -22,5 +23,5 @@ class ServerLeadership:
     async def read_index(self) -> int:
         return await self._state.reads.read_index()
 
-    async def leadership_lost(self) -> None:
-        await self._state.leadership.lost()
+    def while_leading(self) -> WhileLeading:
+        return self._state.leadership.while_leading()

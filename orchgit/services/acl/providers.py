@@ -207,7 +207,7 @@ def _connect_text(request: httpx.Request, error: Exception) -> str:
     """Returns Go's words for a refused connection, which clients show."""
     if "refused" in str(error).lower() or "attempts failed" in str(error):
         port = request.url.port or (443 if request.url.scheme == "https" else 80)
-        return f"dial tcp {request.url.host}:{port}: connect: connection refused"
+        return f"dial tcp {join_host_port(request.url.host, port)}: connect: connection refused"
     return str(error)
 
 

@@ -10,7 +10,7 @@ from orchgit.errors import NotFoundError, RefusedError
 from orchgit.model.allocation import Allocation, ClientStatus, status_after_report
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import JobType
-from orchgit.replication.commands import AllocClientUpdate, UpdateAllocsFromClient
+from orchgit.replication.commands.allocations import AllocClientUpdate, UpdateAllocs
 from orchgit.services.context import UseCaseContext
 from orchgit.services.evaluations import evaluation_for_job
 from orchgit.services.nodes.registration import OUT_OF_TOUCH
@@ -53,13 +53,13 @@ async def update_allocs(
             and allocation.node_id == node_id
         ]
         evaluations = evaluations_for_reports(context, snapshot, known)
-    command = UpdateAllocsFromClient(
+    command = UpdateAllocs(
         now_ns=context.now_ns(),
         node_id=node_id,
         updates=[update for update, _ in known],
         evaluations=evaluations,
     )
-    applied = await context.propose(command)
+    applied = await context.propose_newest(command, command.earlier_form)
     return applied.index
 
 

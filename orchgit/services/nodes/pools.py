@@ -6,7 +6,7 @@ import re
 
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.model.node import NodePool
-from orchgit.replication.commands import DeleteNodePools, UpsertNodePools
+from orchgit.replication.commands.settings import DeleteNodePools, UpsertNodePools
 from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.admission import multiple_errors
 
@@ -31,8 +31,8 @@ async def delete_node_pool(context: UseCaseContext, name: str, region: str = "gl
     with context.snapshot() as snapshot:
         if snapshot.node_pools.get(name) is None:
             raise RefusedError(f"node pool {name} not found")
-        nodes = any(node.node_pool == name for node in snapshot.nodes.all())
-        jobs = any(job.node_pool == name and job.status != "dead" for job in snapshot.jobs.all())
+        nodes = bool(snapshot.nodes.of_pool(name))
+        jobs = snapshot.jobs.count_live_of_pool(name) > 0
     found = [(jobs, "non-terminal jobs"), (nodes, "nodes")]
     problems = [
         f'node pool "{name}" has {what} in regions: [{region}]'

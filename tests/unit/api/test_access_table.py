@@ -7,8 +7,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount, Route
 
-from orchgit.api.access.requirements import Anyone
-from orchgit.api.access.table import AccessTable, Row
+from orchgit.acl.rights import compile_rights
+from orchgit.acl.rules import readable_rules
+from orchgit.api.access.requirements import (
+    Anyone,
+    ObjectKind,
+    OfObject,
+    Question,
+    RequestNames,
+    Rule,
+)
+from orchgit.api.access.table import TABLE, AccessTable, Row
 from orchgit.api.app import TABLES, check_entries
 from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
@@ -53,3 +62,38 @@ def test_head_is_get_and_post_is_put() -> None:
 def test_table_with_two_rows_for_a_path_is_refused() -> None:
     with pytest.raises(ValueError, match="two rows"):
         AccessTable([Row("/a"), Row("/a")])
+
+
+class _Unread(dict[str, str]):
+    """Parameters of a request that nothing may ask for."""
+
+    def get(self, *_: object) -> str:  # type: ignore[override]
+        raise AssertionError("a decision that is kept asked for a parameter")
+
+    __getitem__ = get
+
+
+class _NoObjects:
+    def namespace_of(self, kind: ObjectKind, object_id: str) -> str | None:
+        raise AssertionError("a decision that is kept asked for an object")
+
+    def driver_of(self, alloc_id: str, task: str) -> str:
+        raise AssertionError("a decision that is kept asked for an object")
+
+
+def test_decision_that_is_kept_depends_on_caller_and_namespace_alone() -> None:
+    text = 'namespace "default" { policy = "read" }\nnode { policy = "read" }'
+    rules = readable_rules(text)
+    assert rules is not None
+    names = RequestNames("default", _Unread(), _Unread())
+    methods = ("GET", "PUT", "DELETE", "WEBSOCKET")
+    every = [rule for path in TABLE.paths for name in methods if (rule := TABLE.rule(path, name))]
+    kept = [rule for rule in every if rule.is_by_namespace]
+    assert 50 < len(kept) < len(every)
+    for rights in (compile_rights([rules]), compile_rights([])):
+        for rule in kept:
+            rule.requirement.allows(Question(rights, names, _NoObjects()))
+
+
+def test_decision_about_an_object_is_not_kept() -> None:
+    assert not Rule(OfObject(ObjectKind.ALLOCATION, "id", ("read-job",))).is_by_namespace

@@ -14,6 +14,7 @@ from orchgit.api.consistency import ELECTION_WAIT_S, WRITES, Consistency
 from orchgit.api.placing import Place, place_of
 from orchgit.clock import FakeClock
 from orchgit.errors import NotLeaderError, UnavailableError
+from orchgit.replication.leadership import Leadership, WhileLeading
 from orchgit.replication.proposal import RequestWrites
 
 
@@ -69,7 +70,8 @@ class ScriptedServer:
         self.seen: list[tuple[str, bytes]] = []
         self.sent: list[Message] = []
         self.reads = 0
-        self.lost = asyncio.Event()
+        self.leadership = Leadership()
+        self.leadership.set(True)
         self.clock = FakeClock()
         self.app: Callable[[RequestWrites | None], None] = lambda writes: None
         self.edge = Consistency(
@@ -81,8 +83,8 @@ class ScriptedServer:
         self.reads += 1
         return 1
 
-    async def leadership_lost(self) -> None:
-        await self.lost.wait()
+    def while_leading(self) -> WhileLeading:
+        return self.leadership.while_leading()
 
     def has_node(self, scope: Scope) -> bool:
         return scope["path"].endswith("/known")
@@ -291,7 +293,7 @@ def test_blocking_read_moves_on_when_this_server_is_deposed() -> None:
         asking = asyncio.ensure_future(server.ask("GET", "/v1/jobs", "index=9"))
         await server.clock.advance(0.0)
         server.is_leader = False
-        server.lost.set()
+        server.leadership.set(False)
         await server.clock.advance(1.0)
         assert await asking == 200
         assert server.where == ["here", "leader"]

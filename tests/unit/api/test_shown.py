@@ -13,7 +13,13 @@ from orchgit.model.allocation import Allocation, DesiredTransition
 from orchgit.model.evaluation import AllocMetric, Evaluation, ScoreMetaData
 from orchgit.model.group import ScalingPolicy, UpdateStrategy
 from orchgit.model.job import JobOrigin
-from orchgit.model.resources import AllocatedPort, NetworkResource, Port
+from orchgit.model.resources import (
+    AllocatedPort,
+    AllocatedResources,
+    AllocatedShared,
+    NetworkResource,
+    Port,
+)
 from orchgit.model.service import Service
 from orchgit.model.volume import TaskGroupVolumeClaim
 from tests.support.factories import make_group, make_job, make_task
@@ -115,3 +121,22 @@ def test_payload_of_a_dispatch_is_packed_as_clients_expect() -> None:
     assert bytes(cramjam.snappy.decompress_raw(packed)) == sent
     assert len(packed) < len(sent)
     assert tree(make_job())["Payload"] is None
+
+
+def test_network_has_the_address_of_a_port_without_a_fixed_number() -> None:
+    asked = NetworkResource(
+        reserved_ports=[Port(label="fixed", value=80)], dynamic_ports=[Port(label="http")]
+    )
+    ports = [
+        AllocatedPort(label="fixed", value=80, host_ip="::1"),
+        AllocatedPort(label="http", value=20000, host_ip="127.0.0.1"),
+    ]
+    found = AllocatedResources(shared=AllocatedShared(networks=[asked])).with_ports(ports)
+    assert [each.ip for each in found.shared.networks or ()] == ["127.0.0.1"]
+    fixed_only = AllocatedShared(networks=[NetworkResource(reserved_ports=asked.reserved_ports)])
+    found = AllocatedResources(shared=fixed_only).with_ports(ports[:1])
+    assert [each.ip for each in found.shared.networks or ()] == ["::1"]
+
+
+def test_stored_payload_that_is_no_base64_is_shown_as_it_is() -> None:
+    assert tree(make_job(payload="abcde"))["Payload"] == "abcde"

@@ -8,15 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from orchgit.errors import InvalidInputError, NotAllowedError, NotFoundError, RefusedError
+from orchgit.model.allocation import DriverAddress
 from orchgit.model.job import Job
 from orchgit.model.node import DrainStrategy, Node
-from orchgit.replication.commands import (
-    AllocClientUpdate,
-    DeregisterJob,
-    JobDeletion,
-    UpdateAllocsFromClient,
-    UpdateNodeStatus,
-)
+from orchgit.replication.commands.allocations import AllocClientUpdate, UpdateAllocsFromClient
+from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
+from orchgit.replication.commands.nodes import UpdateNodeStatus
 from orchgit.services.allocations.reports import update_allocs
 from orchgit.services.allocations.stop import stop_allocation
 from orchgit.services.context import UseCaseContext
@@ -29,6 +26,7 @@ from orchgit.services.nodes.operations import (
     set_node_eligibility,
 )
 from orchgit.services.nodes.registration import gated_status, register_node, update_node_status
+from tests.support.earlier_members import with_member_of
 from tests.support.factories import make_group, make_job, make_node, make_system_job
 from tests.support.use_cases import placed_job, ready_node, with_context
 
@@ -96,6 +94,29 @@ def test_unknown_pool_is_created_for_its_first_node() -> None:
         await register_node(context, make_node(node_pool="gpu"))
         with context.snapshot() as snapshot:
             assert snapshot.node_pools.get("gpu") is not None
+
+    with_context(work)
+
+
+def test_reports_leave_addresses_of_drivers_out_until_every_server_is_upgraded() -> None:
+    """Servers of version 6 would pass over them, and have other tables than the rest."""
+
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        (alloc_id,) = await placed_job(context, make_job(), [node])
+        address = DriverAddress(ip="172.20.0.2")
+
+        async def addresses_after_report(by: UseCaseContext, status: str) -> object:
+            report = AllocClientUpdate(alloc_id, status, driver_addresses={"web": address})
+            await update_allocs(by, node.id, [report])
+            with context.snapshot() as snapshot:
+                found = snapshot.allocations.get(alloc_id)
+            assert found is not None
+            assert found.client_status == status
+            return found.driver_addresses
+
+        assert await addresses_after_report(with_member_of(6, context), "running") is None
+        assert await addresses_after_report(context, "running") == {"web": address}
 
     with_context(work)
 

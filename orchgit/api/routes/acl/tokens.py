@@ -147,7 +147,7 @@ async def list_tokens(call: ApiCall) -> Response:
         chosen, headers = page.apply(found, _token_of_page, without_secret)
         return [token_stub(token, shown_roles(snapshot, token)) for token in chosen], headers
 
-    return await answer_list(call, _TABLES, read, in_thread=True)
+    return await answer_list(call, _TABLES, read)
 
 
 def _token_of_page(token: AclToken) -> str:
