@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,21 +34,22 @@ class CliOption(click.Option):
 class CliCommand(click.Command):
     """A command that reads its options as Go programs do; see `orchgit.cli.go_flags`.
 
-    `failure_code` is the exit code of whatever goes wrong. `ignores_extra`: further arguments are
-    named in a warning instead of refused, as scripts written for Nomad may give them.
+    `failure_code` is the exit code of whatever goes wrong. `ignores_extra`: further arguments, or
+    as many as it says, are named in a warning instead of refused, as scripts written for Nomad may
+    give them.
     """
 
     def __init__(
         self,
         *arguments: Any,
         failure_code: int = FAILURE,
-        ignores_extra: bool = False,
+        ignores_extra: bool | int = False,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
         self.failure_code = failure_code
-        if ignores_extra:
-            self.allow_extra_args = True
+        self.allow_extra_args = self.allow_extra_args or bool(ignores_extra)
+        self._most_extra = sys.maxsize if ignores_extra is True else int(ignores_extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not (ctx.resilient_parsing or ctx.ignore_unknown_options):
@@ -56,9 +58,15 @@ class CliCommand(click.Command):
             except click.UsageError as error:
                 error.ctx = ctx
                 raise
-        extra = super().parse_args(ctx, args)
+        try:
+            extra = super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            name = error.param.human_readable_name if error.param else "an argument"
+            raise click.UsageError(f"cannot run without {name}", ctx) from error
         if extra and not isinstance(self, CliGroup):
             names = " ".join(repr(each) for each in extra)
+            if len(extra) > self._most_extra:
+                ctx.fail(f"cannot use {names}: this command takes no such arguments")
             click.echo(f"Warning: {names} ignored: this command takes no such argument", err=True)
         return extra
 
@@ -106,6 +114,10 @@ class CliGroup(CliCommand, click.Group):
             hint = f"did you mean {' or '.join(near)}?" if near else f"`{path} -help` lists them"
             ctx.fail(f"cannot find command {name!r}: {hint}")
         return name if command else None, command, args[1:]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows = []

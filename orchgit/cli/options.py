@@ -187,7 +187,9 @@ def _tls_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @_general("ca-path", help="Directory of such files, if there is no -ca-cert [NOMAD_CAPATH].")
     @_general("client-cert", help="PEM file of the certificate to show [NOMAD_CLIENT_CERT].")
     @_general("client-key", help="PEM file of its key [NOMAD_CLIENT_KEY].")
-    @_general("tls-server-name", help="What certificates have to name [NOMAD_TLS_SERVER_NAME].")
+    @_general(
+        "tls-server-name", help="Server name to verify in the certificate [NOMAD_TLS_SERVER_NAME]."
+    )
     @_general("tls-skip-verify", is_flag=True, help="Trust any certificate [NOMAD_SKIP_VERIFY].")
     @wraps(command)
     def with_tls(

@@ -21,6 +21,8 @@ from orchgit.errors import InvalidInputError
 from orchgit.printable import printable
 
 _PIECE_BYTES = 64 * 1024
+_LONGEST_SAID = 40
+"""How much is shown of an answer that is not HTTP."""
 _UNIX = "unix://"
 _PORTS = {"http": 80, "https": 443}
 
@@ -38,7 +40,11 @@ class NoAnswerError(ExchangeError):
 
 
 class BrokenError(ExchangeError):
-    """The connection broke after the request was, perhaps, sent; or the answer is not HTTP."""
+    """The connection broke after the request was, perhaps, sent."""
+
+
+class NotHttpError(BrokenError):
+    """What answered speaks another protocol, or bad HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +78,9 @@ class Url:
             port = parts.port
         except ValueError:
             parts = None
-        if parts is None or parts.scheme not in _PORTS or not parts.hostname:
+        # What is left of `scheme://` without a host reads as a host without a port.
+        is_cut = text.endswith(":")
+        if parts is None or parts.scheme not in _PORTS or not parts.hostname or is_cut:
             raise InvalidInputError(
                 f"cannot use the address {text!r}: write it like http://127.0.0.1:4646"
             )
@@ -237,7 +245,7 @@ class Pool:
         except TimeoutError as error:
             raise NotConnectedError(f"no connection within {timeout_s:g} s") from error
         except (OSError, UnicodeError) as error:
-            raise NotConnectedError(str(error)) from error
+            raise NotConnectedError(getattr(error, "strerror", None) or str(error)) from error
         return raw
 
 
@@ -270,5 +278,5 @@ class _translated:
             came = f": {had} of {had + error.expected} bytes of it came" if error.expected else ""
             raise BrokenError(f"the server broke off its answer{came}") from error
         if isinstance(error, http.client.HTTPException | ValueError):
-            said = printable(" ".join(str(error).split())) or type(error).__name__
-            raise BrokenError(f"the answer is not HTTP ({said})") from error
+            said = printable(" ".join(str(error).split()))[:_LONGEST_SAID] or type(error).__name__
+            raise NotHttpError(f"the answer is not HTTP ({said})") from error

@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 from orchgit import __version__
 from orchgit.cli.client.exchange import ClientRequest, ExchangeError, ServerAnswer
 from orchgit.cli.client.first_server import FirstServer
+from orchgit.cli.client.next_steps import with_next_step
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
 from orchgit.cli.user_name import user_name
@@ -42,6 +43,13 @@ _INDEX_DIGITS = 20
 _COMPARED_IDS = 500
 """Among how many ids one is looked for that is nearly the same."""
 _UUID_LENGTH = 36
+_LISTED_BY = {
+    "alloc": "job allocs JOB",
+    "claim": "volume claim list",
+    "eval": "eval list",
+    "scaling policy": "scaling policy list",
+}
+"""Kind of object -> the command that lists them, where that is not its `status`."""
 _READ_S = 60.0
 """For a read that does not wait for a change; without a leader servers answer after 5 s."""
 
@@ -212,12 +220,19 @@ class ApiClient:
         silence_s: float = _LONGEST_S,
         **params: Any,
     ) -> Iterator[bytes]:
-        """Yields the body as it comes. Calls `opened` once the server has accepted the request;
-        raises ApiError when it has said nothing for `silence_s`."""
+        """Yields the body as it comes; raises ApiError when it has said nothing for `silence_s`.
+
+        Calls `opened` when the first bytes of a stream come. A body whose length is known is no
+        stream: it is a whole answer, perhaps of another program.
+        """
         with self._streamed(path, params, silence_s) as answer:
-            if opened is not None:
-                opened()
-            yield from answer.pieces()
+            if answer.header("Content-Length"):
+                opened = None
+            for data in answer.pieces():
+                if opened is not None:
+                    opened()
+                    opened = None
+                yield data
 
     def download(self, path: str, file: IO[bytes], /, **params: Any) -> Mapping[str, str]:
         """Writes the body into `file` as it comes; returns the answer's digest, as its header."""
@@ -274,7 +289,13 @@ class ApiClient:
     def find(self, kind: str, path: str, prefix: str, **params: Any) -> dict[str, Any]:
         """Returns the one object of a list whose id begins with `prefix`; errors name the
         candidates, or the ids that are nearly the same."""
-        listed = self.get(path, prefix=prefix, **params) or []
+        try:
+            listed = self.get(path, prefix=prefix, **params) or []
+        except ApiError as error:
+            # Lists whose ids are UUIDs refuse what cannot begin one.
+            if "Invalid UUID" not in error.message:
+                raise
+            listed = []
         # Not every list of a server knows the query `prefix`.
         found = [item for item in listed if item["ID"].startswith(prefix)]
         exact = [item for item in found if item["ID"] == prefix]
@@ -305,7 +326,7 @@ class ApiClient:
         near = difflib.get_close_matches(prefix, shown, 2, 0.6)
         if near:
             return f"did you mean {' or '.join(repr(shown[each]) for each in near)}?"
-        return f"`orchgit {kind} status` lists them"
+        return f"`orchgit {_LISTED_BY.get(kind, f'{kind} status')}` lists them"
 
     def _request(
         self, method: str, path: str, params: dict[str, Any], body: Any = None
@@ -376,10 +397,12 @@ class ApiClient:
         if "<html" in text.lower():
             text = (
                 f"cannot use what {self.address} answered to {self._asked}: it is a page for "
-                "browsers, of a proxy perhaps"
+                "browsers, of a proxy perhaps; give a server's address by -address or ORCHGIT_ADDR"
             )
         elif len(text) > _LONGEST_REFUSAL:
             text = f"{' '.join(text.split())[:_LONGEST_REFUSAL]}..."
+        else:
+            text = with_next_step(text)
         return ApiError(f"{text or response.reason} (status {response.status})", response.status)
 
 

@@ -16,6 +16,7 @@ Piece = TypeVar("Piece")
 LONGEST_FAULT_S = 900.0
 """Longer than any wait of the protocol; who follows can interrupt the command earlier."""
 _PAUSE_S = 1.0
+_FORBIDDEN, _NOT_FOUND = 403, 404
 _WAIT = "10s"
 """Short, so that a server that stands still is noticed soon."""
 
@@ -83,14 +84,15 @@ class Patience:
     ) -> Iterator[Piece]:
         """Yields what a stream brings, and after a fault what it brings when it is opened again.
 
-        `open_stream` is given what to call once a server has accepted the request; the error of a
-        first request that none accepts is raised at once. Unless a stream `has_end`, one that
-        brought something and ends is opened again too.
+        `open_stream` is given what to call once a server answers with a stream; the error of a
+        first request that none answers so is raised at once. A stream that `has_end` is done when
+        it ends; any other is opened again, unless it brought nothing or was none.
         """
-        accepted: list[bool] = []
+        is_open = False
 
         def opened() -> None:
-            accepted.append(True)
+            nonlocal is_open
+            is_open = True
             self.answered()
 
         while True:
@@ -99,13 +101,22 @@ class Patience:
                 for piece in open_stream(opened):
                     is_empty = False
                     yield piece
-                if has_end or is_empty:
-                    return
-                raise ApiError("cannot read on: the server ended the stream")
             except ApiError as error:
-                if not accepted:
+                if not is_open:
                     raise
                 self.wait_after(error)
+                continue
+            if has_end:
+                return
+            what = f"cannot follow {self.notices.following}"
+            if is_empty:
+                why = "the server ended the stream at once; a token may lack the right to read it"
+                self.wait_after(ApiError(f"{what}: {why}", _FORBIDDEN))
+            elif not is_open:
+                why = "no stream answered; is a server of orchgit or Nomad there?"
+                self.wait_after(ApiError(f"{what}: {why}", _NOT_FOUND))
+            else:
+                self.wait_after(ApiError("cannot read on: the server ended the stream"))
 
 
 @dataclass(slots=True)

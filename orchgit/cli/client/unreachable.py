@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import ssl
 
-from orchgit.cli.client.exchange import ExchangeError, NoAnswerError, NotConnectedError, Url
+from orchgit.cli.client.exchange import (
+    ExchangeError,
+    NoAnswerError,
+    NotConnectedError,
+    NotHttpError,
+    Url,
+)
 from orchgit.cli.client.tls_client import TlsClient
 from orchgit.wire.certificate_errors import OVER, UNKNOWN_AUTHORITY, WRONG_HOST
 
@@ -31,6 +37,11 @@ def why_unreachable(
         return f"cannot get an answer from the server at {address}: it took too long; {known}"
     if address.startswith("https://") and not isinstance(error, NotConnectedError):
         return f"cannot talk to the server at {address}: {_said(error)}; {_what_certificate(tls)}"
+    if isinstance(error, NotHttpError):
+        return (
+            f"cannot talk to the server at {address}: {_said(error)}; give the address of its HTTP "
+            "API (port 4646, if it was not changed) by -address or ORCHGIT_ADDR"
+        )
     return (
         f"cannot reach the server at {addresses}: {_said(error)}; is one running (`orchgit dev`)? "
         "Set -address or ORCHGIT_ADDR if it is elsewhere"

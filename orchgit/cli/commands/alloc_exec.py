@@ -107,7 +107,7 @@ def run_session(
                 if frame.get("exited"):
                     return int((frame.get("result") or {}).get("exit_code") or 0)
     except BrokenError as error:
-        raise ApiError(f"cannot go on with the command: {error}") from error
+        raise ApiError(f"cannot run the command: {error}") from error
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     finally:

@@ -43,4 +43,8 @@ def completion(shell: str) -> None:
     now, always = _SHELLS[shell]
     click.echo(_HOW.format(shell=shell, now=now, always=always))
     script = found(cli, {}, "orchgit", "_ORCHGIT_COMPLETE")
-    click.echo(script.source_template % script.source_vars())
+    template = script.source_template
+    if shell == "fish":
+        # click's own script cuts a description, or an id, at its second comma.
+        template = template.replace('string split ","', 'string split -m 1 ","')
+    click.echo(template % script.source_vars())

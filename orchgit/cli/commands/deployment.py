@@ -20,7 +20,8 @@ from orchgit.cli.options import (
     verbose_option,
 )
 from orchgit.cli.printing.commit_text import commit_line
-from orchgit.cli.printing.output import heading, pairs, plain, short, styled, table
+from orchgit.cli.printing.deployment_groups import show_groups
+from orchgit.cli.printing.output import pairs, plain, short, styled, table
 from orchgit.cli.printing.output_format import OutputFormat
 
 
@@ -188,39 +189,3 @@ def show_status(client: ApiClient, identifier: str, verbose: bool, output: Outpu
         )
     )
     show_groups(data)
-
-
-def show_groups(data: dict[str, Any]) -> None:
-    heading("Deployed")
-    groups = data["TaskGroups"] or {}
-    has_canaries = any(group["DesiredCanaries"] for group in groups.values())
-    reverts = any(group["AutoRevert"] for group in groups.values())
-    canaries = ("Canaries",) if has_canaries else ()
-    table(
-        (
-            "Task Group",
-            *(("Auto Revert",) if reverts else ()),
-            *(("Promoted",) if has_canaries else ()),
-            *("Desired", *canaries, "Placed", "Healthy", "Unhealthy", "Progress Deadline"),
-        ),
-        (
-            (
-                plain(name),
-                *([str(group["AutoRevert"]).lower()] * reverts),
-                *([str(group["Promoted"]).lower()] * has_canaries),
-                group["DesiredTotal"],
-                *([group["DesiredCanaries"]] * has_canaries),
-                group["PlacedAllocs"],
-                group["HealthyAllocs"],
-                group["UnhealthyAllocs"],
-                _without_fraction(plain(group.get("RequireProgressBy") or "N/A")),
-            )
-            for name, group in sorted(groups.items())
-        ),
-    )
-
-
-def _without_fraction(time: str) -> str:
-    """Returns the time in whole seconds: 2026-11-23T03:06:55Z."""
-    head, point, _ = time.partition(".")
-    return f"{head}Z" if point else time

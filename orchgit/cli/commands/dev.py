@@ -62,7 +62,7 @@ class DevOptions:
 @cli_command("dev")
 @options_of(DevOptions)
 def dev(options: DevOptions) -> None:
-    """One server, one agent and a git repository, for trying things out and for one machine.
+    """Run a single-machine cluster with a git repository: to try orchgit, or for one machine.
 
     Tasks go on when this process ends, and are taken up again by the next start; -cleanup ends
     them.
@@ -84,6 +84,7 @@ def dev(options: DevOptions) -> None:
         run_until_stopped,
     )
     from orchgit.configuration.file import read_config
+    from orchgit.host_port import join_host_port
     from orchgit.server.config import ServerConfig
 
     given = read_config(*options.config)
@@ -107,8 +108,8 @@ def dev(options: DevOptions) -> None:
 
     server_config = ServerConfig(
         data_dir=directory,
-        http_bind=f"{options.bind}:{options.port}",
-        rpc_bind=f"{options.bind}:{options.rpc_port}",
+        http_bind=join_host_port(options.bind, options.port),
+        rpc_bind=join_host_port(options.bind, options.rpc_port),
         dev_mode=True,
         **given.server,
     )

@@ -28,6 +28,7 @@ from orchgit.cli.printing.output import (
     table,
 )
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.cli.printing.placement_failures import show_failures
 
 _PLANNED = ("Ignore", "Place", "Stop", "InPlace", "Destructive")
 _PLANNED_MORE = (
@@ -212,35 +213,3 @@ def _show_related(evaluation: dict[str, Any], verbose: bool) -> None:
                 for each in related
             ),
         )
-
-
-def show_failures(failures: dict[str, dict[str, Any]], title: str = "Failed Placements") -> None:
-    """Prints why the groups' allocations could not be placed, and what would help."""
-    if not failures:
-        return
-    heading(title)
-    for name, metric in failures.items():
-        missed = 1 + metric.get("CoalescedFailures", 0)
-        noun = "allocation" if missed == 1 else "allocations"
-        click.echo(f'Task Group "{name}" (failed to place {missed} {noun}):')
-        for line in failure_lines(metric):
-            click.echo(f"  * {line}")
-
-
-def failure_lines(metric: dict[str, Any]) -> list[str]:
-    """Returns one sentence per reason of an AllocMetric."""
-    lines = []
-    if not metric.get("NodesEvaluated") and not metric.get("NodesInPool"):
-        pool = metric.get("NodePool") or "default"
-        lines.append(f"No node in pool {pool!r} is ready")
-    for datacenter, count in sorted((metric.get("NodesAvailable") or {}).items()):
-        if count == 0:
-            lines.append(f"No node of datacenter {datacenter!r} is available")
-    for constraint, count in sorted((metric.get("ConstraintFiltered") or {}).items()):
-        lines.append(f"{constraint}: {count} nodes ruled out")
-    for name, count in sorted((metric.get("ClassFiltered") or {}).items()):
-        lines.append(f"Class {name!r}: {count} nodes ruled out")
-    for dimension, count in sorted((metric.get("DimensionExhausted") or {}).items()):
-        lines.append(f"{dimension}: exhausted on {count} nodes")
-    lines.extend(f"Quota reached: {quota}" for quota in metric.get("QuotaExhausted") or [])
-    return lines or [f"{metric.get('NodesEvaluated', 0)} nodes were looked at, none fits"]

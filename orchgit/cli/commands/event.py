@@ -16,6 +16,7 @@ from orchgit.cli.printing.output import console, plain
 _SILENCE_S = 75.0
 """Servers show each 30 s that a stream lives."""
 _GONE = 410
+_LOWER_INDEX = "==> The cluster's state has not reached index {}; its events go on at {}."
 
 
 @cli_group("event")
@@ -25,33 +26,25 @@ def event() -> None:
 
 @event.command("stream")
 @option("topic", multiple=True, help="Topic or Topic:Key, such as Job:web; may be repeated.")
-@option("index", type=int, help="Begin after this index.")
+@option("index", type=int, help="Begin at this index; default: the oldest event kept.")
 @option("json", dest="as_json", is_flag=True, help="Print each event as JSON.")
 @connected
 def stream(client: ApiClient, topic: tuple[str, ...], index: int | None, as_json: bool) -> None:
     """Print events until interrupted, over the death of servers too."""
     begin = index
 
-    is_stream = False
-
     def lines(opened: Callable[[], None]) -> Iterator[str]:
-        nonlocal is_stream
-        seen = opened if is_stream else _nothing
-        found = client.stream_lines(
-            "/v1/event/stream", seen, _SILENCE_S, topic=list(topic), index=begin
+        return client.stream_lines(
+            "/v1/event/stream", opened, _SILENCE_S, topic=list(topic), index=begin
         )
-        for number, line in enumerate(found):
-            # What brings one line without an event and ends is no server: it is not asked again.
-            if not is_stream and (number or '"Index"' in line):
-                is_stream = True
-                opened()
-            yield line
 
     patience = Patience(FaultNotices("the cluster's events"))
     for line in patience.stream(lines, has_end=False):
         batch = json.loads(line) if line else {}
         if batch.get("Error"):
             raise ApiError(batch["Error"], _GONE)
+        if begin and batch.get("Index", begin) < begin:
+            click.echo(_LOWER_INDEX.format(begin - 1, batch["Index"]), err=True)
         for found in batch.get("Events") or []:
             if as_json:
                 click.echo(json.dumps(found))
@@ -60,7 +53,3 @@ def stream(client: ApiClient, topic: tuple[str, ...], index: int | None, as_json
                 console().print(f"{found['Index']:>8} {what}")
         if batch.get("Index"):
             begin = int(batch["Index"]) + 1
-
-
-def _nothing() -> None:
-    """The answer is not known to be a stream of events yet."""

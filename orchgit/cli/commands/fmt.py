@@ -50,7 +50,7 @@ class Formatted:
 def fmt(
     paths: tuple[str, ...], check: bool, diff: bool, recursive: bool, write: bool, names: bool
 ) -> None:
-    """Lay out job files as HCL's own formatter does: indents, spaces, aligned `=`.
+    """Format job files as HCL's own formatter does: indents, spaces, aligned `=`.
 
     Names the files it changed. A file with a mistake is reported and left alone. Without a path it
     looks at this directory; `-` reads standard input and prints the result.

@@ -66,7 +66,10 @@ def history(
     if options.version is not None:
         at = [n for n, each in enumerate(versions) if each["Version"] == options.version]
         if not at:
-            raise ApiError(f"cannot find version {options.version} of job {identifier!r}")
+            raise ApiError(
+                f"cannot find version {options.version} of job {identifier!r}: "
+                f"`orchgit job history {identifier}` lists them"
+            )
         versions, diffs = versions[at[0] : at[0] + 1], diffs[at[0] : at[0] + 1]
     if output.printed(versions[0] if options.version is not None else versions):
         return

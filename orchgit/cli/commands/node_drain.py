@@ -23,7 +23,16 @@ from orchgit.cli.printing.output import console, plain, short
 from orchgit.durations import parse_length_ns
 
 _TERMINAL = frozenset(("complete", "failed", "lost"))
-_LEFT_ALONE = frozenset(("system", "sysbatch"))
+_WAITS = {
+    "batch": "ends by itself",
+    "sysbatch": "ends by itself",
+    "system": "goes last",
+}
+"""Type of job -> what its allocations on a draining node wait for; those of services move once
+others are healthy elsewhere."""
+_NEVER = "0001-01-01"
+_QUIET_READS = 3
+"""After so many reads without a change, 2 s each, the command says what it waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,29 +112,54 @@ def drain(client: ApiClient, identifier: str | None, own: bool, options: DrainOp
 
 
 def _follow(client: ApiClient, node_id: str) -> None:
-    """Prints what becomes of the allocations, until the drain has ended and nothing moves."""
-    index, seen = 0, dict[str, str]()
+    """Prints what becomes of the allocations, until the drain has ended and nothing moves; where
+    nothing happens for a while, what the drain waits for."""
+    index, seen, told, quiet = 0, dict[str, str](), list[str](), 0
     path = f"/v1/node/{node_id}"
     reads = PatientReads(client, f"the drain of node {short(node_id)}")
     while True:
         node = reads.get(path)
-        is_draining = bool(node.get("DrainStrategy") or node["Drain"])
-        ignores = bool((node.get("DrainStrategy") or {}).get("IgnoreSystemJobs"))
+        before = index
         index, found = reads.blocking_get(f"{path}/allocations", index, wait="2s", namespace="*")
-        moving = []
+        quiet = quiet + 1 if index == before else 0
         for each in found:
-            if ignores and (each.get("JobType") or "") in _LEFT_ALONE:
-                continue
-            if each["ClientStatus"] not in _TERMINAL:
-                moving.append(each)
             status = f"{each['DesiredStatus']}, {each['ClientStatus']}"
             if seen.get(each["ID"], status) != status:
                 console().print(f"    Allocation {short(each['ID'])}: {plain(status)}")
             seen[each["ID"]] = status
+        strategy = node.get("DrainStrategy") or {}
         # A drain that is over may leave allocations that have been told to stop.
-        if not is_draining and all(each["DesiredStatus"] == "run" for each in moving):
+        if not (strategy or node["Drain"]) and all(
+            each["DesiredStatus"] == "run" or each["ClientStatus"] in _TERMINAL for each in found
+        ):
             break
+        if quiet >= _QUIET_READS and (awaited := awaited_lines(found, strategy)) != told:
+            told = awaited
+            click.echo("\n".join(told))
     click.echo(f"==> Node {short(node_id)}: the drain has ended.")
+
+
+def awaited_lines(allocations: list[dict[str, Any]], strategy: dict[str, Any]) -> list[str]:
+    """Returns what a drain waits for, a line for each job whose allocations are still on the node,
+    and when the drain's deadline stops them."""
+    left: dict[str, list[dict[str, Any]]] = {}
+    for each in allocations:
+        if each["ClientStatus"] not in _TERMINAL:
+            left.setdefault(each["JobID"], []).append(each)
+    lines = []
+    for job_id, held in sorted(left.items()):
+        kind = str((held[0].get("Job") or {}).get("Type") or "")
+        name = plain(job_id)
+        if kind == "system" and strategy.get("IgnoreSystemJobs"):
+            continue
+        how = _WAITS.get(kind, f"healthy elsewhere first: orchgit job status {name}")
+        lines.append(f"    Waiting for job {name}, {len(held)} here ({how})")
+    deadline = str(strategy.get("ForceDeadline") or "")
+    if lines and deadline and not deadline.startswith(_NEVER):
+        lines.append(f"    The deadline, {deadline[:19]}Z, stops what is left")
+    elif lines:
+        lines.append("    No deadline stops what is left: orchgit node drain -enable -force does")
+    return lines
 
 
 @cli_command("eligibility")

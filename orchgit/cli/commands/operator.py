@@ -17,14 +17,34 @@ from orchgit.cli.printing.output_format import OutputFormat
 @cli_group(
     "operator",
     lazy={
-        "api": ("operator_api", "api", "Send a request and print the answer"),
-        "autopilot": ("operator_autopilot", "autopilot", "How the leader looks after the servers"),
-        "client-state": ("operator_client_state", "client_state", "What an agent keeps on disk"),
-        "debug": ("operator_debug", "debug", "Collect what helps to find a fault, in one archive"),
-        "gossip": ("operator_gossip", "gossip", "Keys of a gossip protocol"),
-        "raft": ("operator_raft", "raft", "The members and the entries of the log"),
-        "snapshot": ("operator_snapshot", "snapshot", "Backups of the whole state"),
-        "utilization": ("operator_utilization", "utilization", "How much of the cluster is used"),
+        "api": ("operator_api", "api", "Send a request to the HTTP API and print the answer"),
+        "autopilot": (
+            "operator_autopilot",
+            "autopilot",
+            "Server health, and how dead servers are removed",
+        ),
+        "client-state": (
+            "operator_client_state",
+            "client_state",
+            "Show the state that an agent keeps on disk",
+        ),
+        "debug": ("operator_debug", "debug", "Collect diagnostics of the cluster in one archive"),
+        "gossip": (
+            "operator_gossip",
+            "gossip",
+            "Create a gossip key (Nomad's; has no effect here)",
+        ),
+        "raft": ("operator_raft", "raft", "Inspect and change the Raft members; read the log"),
+        "snapshot": (
+            "operator_snapshot",
+            "snapshot",
+            "Save, restore and inspect backups of the cluster's state",
+        ),
+        "utilization": (
+            "operator_utilization",
+            "utilization",
+            "Show how much of the cluster is used",
+        ),
     },
 )
 def operator() -> None:
@@ -90,7 +110,7 @@ def get_config(client: ApiClient, output: OutputFormat) -> None:
 @option("check-index", type=int, help="Only if the configuration's modify index is this.")
 @connected
 def set_config(client: ApiClient, check_index: int | None, **given: Any) -> None:
-    """Change what is given of the scheduler configuration."""
+    """Change only the scheduler settings that are given."""
     config = client.get("/v1/operator/scheduler/configuration")["SchedulerConfig"]
     wanted = {
         "SchedulerAlgorithm": given["scheduler_algorithm"],
@@ -132,7 +152,7 @@ def keyring() -> None:
 @formatted
 @connected
 def keyring_list(client: ApiClient, verbose: bool, output: OutputFormat) -> None:
-    """The root keys, newest first; not what they are made of."""
+    """List the root keys, newest first (never key material)."""
     found = client.get("/v1/operator/keyring/keys")
     if not output.printed(found):
         table(

@@ -55,7 +55,7 @@ def _shown(value: object) -> str:
 @option("server-stabilization-time", type=length, help="So long healthy before a vote, e.g. 10s.")
 @connected
 def set_config(client: ApiClient, **given: object) -> None:
-    """Change what is given of the settings."""
+    """Change only the autopilot settings that are given."""
     names = {name: "".join(part.capitalize() for part in name.split("_")) for name in given}
     changes = {names[name]: value for name, value in given.items() if value is not None}
     if not changes:
@@ -70,7 +70,7 @@ def set_config(client: ApiClient, **given: object) -> None:
 @formatted
 @connected
 def health(client: ApiClient, output: OutputFormat) -> None:
-    """How each server does; ends with 1 if the cluster is not healthy."""
+    """Show the health of each server; exits with 1 if the cluster is not healthy."""
     found = client.autopilot_health()
     if not output.printed(found):
         click.echo(f"Healthy: {str(found['Healthy']).lower()}")

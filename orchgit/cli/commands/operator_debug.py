@@ -53,7 +53,7 @@ _EACH_INTERVAL = {
     "sources": "/v1/gitops/sources",
     "metrics": "/v1/metrics",
 }
-_PROFILES = ("goroutine", "heap", "trace")
+_PROFILES = ("goroutine", "heap")
 _MAX_LOG_BYTES = 64 << 20
 _FOREIGN = (
     *("consul-http-addr", "consul-token", "consul-token-file", "consul-client-cert"),
@@ -131,8 +131,8 @@ def debug(client: ApiClient, options: DebugOptions) -> None:
         servers = [each for each in servers if each in options.server_id.split(",")]
     nodes = _chosen_nodes(client, options, params)
     shown = [each if options.verbose else short(each) for each in nodes]
-    click.echo(f"==> {len(servers)} servers: {', '.join(servers)}")
-    click.echo(f"==> {len(nodes)} nodes: {', '.join(shown)}")
+    click.echo(f"==> Servers ({len(servers)}): {', '.join(servers)}")
+    click.echo(f"==> Nodes ({len(nodes)}): {', '.join(shown)}")
     capture = _Capture(client, params)
     for file, path in _CLUSTER.items():
         capture.json(f"cluster/{file}.json", path)
@@ -145,7 +145,9 @@ def debug(client: ApiClient, options: DebugOptions) -> None:
     capture.files["index.json"] = json.dumps(index, indent=4).encode()
     click.echo(f"==> {len(capture.files)} files are in {_written(capture, options.output, name)}")
     if capture.errors:
-        click.echo(f"    {len(capture.errors)} could not be had: see index.json", err=True)
+        click.echo(
+            f"    {len(capture.errors)} could not be collected: index.json says why", err=True
+        )
 
 
 def _chosen_nodes(client: ApiClient, options: DebugOptions, params: dict[str, str]) -> list[str]:

@@ -14,10 +14,14 @@ from orchgit.cli.printing.output_format import OutputFormat
 @cli_group(
     "raft",
     lazy={
-        "info": ("operator_raft_log", "info", "How long a server's log on disk is"),
-        "logs": ("operator_raft_log", "logs", "The entries of a server's log on disk"),
-        "migrate-backend": ("operator_raft_log", "migrate_backend", "How a log is stored"),
-        "state": ("operator_raft_log", "state", "What the entries of a server's log do"),
+        "info": (
+            "operator_raft_log",
+            "info",
+            "Show the length and range of a server's log on disk",
+        ),
+        "logs": ("operator_raft_log", "logs", "Print the entries of a server's log on disk"),
+        "migrate-backend": ("operator_raft_log", "migrate_backend", "Change how a log is stored"),
+        "state": ("operator_raft_log", "state", "Show the state that a server's log makes"),
     },
 )
 def raft() -> None:

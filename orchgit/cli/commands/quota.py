@@ -209,7 +209,7 @@ def _found(client: ApiClient, prefix: str) -> dict[str, Any]:
     found: list[dict[str, Any]] = client.get("/v1/quotas", prefix=prefix)
     exact = [each for each in found if each["Name"] == prefix]
     if not found:
-        raise ApiError(f'Quotas with prefix "{prefix}" not found', 404)
+        raise ApiError(f"cannot find quota {prefix!r}; `orchgit quota list` lists them", 404)
     if len(found) > 1 and not exact:
         names = ", ".join(each["Name"] for each in found)
         raise ApiError(f'Prefix "{prefix}" matched multiple quotas: {names}', 400)

@@ -11,6 +11,7 @@ from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, no_effect_option, option, ui_option
 from orchgit.cli.printing.output import plain, styled, table
 from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.host_port import join_host_port
 
 
 @cli_group("server")
@@ -52,7 +53,8 @@ def members(client: ApiClient, verbose: bool, detailed: bool, output: OutputForm
 
 def _row(each: dict[str, Any], leader: str, is_long: bool) -> list[object]:
     tags = each["Tags"]
-    leads = leader == f"{tags.get('rpc_addr', each['Addr'])}:{tags.get('port', each['Port'])}"
+    host, port = tags.get("rpc_addr", each["Addr"]), tags.get("port", each["Port"])
+    leads = leader == join_host_port(host, int(port))
     return [
         plain(each["Name"]),
         each["Addr"],

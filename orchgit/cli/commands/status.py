@@ -24,7 +24,7 @@ def status(
     verbose: bool,
     output: OutputFormat,
 ) -> None:
-    """The jobs of the namespace, or the status of what IDENTIFIER begins."""
+    """List the jobs of the namespace, or show the object whose id begins with IDENTIFIER."""
     if identifier is None:
         job_status.show_list(client, output)
         return
@@ -36,7 +36,8 @@ def status(
         raise ApiError(
             f"cannot tell what is meant: {identifier!r} matches {names}"
             if found
-            else f"cannot find anything whose id begins with {identifier!r}"
+            else f"cannot find anything whose id begins with {identifier!r}: `orchgit status` "
+            "lists the jobs, -namespace selects another namespace"
         )
     kind, name = (exact or found)[0]
     _show(client, kind, name, verbose, output)

@@ -17,7 +17,7 @@ def system() -> None:
 @system.command("gc")
 @connected
 def gc(client: ApiClient) -> None:
-    """Forget jobs, evaluations, allocations, deployments and nodes that are over."""
+    """Garbage-collect finished jobs, evaluations, allocations, deployments, and dead nodes."""
     client.put("/v1/system/gc")
     click.echo("Garbage collection has begun.")
 

@@ -44,7 +44,7 @@ def cert() -> None:
     """Certificates of servers, clients and the command line."""
 
 
-@ca.command("create", ignores_extra=True)
+@ca.command("create", ignores_extra=1)
 @option("days", type=int, default=1825, show_default=True, help="How long it is valid.")
 @option("domain", default=DOMAIN, show_default=True, help="Domain of the names it signs for.")
 @option("additional-domain", multiple=True, help="With -name-constraint: further domains.")

@@ -68,7 +68,8 @@ def _body_lines(node: dict[str, Any], indent: str, verbose: bool) -> Iterator[st
             _annotations(field)
         )
     for item in node.get("Objects") or []:
-        if item["Type"] == "None" and not verbose:
+        is_empty = not item.get("Fields") and not item.get("Objects")
+        if (item["Type"] == "None" or (item["Type"] == "Edited" and is_empty)) and not verbose:
             continue
         yield f"{indent}{MARKS[item['Type']]} {plain(item['Name'])} {{"
         yield from _body_lines(item, indent + "  ", verbose)

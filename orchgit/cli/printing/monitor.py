@@ -8,9 +8,9 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.client.patient_reads import PatientReads
-from orchgit.cli.commands.deployment import show_groups
-from orchgit.cli.commands.eval import show_failures
+from orchgit.cli.printing.deployment_groups import show_groups
 from orchgit.cli.printing.output import console, pairs, plain, short, styled
+from orchgit.cli.printing.placement_failures import show_failures
 
 TERMINAL_EVALS = frozenset(("complete", "failed", "canceled"))
 TERMINAL_DEPLOYMENTS = frozenset(("successful", "failed", "cancelled", "blocked"))
@@ -37,7 +37,7 @@ def monitor_evaluation(
         show_failures(failures)
         if evaluation.get("BlockedEval"):
             blocked = short(evaluation["BlockedEval"])
-            click.echo(f"Evaluation {blocked} waits for capacity to place the rest.")
+            click.echo(f"Evaluation {blocked} places the rest when the causes above are gone.")
         return 2
     next_eval = evaluation.get("NextEval")
     if next_eval:

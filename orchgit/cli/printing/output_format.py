@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from orchgit.errors import InvalidInputError, OrchgitError
+
 
 @dataclass(frozen=True, slots=True)
 class OutputFormat:
@@ -32,7 +34,13 @@ class OutputFormat:
             # Few commands are given a template, and every command should start fast.
             from orchgit.go_templates.render import render
 
-            click.echo(render(self.template, data, functions={"toJSON": json.dumps}))
+            try:
+                text = render(self.template, data, functions={"toJSON": json.dumps})
+            except OrchgitError as error:
+                raise InvalidInputError(
+                    f"cannot print through the template of -t: {error.message}"
+                ) from error
+            click.echo(text)
         elif self.as_json:
             click.echo(json.dumps(data, indent=4))
         return not self.is_text

@@ -8,6 +8,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from orchgit.cli.client.next_steps import with_next_step
 from orchgit.cli.commands.node_status import last_drain
 from orchgit.cli.main import COMMANDS, cli
 from orchgit.cli.options import option_field, options_of
@@ -74,6 +75,43 @@ def test_every_command_has_help_and_its_table_entry_is_true(name: str) -> None:
     assert found.output.startswith("Usage: ")
 
 
+@pytest.mark.parametrize("words", [(), ("job",), ("acl", "token"), ("operator", "raft")])
+def test_help_of_a_group_lists_its_commands(words: tuple[str, ...]) -> None:
+    group: click.Command = cli
+    for word in words:
+        assert isinstance(group, click.Group)
+        found = group.get_command(click.Context(group), word)
+        assert found
+        group = found
+    assert isinstance(group, click.Group)
+    said = CliRunner().invoke(cli, [*words, "-help"]).output
+    listed = [line.split()[0] for line in said.partition("\nCommands:\n")[2].splitlines()]
+    missing = set(group.list_commands(click.Context(group))) - set(listed)
+    assert not missing
+
+
+@pytest.mark.parametrize(
+    ("refusal", "step"),
+    [
+        ('job "web" in namespace "default" at version 99 not found', "`orchgit job history web`"),
+        ('job "web" version 99 not found', "`orchgit job history web`"),
+        ("can't promote terminal deployment", "`orchgit deployment list`"),
+        ('Specified job "web" is not a parameterized job', "`orchgit job run`"),
+        ("can't force launch non-periodic job", "`orchgit job eval`"),
+        ('task group "x" specified for scaling does not exist in job', "`orchgit job status`"),
+        ('unknown task name "x"', "`orchgit alloc status`"),
+    ],
+)
+def test_refusal_in_recorded_words_is_followed_by_the_next_step(refusal: str, step: str) -> None:
+    said = with_next_step(refusal)
+    assert said.startswith(refusal)
+    assert step in said
+
+
+def test_other_refusals_stay_as_the_server_wrote_them() -> None:
+    assert with_next_step("Permission denied") == "Permission denied"
+
+
 def test_long_options_take_one_dash_or_two() -> None:
     one = CliRunner().invoke(cli, ["lint", "-json", "/nonexistent"])
     two = CliRunner().invoke(cli, ["lint", "--json", "/nonexistent"])
@@ -131,3 +169,10 @@ def test_option_that_could_have_no_effect_is_refused_before_any_request(
     found = CliRunner().invoke(cli, [*words, "-address", "http://127.0.0.1:1"])
     assert found.exit_code != 0
     assert said in found.output
+
+
+def test_missing_argument_is_named_after_the_usage() -> None:
+    found = CliRunner().invoke(cli, ["alloc", "logs"])
+    assert found.exit_code != 0
+    assert found.output.startswith("Usage: ")
+    assert "Error: cannot run without IDENTIFIER" in found.output

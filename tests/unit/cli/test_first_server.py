@@ -248,6 +248,33 @@ def test_unix_socket_that_is_not_there_is_one_sentence(tmp_path: Path) -> None:
         Url.parse("unix://api.sock")
 
 
+@pytest.mark.parametrize("text", ["nonsense://", "nonsense:", "ftp://host:1", "http://host:port"])
+def test_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="write it like http://"):
+        Url.parse(text.rstrip("/"))
+
+
+def test_port_of_another_protocol_is_told_with_little_of_its_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+        def answer() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(bytes(range(128)) + b"\n")
+
+        serving = threading.Thread(target=answer, daemon=True)
+        serving.start()
+        with ApiClient(address) as client, pytest.raises(ApiError) as caught:
+            client.get("/v1/jobs")
+        serving.join(60)
+    said = str(caught.value)
+    assert said.startswith(f"cannot talk to the server at {address}: the answer is not HTTP")
+    assert "HTTP API (port 4646" in said
+    assert len(said) < 250
+
+
 def test_host_that_is_no_name_is_one_sentence() -> None:
     with (
         ApiClient("http://a b") as client,

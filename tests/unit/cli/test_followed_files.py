@@ -141,15 +141,3 @@ def test_faults_of_several_readers_are_told_once(capsys: pytest.CaptureFixture[s
     )
     second.answered()
     assert capsys.readouterr().err == "==> Servers answer again; following logs.\n"
-
-
-def test_stream_without_end_is_opened_again_when_the_server_stops() -> None:
-    client = Answers([])
-    brought = [["a"], ["b"], []]
-
-    def open_stream(opened: Callable[[], None]) -> Iterator[str]:
-        opened()
-        yield from brought.pop(0)
-
-    assert list(client.patience().stream(open_stream, has_end=False)) == ["a", "b"]
-    assert brought == []

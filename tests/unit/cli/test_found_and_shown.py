@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from orchgit.cli.client.http_client import ApiError
+from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.alloc_status import show_ports
 from orchgit.cli.commands.diff import show_plan
 from orchgit.cli.commands.logs import listing_of
 from orchgit.cli.commands.volume_find import find_volume, matching_volumes
+from orchgit.cli.printing.output_format import OutputFormat
+from orchgit.errors import InvalidInputError
+from tests.support.cli_golden import found_command
 
 VOLUMES: dict[str, list[dict[str, Any]]] = {
     "host": [
@@ -95,3 +98,33 @@ def test_logs_of_an_allocation_are_found_by_beginnings_of_any_length() -> None:
     for length in range(1, 8):
         path, _ = listing_of(NoJobs(), "abcde123"[:length])  # type: ignore[arg-type]
         assert path == "/v1/allocation/abcde123-0000"
+
+
+@pytest.mark.parametrize(
+    ("kind", "listing"),
+    [
+        ("alloc", "job allocs"),
+        ("claim", "volume claim list"),
+        ("eval", "eval list"),
+        ("scaling policy", "scaling policy list"),
+        ("node", "node status"),
+    ],
+)
+def test_id_that_cannot_be_one_is_told_with_the_command_that_lists_them(
+    kind: str, listing: str
+) -> None:
+    class Refusing(ApiClient):
+        def get(self, path: str, /, **params: Any) -> Any:
+            if params.get("prefix"):
+                raise ApiError("index error: Invalid UUID: encoding/hex (status 500)", 500)
+            return []
+
+    with pytest.raises(ApiError, match=f"`orchgit {listing}.*` lists them") as caught:
+        Refusing().find(kind, "/v1/things", "zz")
+    assert caught.value.status == 404
+    assert found_command(listing) is not None
+
+
+def test_template_that_cannot_be_read_is_named() -> None:
+    with pytest.raises(InvalidInputError, match="cannot print through the template of -t: "):
+        OutputFormat(template="{{.Foo").printed({})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import socket
 import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +13,12 @@ from typing import Any
 import pytest
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
-from orchgit.cli.client.patient_reads import LONGEST_FAULT_S, PatientReads
+from orchgit.cli.client.patient_reads import (
+    LONGEST_FAULT_S,
+    FaultNotices,
+    Patience,
+    PatientReads,
+)
 from orchgit.cli.printing.monitor import follow_deployment
 from tests.support.polling import until_blocking
 
@@ -101,3 +107,89 @@ def test_command_says_what_it_waits_for() -> None:
 def _ended(client: ApiClient) -> None:
     with client, pytest.raises(ApiError):
         client.put("/v1/jobs", {})
+
+
+class Streams:
+    """Answers of a server, one for each time that a stream is opened."""
+
+    def __init__(self, *answers: Sequence[str | ApiError], is_stream: bool = True) -> None:
+        self.answers = list(answers)
+        self.is_stream = is_stream
+
+    def open(self, opened: Callable[[], None]) -> Iterator[str]:
+        for piece in self.answers.pop(0):
+            if isinstance(piece, ApiError):
+                raise piece
+            if self.is_stream:
+                opened()
+            yield piece
+
+    def followed(self) -> Iterator[str]:
+        patience = Patience(FaultNotices("the events"), lambda: 0.0, lambda _: None)
+        return patience.stream(self.open, has_end=False)
+
+
+def read_until_refused(streams: Streams, refusal: str) -> list[str]:
+    """Returns the pieces before the error that ends the stream."""
+    seen: list[str] = []
+    with pytest.raises(ApiError, match=refusal):
+        seen.extend(iter(streams.followed().__next__, None))
+    return seen
+
+
+def test_endless_stream_that_ends_is_opened_again_until_one_is_refused() -> None:
+    refused, broken = ApiError("Permission denied", 403), ApiError("broke off")
+    streams = Streams(["{}", "a"], ["b"], [broken], ["c", broken], [refused], [])
+    assert read_until_refused(streams, "Permission denied") == ["{}", "a", "b", "c"]
+    assert streams.answers == [[]]
+
+
+def test_whole_answer_of_another_program_is_not_asked_for_again() -> None:
+    streams = Streams(["<html>", "</html>"], [], is_stream=False)
+    assert read_until_refused(streams, "no stream answered") == ["<html>", "</html>"]
+    assert streams.answers == [[]]
+
+
+def test_stream_that_brings_nothing_is_told_to_be_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    """A token without rights gets an empty answer, at first or when it lost them."""
+    assert read_until_refused(Streams([]), "a token may lack the right") == []
+    streams = Streams(["{}", "a"], [])
+    assert read_until_refused(streams, "a token may lack the right") == ["{}", "a"]
+    assert "Servers answer again" not in capsys.readouterr().err
+
+
+def test_first_request_that_breaks_before_a_piece_is_not_sent_again() -> None:
+    streams = Streams([ApiError("the answer is not HTTP")], [])
+    assert read_until_refused(streams, "not HTTP") == []
+    assert streams.answers == [[]]
+
+
+def test_stream_is_open_when_its_first_bytes_come_and_has_no_length() -> None:
+    """An answer with a length is whole."""
+    answers = {
+        "/stream": b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+        "/whole": b"Content-Length: 2\r\n\r\n{}",
+        "/bad": b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+    }
+    opened: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+        def answer() -> None:
+            for _ in answers:
+                connection, _ = listener.accept()
+                with connection, connection.makefile("rb") as request:
+                    path = request.readline().split()[1].decode()
+                    while request.readline() != b"\r\n":
+                        pass
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n" + answers[path])
+
+        serving = threading.Thread(target=answer, daemon=True)
+        serving.start()
+        with ApiClient(address) as client:
+            assert b"".join(client.stream_bytes("/stream", lambda: opened.append("s"))) == b"{}"
+            assert b"".join(client.stream_bytes("/whole", lambda: opened.append("w"))) == b"{}"
+            with pytest.raises(ApiError, match="is one running"):
+                list(client.stream_bytes("/bad", lambda: opened.append("b")))
+        serving.join(60)
+    assert opened == ["s"]
