@@ -107,7 +107,12 @@ class SourceLoops:
                 if (before.kind, before.url) != (source.kind, source.url):
                     await _end(followed.watch)
                     followed.watch = self._start_watch(source, followed.reconciler)
-                followed.reconciler.wake("api", force=True)
+                with self._services.context.snapshot() as snapshot:
+                    change = snapshot.authored_changes.get("sources", name)
+                asker = NOBODY
+                if change is not None and change.modify_index == source.modify_index:
+                    asker = Asker(change.author.name, change.author)
+                followed.reconciler.wake("api", force=True, asker=asker)
 
     def _start_watch(
         self, source: Source, reconciler: SourceReconciler

@@ -70,10 +70,12 @@ class Wakeups:
             return Wake("poll")
         # A poll may take what was listed before it; any other reason asks for what is there now.
         asked = [wake for wake in reasons if wake.trigger != POLL] or reasons
+        # Who asked is recorded: a request that names nobody, made beside it, does not hide it.
+        told = next((wake for wake in asked if wake.asker != NOBODY), asked[0])
         overrides = [wake.override for wake in reasons if wake.override is not None]
         return Wake(
-            asked[0].trigger,
+            told.trigger,
             any(wake.force for wake in reasons),
             overrides[-1] if overrides else None,
-            asked[0].asker,
+            told.asker,
         )

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from orchgit.clock import FakeClock
-from orchgit.gitops.sources.wakeups import Wake, Wakeups
+from orchgit.gitops.sources.wakeups import Asker, Wake, Wakeups
 
 
 def test_a_request_during_the_work_causes_one_more_round() -> None:
@@ -28,6 +28,18 @@ def test_round_for_a_poll_and_another_reason_is_no_poll() -> None:
         wakeups.request(Wake("poll"))
         wakeups.request(Wake("webhook"))
         assert await wakeups.next(60) == Wake("webhook")
+
+    asyncio.run(body())
+
+
+def test_round_that_somebody_asked_for_names_who_it_was() -> None:
+    async def body() -> None:
+        wakeups = Wakeups(FakeClock())
+        wakeups.request(Wake("watch"))
+        wakeups.request(Wake("api", force=True))
+        wakeups.request(Wake("api", force=True, asker=Asker("ada")))
+        wakeups.request(Wake("api", force=True, asker=Asker("bob")))
+        assert await wakeups.next(60) == Wake("api", force=True, asker=Asker("ada"))
 
     asyncio.run(body())
 
