@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from orchgit.configuration.addresses import is_ip_address
 from orchgit.configuration.documented import CONFIGURATION
 from orchgit.configuration.keys import BlockValues, ConfigBlock, ConfigKey, Kind
 from orchgit.configuration.loading import LoadedConfig
 from orchgit.durations import parse_ns
+from orchgit.host_port import join_host_port
 
 REDACTED = "<redacted>"
 _SECRET = frozenset(("replication_token", "auth"))
@@ -67,8 +69,10 @@ def agent_view(loaded: LoadedConfig) -> dict[str, Any]:
     for name in ("HTTP", "RPC", "Serf"):
         address = view["Addresses"][name] = view["Addresses"][name] or bind
         advertised = str(view["AdvertiseAddrs"][name] or address)
-        ported = advertised if ":" in advertised else f"{advertised}:{view['Ports'][name]}"
-        view["AdvertiseAddrs"][name] = ported
+        host = advertised.strip("[]")
+        if is_ip_address(host) or ":" not in advertised:
+            advertised = join_host_port(host, view["Ports"][name])
+        view["AdvertiseAddrs"][name] = advertised
     if view["DataDir"] and not view["PluginDir"]:
         view["PluginDir"] = f"{view['DataDir']}/plugins"
     view["ConfigPaths"] = view["Files"] = [str(path) for path in loaded.files] or None

@@ -120,7 +120,9 @@ class _Checks:
                 why = (error.strerror or str(error)).lower()
                 yield f"WARNING: Error when parsing TLS configuration: open {path}: {why}"
                 break
-        if not (tls.get("http") and tls.get("rpc")):
+        has_files = all(tls.get(name) for name in ("ca_file", "cert_file", "key_file"))
+        # RPC is mutual TLS as soon as the files are there (docs/operations.md), unlike Nomad's.
+        if not (tls.get("http") and tls.get("rpc", has_files)):
             yield NO_MTLS
 
     def _check_directories(self) -> None:

@@ -170,7 +170,7 @@ class FileReader:
                 text = f'there is no key "{item.name}"{where}{self._hint(shape, item.name, block)}'
             if shape.strict or item.name.lower() in shape.keys:
                 self.problems.append(ConfigProblem(item.position, text, nomad, 2))
-            else:
+            elif not shape.no_effect:  # else the whole block is named as one without effect
                 self.warnings.append(f"{item.position}: {text}")
 
     def _hint(self, shape: ConfigBlock, name: str, block: str) -> str:

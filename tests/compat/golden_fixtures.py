@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from tests.support.server_rig import ServerRig
+from tests.support.api_rig import ApiRig
 
 _numbers = itertools.count(1)
 
@@ -85,7 +85,7 @@ def small_job(job_id: str, kind: str = "batch", command: str = "true", **fields:
 class Fixtures:
     """`names` fills the placeholders of the recorded paths."""
 
-    def __init__(self, rig: ServerRig) -> None:
+    def __init__(self, rig: ApiRig) -> None:
         self.rig = rig
         self.names = {
             "uuid0": "00000000-0000-0000-0000-000000000000",

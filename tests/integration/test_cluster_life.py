@@ -290,6 +290,8 @@ def test_killed_servers_restart_as_the_same_cluster(servers: list[JoiningServer]
         one.start()
     leader = leader_of(servers)
     assert "stays" in leader.cli("namespace", "list")
+    for one in servers[:3]:
+        one.wait_for_log("member of the cluster", since_start=True)
     assert sum(one.log.count("forming a cluster of 3") for one in servers[:3]) == 1
 
 

@@ -226,6 +226,15 @@ def test_event_stream_with_an_index_leaves_out_earlier_events(rig: ServerRig) ->
     assert batch["Events"][0]["Payload"]["Job"]["Version"] == 1
 
 
+def test_event_stream_from_an_index_of_another_state_begins_with_the_oldest_event(
+    rig: ServerRig,
+) -> None:
+    """Who followed a cluster that was lost and set up again has seen higher indexes."""
+    last = rig.register(task_job("true", Type="batch"))["Index"]
+    oldest = first_batch(rig.http)["Index"]
+    assert first_batch(rig.http, index=last + 1_000_000)["Index"] == oldest
+
+
 def test_evaluation_in_an_event_equals_the_answered_one(rig: ServerRig) -> None:
     job = task_job("true", Type="batch")
     done = rig.register(job)

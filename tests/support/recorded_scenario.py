@@ -139,6 +139,20 @@ class RecordedScenario:
         at_rest = waits_for_promotion or waits_for_room
         return deployment["Status"] != "running" or at_rest
 
+    def wait_until_drain_began(self) -> None:
+        """Waits until every service that runs has an allocation that is to move, as in the
+        recording."""
+        with contextlib.suppress(AssertionError):
+            until_blocking(self._drain_began, 15.0, "the drain begins", every_s=0.02)
+
+    def _drain_began(self) -> bool:
+        services = [
+            each for each in self.http.get(_LISTS["alloc"]).json() if each["JobType"] == "service"
+        ]
+        running = {each["JobID"] for each in services if each["ClientStatus"] == "running"}
+        moving = {each["JobID"] for each in services if each["DesiredTransition"]["Migrate"]}
+        return running <= moving
+
     def learn(self) -> None:
         """Learns what the labels stand for now: evaluations come and go."""
         for kind, path in _LISTS.items():

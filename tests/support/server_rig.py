@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +20,7 @@ from agent.serve.client_stats import client_stats
 from orchgit.cli.commands.dev import end_tasks
 from orchgit.server.config import ServerConfig
 from orchgit.server.server import Server
+from tests.support.api_rig import ApiRig
 
 DRIVERS = {"raw_exec": {"enabled": True}, "mock_driver": {"enabled": True}}
 
@@ -27,7 +28,7 @@ T = TypeVar("T")
 START_TIMEOUT_S = 90.0
 
 
-class ServerRig:
+class ServerRig(ApiRig):
     """`http` is a client of its API; `run` runs a coroutine on its loop."""
 
     def __init__(
@@ -35,9 +36,10 @@ class ServerRig:
         data_dir: Path,
         with_agent: bool = True,
         agent_config: Mapping[str, Any] | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
         **config: Any,
     ) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = loop or asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self.data_dir = data_dir
         self._with_agent = with_agent
@@ -45,7 +47,6 @@ class ServerRig:
         self._config = config
         self.server: Server
         self.agent: Agent
-        self.http: httpx.Client
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(START_TIMEOUT_S)
@@ -92,32 +93,6 @@ class ServerRig:
             await self.agent.stop()
             await end_tasks(self.data_dir / "agent")
         await self.server.stop()
-
-    # -- what tests do again and again ---------------------------------------------------------
-
-    def wait_for(self, path: str, reached: Callable[[Any], bool], timeout_s: float = 60.0) -> Any:
-        """Read `path` with blocking queries until `reached(answer)`."""
-        index, client = 0, self.http
-        deadline_s = self._loop.time() + timeout_s
-        while True:
-            answer = client.get(path, params={"index": index, "wait": "1s"})
-            value = answer.json() if answer.status_code == 200 else None
-            if value is not None and reached(value):
-                return value
-            if self._loop.time() > deadline_s:
-                raise AssertionError(f"{path} never got there: {answer.status_code} {answer.text}")
-            index = int(answer.headers.get("x-nomad-index", 0))
-
-    def wait_ready_node(self) -> str:
-        nodes = self.wait_for(
-            "/v1/nodes", lambda found: any(each["Status"] == "ready" for each in found)
-        )
-        return str(nodes[0]["ID"])
-
-    def register(self, job: dict[str, Any], **fields: Any) -> dict[str, Any]:
-        answer = self.http.put("/v1/jobs", json={"Job": job, **fields})
-        assert answer.status_code == 200, answer.text
-        return dict(answer.json())
 
 
 @contextlib.contextmanager

@@ -19,6 +19,7 @@ from orchgit.configuration.file import read_config
 from orchgit.configuration.keys import BlockValues, ConfigKey, Kind, walk
 from orchgit.configuration.loading import load
 from orchgit.configuration.merging import merge
+from orchgit.configuration.nomad_checks import NO_MTLS
 from orchgit.configuration.validation import validate
 from orchgit.errors import InvalidInputError
 from orchgit.model.operator import AutopilotConfig
@@ -126,6 +127,27 @@ def test_validation_names_what_an_agent_could_not_use(tmp_path: Path) -> None:
     )
 
 
+def test_files_of_certificates_make_mutual_tls_of_rpc(tmp_path: Path) -> None:
+    files = "".join(f'{name} = "{__file__}"\n' for name in ("ca_file", "cert_file", "key_file"))
+    for tls, is_mutual in (("", True), ("rpc = true", True), ("rpc = false", False)):
+        text = f"tls {{\nhttp = true\n{files}{tls}\n}}\n"
+        result = validate(
+            written(tmp_path, a='data_dir = "/x"\nclient { enabled = true }\n' + text)
+        )
+        assert (NO_MTLS not in result.errors) is is_mutual, tls
+
+
+def test_keys_of_a_keyring_that_nomad_has_are_not_told_to_be_unknown(tmp_path: Path) -> None:
+    [path] = written(
+        tmp_path,
+        a='data_dir = "/x"\nserver { enabled = true }\n'
+        'keyring "awskms" {\n  active = true\n  kms_key_id = "x"\n}\n',
+    )
+    assert read_config(path).warnings == [
+        "these keys have no effect here: keyring (docs/configuration.md says why)"
+    ]
+
+
 def test_secrets_are_not_shown(tmp_path: Path) -> None:
     paths = written(
         tmp_path,
@@ -135,6 +157,21 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
         'gitops { webhook_secrets = { a = "s3cret" } }\n',
     )
     assert "s3cret" not in str(agent_view(load(paths)))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("fd00::1", "[fd00::1]:4646"),
+        ("[fd00::1]:80", "[fd00::1]:80"),
+        ("10.0.0.1", "10.0.0.1:4646"),
+        ("host:80", "host:80"),
+    ],
+)
+def test_advertised_address_is_shown_with_its_port(tmp_path: Path, text: str, shown: str) -> None:
+    path = tmp_path / "a.hcl"
+    path.write_text(f'advertise {{ http = "{text}" }}\n')
+    assert agent_view(load([str(path)]))["AdvertiseAddrs"]["HTTP"] == shown
 
 
 VALUES = st.builds(
