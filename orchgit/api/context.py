@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from orchgit.api.access.control import AccessControl
 from orchgit.api.event_buffer import EventBuffer
 from orchgit.api.gitops_port import GitopsPort
+from orchgit.api.job_stubs import JobStubs
 from orchgit.api.kept_answers import KeptAnswers
 from orchgit.control.watchers.autopilot import ClusterHealth
 from orchgit.metrics.settings import TelemetrySettings
@@ -178,6 +179,7 @@ class ApiContext:
     """Has the agent of a node answer a request that was checked here. Raises NotFoundError for an
     unknown node, UnavailableError where its agent does not answer."""
     kept_answers: KeptAnswers = field(init=False)
+    job_stubs: JobStubs = field(default_factory=JobStubs)
 
     def __post_init__(self) -> None:
         self.kept_answers = KeptAnswers(lambda: self.services.context.state.store)

@@ -12,7 +12,7 @@ from orchgit.api.errors import text_response
 from orchgit.api.pagination import PageRequest, in_order_of_creation
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes.evaluations import shown_evaluations
-from orchgit.api.shapes.stubs import alloc_stub, job_stub, with_children
+from orchgit.api.shapes.stubs import alloc_stub, with_children
 from orchgit.model.job import Job
 from orchgit.state.changes import job_key
 from orchgit.state.service_catalog import services_of_job
@@ -37,20 +37,16 @@ async def list_jobs(call: ApiCall) -> Response:
     prefix, namespaces = call.query.get("prefix", ""), call.namespaces
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
-        if page.per_page and page.matches is None:
+        if page.matches is None:
             known = snapshot.jobs.keys(namespaces, prefix)
             if not call.sees_everything:
                 known = [key for key in known if call.sees(key[0])]
             keys, headers = page.apply(known, _token, namespaced=True)
-            jobs = [job for key in keys if (job := snapshot.jobs.get(*key)) is not None]
         else:
             found = call.visible(snapshot.jobs.all(namespaces, prefix))
             jobs, headers = page.apply(found, job_token, namespaced=True)
-        stubs = [
-            job_stub(job, snapshot.job_summaries.get(job.namespace, job.id), with_meta)
-            for job in jobs
-        ]
-        return stubs, headers
+            keys = [(job.namespace, job.id) for job in jobs]
+        return call.api.job_stubs.of(snapshot, keys, with_meta), headers
 
     depends_on = ("jobs", "allocations", "evaluations")
     return await answer_list(call, _LIST_TABLES, read, depends_on=depends_on)

@@ -34,6 +34,12 @@ _OF_KEYS = f"""SELECT {JOB_COLUMNS} FROM json_each(?) k CROSS JOIN {_WITH_BODY}
 # which another busy thread would make slow.
 _decode_marks = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 _decode_named_marks = msgspec.json.Decoder(list[tuple[str, str, int, str]]).decode
+_NEWEST = f"""SELECT json_group_array(json_array(j.namespace, j.id,
+    max(v.modify_index, coalesce((SELECT max(s.modify_index) FROM job_summaries s
+        WHERE s.namespace = j.namespace AND s.job_id = j.id), 0)),
+    j.periodic + j.parameterized))
+    FROM json_each(?) k CROSS JOIN {_WITH_BODY}
+    WHERE j.namespace = json_extract(k.value, '$[0]') AND j.id = json_extract(k.value, '$[1]')"""  # noqa: S608
 
 
 class JobPlace(NamedTuple):
@@ -75,6 +81,12 @@ class JobReads(TableReads):
         sql = f"SELECT modify_index, namespace, id, parent_id FROM jobs WHERE {where or 'TRUE'}"  # noqa: S608
         rows = self._rows(f"{sql} ORDER BY modify_index, namespace, id", values)
         return [JobPlace(*row) for row in cast(list[tuple[int, str, str, str]], rows)]
+
+    def last_changes(self, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str, int, int]]:
+        """Returns (namespace, id, index at which the job or its summary changed last, 1 where the
+        summary counts children) of the jobs that are registered, in the order of `keys`."""
+        rows = self._rows(_NEWEST, (msgspec.json.encode(tuple(keys)),))
+        return _decode_marks(str(rows[0][0]))
 
     def of_type(self, *types: str) -> list[Job]:
         """Returns the jobs of any of these types that are not stopped."""
