@@ -110,9 +110,10 @@ class ConsulSync:
             self._attributes_changed(attributes, links)
 
     async def _synchronize(self) -> None:
-        wanted = {service_id(each): each for each in self._provided()}
         there = (await self._ask("GET", f"/v1/agent/services{self._query}")).body
         known: Mapping[str, Any] = there if isinstance(there, dict) else {}
+        # Both are of one moment: what is taken up meanwhile is either still resumed, or wanted.
+        wanted = {service_id(each): each for each in self._provided()}
         resuming = tuple(
             owner_prefix(alloc_id, services.alloc.task_group, owner)
             for alloc_id, services in self._services.by_alloc.items()

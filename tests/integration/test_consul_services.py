@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,10 @@ from agent.services.registrations import AllocServices, ServiceTable
 from orchgit.clock import FakeClock
 from orchgit.errors import UnreachableError
 from orchgit.model.interpolation import Interpolator
+from orchgit.model.service import Service
 from tests.support.consul_stub import ConsulStub
 from tests.support.factories import make_allocation, make_node
+from tests.support.json_http_stub import StubRequest
 from tests.support.polling import until, until_blocking
 from tests.support.server_rig import ServerRig
 
@@ -166,6 +170,60 @@ def test_services_of_what_is_still_being_taken_up_stay_registered() -> None:
 
     with ConsulStub() as consul:
         asyncio.run(scenario(consul))
+
+
+class ConsulThatListsSlowly(ConsulStub):
+    """Calls `meanwhile` between the reading of its services and the answer."""
+
+    def __init__(self, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self.meanwhile = meanwhile
+
+    def answer(self, request: StubRequest) -> tuple[int, object]:
+        status, body = super().answer(request)
+        if request.path == "/v1/agent/services":
+            body = dict(self.services)
+            self.meanwhile()
+        return status, body
+
+
+def test_services_that_are_taken_up_while_consul_lists_them_stay_registered() -> None:
+    async def scenario() -> None:
+        clock, table, alloc = FakeClock(), ServiceTable(), make_allocation()
+        services = AllocServices(
+            *(clock, make_node, alloc, table.authorities),
+            *(lambda: None, lambda *_: None, table.changed),
+        )
+        services.resuming_owners = {""}
+        table.by_alloc[alloc.id] = services
+        loop, started = asyncio.get_running_loop(), threading.Event()
+        service = Service(name="api", provider="consul", address_mode="auto", address="10.0.0.1")
+
+        def start() -> None:
+            if started.is_set():
+                return
+            services.start("", [service], Interpolator({}, {}), lambda name: no_command)
+            started.set()
+
+        def meanwhile() -> None:
+            loop.call_soon_threadsafe(start)
+            assert started.wait(60)
+
+        with ConsulThatListsSlowly(meanwhile) as consul:
+            id_ = f"_nomad-task-{alloc.id}-group-{alloc.task_group}-api-"
+            consul.services = {id_: {"Meta": {"orchgit-node": "n"}}}
+            sync = ConsulSync(
+                HttpService(url=consul.url, timeout_s=60), "", table, "n", clock, lambda *_: None
+            )
+            work = asyncio.create_task(sync.run())
+            await until(lambda: consul.registered >= 1, 120)
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            services.close()
+            assert list(consul.services) == [id_]
+            assert consul.deregistered == []
+
+    asyncio.run(scenario())
 
 
 def test_services_stay_registered_over_a_restart_of_the_agent(tmp_path: Path) -> None:
