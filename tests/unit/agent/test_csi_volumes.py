@@ -25,6 +25,7 @@ from orchgit.model.volume import VolumeRequest
 from orchgit.wire.messages import ClaimVolumeReply, CsiCall
 from tests.support.csi_plugin import Plugin, serve
 from tests.support.factories import make_allocation, make_group, make_job, make_task
+from tests.support.polling import until
 
 
 class QuickClock(FakeClock):
@@ -32,6 +33,24 @@ class QuickClock(FakeClock):
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(0)
+
+
+class ClockOfOneLoop(FakeClock):
+    """Moves only while the loop that it is for sleeps: answers that the loop waits for take no
+    time."""
+
+    is_asleep = False
+
+    async def sleep(self, seconds: float) -> None:
+        self.is_asleep = True
+        try:
+            await super().sleep(seconds)
+        finally:
+            self.is_asleep = False
+
+    async def advance(self, seconds: float) -> None:
+        await until(lambda: self.is_asleep, 60)
+        await super().advance(seconds)
 
 
 class SaidPlugin:
@@ -344,7 +363,7 @@ def test_plugin_that_is_not_healthy_for_its_health_timeout_is_told_of_once_each_
     tmp_path: Path,
 ) -> None:
     async def whole() -> None:
-        clock = FakeClock()
+        clock = ClockOfOneLoop()
         served = MoodyPlugin(tmp_path / "a", "a")
         server = serve(served, f"unix:{tmp_path}/a.sock")
         task = PluginTask("p", "node", "a", tmp_path / "a.sock", "t", health_timeout_s=7.0)
@@ -357,19 +376,19 @@ def test_plugin_that_is_not_healthy_for_its_health_timeout_is_told_of_once_each_
         plugins = CsiPlugins(lambda: [task], clock, lambda: None, unanswered)
         plugins.start()
 
-        async def until(is_reached: Callable[[], bool]) -> None:
+        async def pass_until(is_reached: Callable[[], bool]) -> None:
             async with asyncio.timeout(60):
                 while not is_reached():
                     await clock.advance(0.5)
 
-        await until(lambda: bool(plugins.described(NODE)))
+        await pass_until(lambda: bool(plugins.described(NODE)))
         for _ in range(40):
             await clock.advance(0.5)
         assert told == []
         served.ready = False
-        await until(lambda: not (plugins.described(NODE) or {})["p"]["Healthy"])
+        await pass_until(lambda: not (plugins.described(NODE) or {})["p"]["Healthy"])
         began_s = clock.monotonic_s()
-        await until(lambda: len(told) == 2)
+        await pass_until(lambda: len(told) == 2)
         assert [why for _, why in told] == ["it is not ready"] * 2
         assert told[0][0] - began_s >= 6.0
         assert told[1][0] - told[0][0] >= 7.0
