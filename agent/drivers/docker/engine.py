@@ -182,15 +182,18 @@ class Engine:
 
     # -- streams -------------------------------------------------------------------------------
 
-    def follow_logs(self, container: str, since: str, known: int, tty: bool) -> Iterator[LogFrame]:
-        """Frames after the first `known` ones of the timestamp `since`, until the container ends.
+    def logs(
+        self, container: str, since: str, known: int, tty: bool, follow: bool
+    ) -> Iterator[LogFrame]:
+        """Yields frames after the first `known` ones of the timestamp `since`: those that are
+        there, and with `follow` those that come until the container ends.
 
         Podman tells whole seconds only: many frames then have the same timestamp.
         """
-        what = f"follow the logs of container {container[:12]}"
+        what = f"read the logs of container {container[:12]}"
         # An engine leaves out what was written at that very time.
         begin_s = int(_unix(since).partition(".")[0]) - 1 if since else 0
-        response = self._call(what, lambda: _open_logs(self._api, container, str(begin_s)))
+        response = self._call(what, lambda: _open_logs(self._api, container, str(begin_s), follow))
         with contextlib.closing(response):
             pieces = _lines(response.raw) if tty else _frames(response.raw)
             while (piece := translated(lambda: next(pieces, None), what)) is not None:
@@ -246,11 +249,14 @@ def _connect(endpoint: str, tls: DockerTlsOptions | None) -> Any:
     return docker.APIClient(base_url=endpoint, timeout=_TIMEOUT_S, version="auto", tls=secured)
 
 
-def _open_logs(api: Any, container: str, since: str) -> requests.Response:
+def _open_logs(api: Any, container: str, since: str, follow: bool) -> requests.Response:
     """Returns the engine's answer unread: the library's `logs` does not tell the streams apart."""
     response: requests.Response = api.get(
         f"{api.base_url}/v{api.api_version}/containers/{container}/logs",
-        params={"stdout": 1, "stderr": 1, "follow": 1, "timestamps": 1, "since": since},
+        params={
+            **{"stdout": 1, "stderr": 1, "timestamps": 1},
+            **{"since": since, "follow": int(follow)},
+        },
         headers=load_general_config().get("HttpHeaders"),
         stream=True,
         timeout=None,

@@ -41,7 +41,7 @@ class LogFollower:
         self._container = container
         self._open_files = open_files
         self._files: dict[str, RotatingFiles] = {}
-        self._position = position
+        self._position_path = position
         self._on_end = on_end
         self._stopping = threading.Event()
         self._thread = threading.Thread(
@@ -58,9 +58,10 @@ class LogFollower:
     def _run(self) -> None:
         """The engine may be restarted meanwhile: containers and their logs survive that."""
         self._files = self._open_files()
+        position = _Position(self._position_path)
         while not self._stopping.is_set():
             try:
-                result = self._to_the_end()
+                result = self._to_the_end(position)
             except (DriverError, OSError) as error:
                 if isinstance(error, UnreadableLogsError):  # by its logging driver
                     self._files = {}
@@ -72,12 +73,15 @@ class LogFollower:
                 self._on_end(result)
             return
 
-    def _to_the_end(self) -> ExitResult:
+    def _to_the_end(self, position: _Position) -> ExitResult:
         if not self._engine.exists(self._container):
             return ExitResult(exit_code=-1, error="the container was removed by someone else")
         if self._files:
-            self._copy_logs()
+            self._copy_logs(position, follow=True)
         self._engine.wait(self._container)
+        if self._files:
+            # An engine that is busy may end the followed answer before the last output is in it.
+            self._copy_logs(position, follow=False)
         container = self._engine.inspect(self._container)
         return ExitResult(
             exit_code=container.exit_code,
@@ -86,12 +90,13 @@ class LogFollower:
             finished_ns=container.finished_ns,
         )
 
-    def _copy_logs(self) -> None:
+    def _copy_logs(self, position: _Position, follow: bool) -> None:
         """A full disk costs output and the place reached in it, never the task's end."""
-        position = _Position(self._position)
-        since, known = position.read()
         tty = self._engine.inspect(self._container).tty
-        for frame in self._engine.follow_logs(self._container, since, known, tty):
+        frames = self._engine.logs(
+            self._container, position.timestamp, position.frames, tty, follow
+        )
+        for frame in frames:
             self._files[frame.stream].write(frame.data)
             position.keep(frame.timestamp)
             if self._stopping.is_set():
@@ -105,24 +110,26 @@ class _Position:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd = -1
-        self._timestamp = ""
-        self._frames = 0
-
-    def read(self) -> tuple[str, int]:
-        with contextlib.suppress(FileNotFoundError):
-            timestamp, _, frames = self._path.read_text().strip().partition(" ")
-            self._timestamp, self._frames = timestamp, int(frames) if frames.isdecimal() else 1
-        return self._timestamp, self._frames
+        self.timestamp, self.frames = "", 0
+        with contextlib.suppress(OSError):
+            self.timestamp, _, frames = path.read_text().strip().partition(" ")
+            self.frames = int(frames) if frames.isdecimal() else 1
 
     def keep(self, timestamp: str) -> None:
-        """One more frame was copied. What is written is never shorter than what it replaces."""
-        self._frames = self._frames + 1 if timestamp == self._timestamp else 1
-        self._timestamp = timestamp
+        """One more frame was copied. What is written is never shorter than what it replaces.
+
+        Frames of the two streams may be stored in another order than that of their timestamps: the
+        newest one counts.
+        """
+        if timestamp < self.timestamp:
+            return
+        self.frames = self.frames + 1 if timestamp == self.timestamp else 1
+        self.timestamp = timestamp
         try:
             if self._fd < 0:
                 self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             os.pwrite(
-                self._fd, f"{timestamp} {self._frames:010d}".ljust(_POSITION_BYTES).encode(), 0
+                self._fd, f"{timestamp} {self.frames:010d}".ljust(_POSITION_BYTES).encode(), 0
             )
         except OSError:
             return
