@@ -1,5 +1,5 @@
 """Reads over HTTP: one job, lists of 1, 500 and 10,000 jobs and allocations, filtered and paged,
-blocking queries, event streams.
+also right after a change, blocking queries, event streams.
 
     python -m tests.benchmarks.api --jobs 500 10000 --allocations 200 10000 --seconds 3
     python -m tests.benchmarks.api --peer http://127.0.0.1:4747     # another server, asked the same
@@ -30,7 +30,7 @@ import httpx
 import psutil
 
 from agent.simulated.processes import SimulatedProcesses
-from tests.benchmarks.report import print_figure
+from tests.benchmarks.report import print_figure, print_times
 from tests.support.dev_server import dev_server
 from tests.support.pacing import pause, pause_blocking
 from tests.support.polling import until_blocking
@@ -39,6 +39,8 @@ from tests.support.raw_http import RawConnection
 CONNECTIONS = 16
 BUDGETS = {"one job": 20_600, "list of 1": 25_700, "list of 501": 290}
 """Requests per second of Nomad on two cores."""
+CHANGED_S_PER_JOB = 1 / 290 / 501
+"""Nomad's time for a list, which it encodes anew for each reader."""
 WAKE_P99_S = 0.05
 
 
@@ -99,6 +101,19 @@ def requests_per_s(server: Server, path: str, seconds: float) -> float:
     for each in sockets:
         each.close()
     return done / elapsed_s
+
+
+def seconds_after_a_change(server: Server, path: str, rounds: int) -> list[float]:
+    """Returns the times of reads, each of which is the first one after a job was registered: no
+    answer that was encoded before can be given again."""
+    times_s = []
+    with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
+        for number in range(rounds):
+            client.put("/v1/jobs", content=job(0, priority=1 + number % 50)).raise_for_status()
+            began_s = time.perf_counter()
+            client.get(path).raise_for_status()
+            times_s.append(time.perf_counter() - began_s)
+    return times_s
 
 
 def _answer_bytes(sock: socket.socket, request: bytes) -> int:
@@ -273,6 +288,12 @@ def main() -> bool:
                 (f"page of 50 of {registered}", f"/v1/jobs?prefix={prefix}&per_page=50"),
             ]
             all_good &= report(server, figures, options.seconds)
+            changed_s = seconds_after_a_change(server, f"/v1/jobs?prefix={prefix}", 30)
+            all_good &= print_times(
+                f"list of {registered} after a change",
+                changed_s,
+                registered * CHANGED_S_PER_JOB,
+            )
         times_s, idle_share = asyncio.run(wake_up(server, options.waiters, 3))
         p99_s = statistics.quantiles(times_s, n=100)[-1]
         all_good &= print_figure(
