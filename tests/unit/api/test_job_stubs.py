@@ -36,7 +36,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def listed(stubs: JobStubs, snapshot: Snapshot, with_meta: bool = False) -> list[bytes]:
-    found = stubs.of(snapshot, snapshot.jobs.keys(), with_meta)
+    found = stubs.of(snapshot, snapshot.jobs.last_changes(), with_meta)
     return [bytes(each) for each in found]
 
 
@@ -129,10 +129,10 @@ def test_unchanged_job_is_not_encoded_again(cluster: Cluster) -> None:
     stubs = JobStubs()
     keys = [("default", "one"), ("default", "two")]
     with cluster.see() as snapshot:
-        first = stubs.of(snapshot, keys, False)
+        first = stubs.of(snapshot, snapshot.jobs.last_changes_of(keys), False)
     cluster.register(make_job(id="one", priority=70))
     with cluster.see() as snapshot:
-        second = stubs.of(snapshot, keys, False)
+        second = stubs.of(snapshot, snapshot.jobs.last_changes_of(keys), False)
     assert second[1] is first[1]
     assert second[0] is not first[0]
 
@@ -142,7 +142,7 @@ def test_stubs_of_one_list_are_in_the_asked_order_without_unknown_jobs(cluster: 
         cluster.register(make_job(id=name))
     with cluster.see() as snapshot:
         keys = [("default", name) for name in ("c", "gone", "a")]
-        found = JobStubs().of(snapshot, keys, False)
+        found = JobStubs().of(snapshot, snapshot.jobs.last_changes_of(keys), False)
     assert [msgspec.json.decode(each)["ID"] for each in found] == ["c", "a"]
 
 
