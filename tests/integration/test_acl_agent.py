@@ -274,6 +274,28 @@ def test_log_of_a_node_is_followed_through_its_server(alone: AloneAgent) -> None
     assert any(each.startswith("/v1/agent/monitor") for each in _asked_paths(alone))
 
 
+@pytest.mark.parametrize("is_of_node", [True, False])
+def test_log_that_is_followed_ends_in_order_when_the_token_is_revoked(
+    alone: AloneAgent, is_of_node: bool
+) -> None:
+    rules = 'agent { policy = "read" }'
+    policy = {"Name": "follower", "Rules": rules}
+    assert alone.rig.http.put("/v1/acl/policy/follower", json=policy).status_code == 200
+    body = {"Name": "f", "Type": "client", "Policies": ["follower"]}
+    token = alone.rig.http.post("/v1/acl/token", json=body).json()
+    query = {"log_level": "DEBUG", **({"node_id": alone.agent.node_id} if is_of_node else {})}
+    headers = {"X-Nomad-Token": token["SecretID"]}
+    with alone.rig.http.stream(
+        "GET", "/v1/agent/monitor", params=query, headers=headers, timeout=60
+    ) as answer:
+        chunks = answer.iter_text()
+        assert next(chunks)
+        alone.rig.http.delete(f"/v1/acl/token/{token['AccessorID']}")
+        structlog.get_logger(component="test").debug("what is not for it")
+        for _ in chunks:  # raises where the answer breaks off
+            pass
+
+
 def test_process_of_an_unknown_node_and_of_two_at_once_is_refused(alone: AloneAgent) -> None:
     http, other = alone.rig.http, "00000000-1111-2222-3333-444444444444"
     refused = http.get("/v1/agent/host", params={"node_id": other})
