@@ -8,6 +8,7 @@ from starlette.types import ASGIApp
 
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.protocol import serve_leader
+from orchgit.rpc.applied import AppliedServicer
 from orchgit.rpc.authorization import AuthorizationServicer, Authorize
 from orchgit.rpc.csi import CsiServicer
 from orchgit.rpc.forwarded_requests import HttpTunnel
@@ -75,6 +76,7 @@ class RpcServer:
             self._task_api = TaskApiServicer(settings.task_api, store, now_ns, checks)
             self._task_api.register(self._server)
         LeaderServicer(cluster).register(self._server)
+        AppliedServicer(store).register(self._server)
         serve_leader(self._server, control)
         if mirrors is not None:
             MirrorServicer(mirrors).register(self._server)

@@ -123,3 +123,4 @@ LEADER = UnaryMethod(
 SERVER_STATUS = UnaryMethod(SERVERS, "Status", messages.StatusRequest, messages.StatusReply)
 JOIN = UnaryMethod(SERVERS, "Join", messages.JoinRequest, messages.JoinReply)
 LEAVE = UnaryMethod(SERVERS, "Leave", messages.LeaveRequest, messages.Empty)
+APPLIED = UnaryMethod(SERVERS, "Applied", messages.AppliedRequest, messages.IndexReply)
