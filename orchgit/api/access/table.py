@@ -406,7 +406,9 @@ ROWS: tuple[Row, ...] = (
         Row(path, get=_ENTERPRISE, put=_ENTERPRISE, delete=_ENTERPRISE)
         for path in (
             "/v1/recommendations",
+            "/v1/recommendations/apply",
             "/v1/recommendation",
+            "/v1/recommendation/{id}",
             "/v1/sentinel/policies",
             "/v1/sentinel/policy/{name}",
         )
