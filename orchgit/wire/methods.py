@@ -100,6 +100,10 @@ TASK_API: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
     NODES, "TaskApi", messages.HttpUp, messages.HttpDown, for_agents=True
 )
 
+AGENT_HTTP: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
+    NODES, "AgentHttp", messages.HttpUp, messages.HttpDown, for_agents=True
+)
+
 MIGRATION_SOURCE = UnaryMethod(
     NODES,
     "MigrationSource",
