@@ -53,7 +53,8 @@ class ServersApi:
             match, found = route.matches(scope)
             if match is not Match.NONE:
                 return self._is_about_this(scope, found["path_params"].get("alloc_id", ""))
-        return scope["path"].startswith(_OF_AGENTS)  # it tells that there is no such path
+        path: str = scope["path"]
+        return path.startswith(_OF_AGENTS)  # it tells that there is no such path
 
     def _is_about_this(self, scope: Scope, alloc_id: str) -> bool:
         """Returns whether the request is about this agent, or an allocation of its node."""
