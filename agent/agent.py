@@ -69,6 +69,8 @@ from orchgit.wire.messages import (
     AllocSet,
     CsiAnswer,
     CsiCall,
+    HttpDown,
+    HttpUp,
     ServerFrame,
     TaskRead,
     TaskReadsReply,
@@ -397,6 +399,10 @@ class Agent:
         return NodeAccess(
             identity.node_id, identity.secret_id, self.clock, is_on, self._calls.authorize
         )
+
+    def ask_server(self, frames: AsyncIterator[HttpUp]) -> AsyncGenerator[HttpDown]:
+        """Returns the answer of the server in use to a request that came to this agent."""
+        return self._calls.agent_request(frames)
 
     def take_acl(self, acl: bool) -> None:
         self.facts.put_acl(acl)

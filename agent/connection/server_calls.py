@@ -25,6 +25,7 @@ from orchgit.wire.messages import (
     TaskReadsRequest,
 )
 from orchgit.wire.methods import (
+    AGENT_HTTP,
     AUTHORIZE,
     CLAIM_VOLUME,
     LEADER,
@@ -101,6 +102,13 @@ class ServerCalls:
         """Yields the answer to a task's request for the HTTP API."""
         channel = await self._connected("answer")
         async with aclosing(channel.stream(TASK_API, frames)) as answer:
+            async for frame in answer:
+                yield frame
+
+    async def agent_request(self, frames: AsyncIterator[HttpUp]) -> AsyncGenerator[HttpDown]:
+        """Yields the answer to a request for the HTTP API that came to this agent."""
+        channel = await self._connected("answer")
+        async with aclosing(channel.stream(AGENT_HTTP, frames)) as answer:
             async for frame in answer:
                 yield frame
 

@@ -10,19 +10,15 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from agent.connection.http_relay import OpenRequest, answer_by_server
 from agent.paths import open_directory
-from orchgit.errors import OrchgitError, UnavailableError
-from orchgit.http_status import status_of
-from orchgit.wait_first import wait_first
-from orchgit.wire.http_frames import RequestFrames, send_answer
+from orchgit.errors import UnavailableError
 from orchgit.wire.messages import HttpDown, HttpUp
 
 SOCKET = "api.sock"
@@ -32,9 +28,6 @@ _BACKLOG = 64
 _MAX_AT_ONCE = 100
 """Connections to one socket; more are answered with 503."""
 _KEEP_ALIVE_S = 75
-
-OpenRequest = Callable[[AsyncIterator[HttpUp]], AsyncGenerator[HttpDown]]
-"""Has the server in use answer a request; raises UnavailableError while there is none."""
 
 
 async def no_servers(frames: AsyncIterator[HttpUp]) -> AsyncGenerator[HttpDown]:
@@ -106,32 +99,8 @@ class TaskApi:
         return await loop.create_unix_server(protocol, sock=listener)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            return
-        frames = RequestFrames(scope, receive, await receive())
-        began = False
-
-        async def relay() -> None:
-            nonlocal began
-            async with aclosing(self._open_request(aiter(frames))) as answer:
-                async for frame in answer:
-                    began = True
-                    await send_answer(send, frame)
-
-        async def until_gone() -> None:
-            async with wait_first(frames.body_ended.wait(), frames.gone.wait()):
-                pass
-            while not frames.gone.is_set() and (await receive())["type"] != "http.disconnect":
-                pass
-
-        try:
-            async with wait_first(relay(), until_gone()) as (work, _):
-                if work.done():
-                    work.result()
-        except OrchgitError as error:
-            if began:
-                raise ConnectionError(f"the answer ended early: {error}") from error
-            await PlainTextResponse(str(error), status_of(error))(scope, receive, send)
+        if scope["type"] == "http":
+            await answer_by_server(self._open_request, scope, receive, send)
 
 
 def _bind(secrets: Path) -> socket.socket:

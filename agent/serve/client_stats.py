@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from agent.agent import Agent
+from typing import TYPE_CHECKING
+
 from orchgit.clock import SECOND_NS
 from orchgit.durations import to_text
+
+if TYPE_CHECKING:
+    from agent.agent import Agent
 
 _MS_NS = 1_000_000
 

@@ -89,6 +89,10 @@ class AccessGuard:
         except* _EndedError:
             pass
 
+    async def note_caller(self, scope: Scope) -> None:
+        """Asks the servers whose token a request bears that they will answer, for `asked_by`."""
+        await self._refusal(scope)
+
     def asked_by(self, scope: Scope) -> AuthorizeReply:
         """Returns what the servers said of the request's token, for the audit log; an empty reply
         for a request that they were not asked about."""

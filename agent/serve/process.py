@@ -1,15 +1,20 @@
-"""`/v1/agent/...` of this process: its log, its profiles, its machine, as servers answer them."""
+"""`/v1/agent/...` of this process: what it is, its health, its log, its profiles, its machine, as
+servers answer them."""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from agent.serve.client_stats import client_stats
 from agent.serve.replies import flag, json_reply, number
+from orchgit import __version__, logs
 from orchgit.api import host_facts, process_answers
 from orchgit.api.process_answers import ProcessLog
 from orchgit.errors import NotFoundError, RefusedError
@@ -25,7 +30,19 @@ def routes(agent: Agent) -> list[BaseRoute]:
         Route("/v1/agent/monitor", process.monitor),
         Route("/v1/agent/pprof/{profile}", process.profile),
         Route("/v1/agent/host", process.host),
+        Route("/v1/agent/self", process.self_),
+        Route("/v1/agent/health", process.health),
+        Route("/v1/agent/servers", process.servers, methods=["GET"]),
     ]
+
+
+_NO_MEMBER: Mapping[str, object] = {
+    **dict.fromkeys(("Name", "Addr", "Status"), ""),
+    **dict.fromkeys(("Port", "ProtocolMin", "ProtocolMax", "ProtocolCur"), 0),
+    **dict.fromkeys(("DelegateMin", "DelegateMax", "DelegateCur"), 0),
+    "Tags": None,
+}
+"""What only servers are: clients read the keys."""
 
 
 class _ProcessRoutes:
@@ -56,3 +73,50 @@ class _ProcessRoutes:
     async def host(self, request: Request) -> Response:
         self._query(request)
         return json_reply(await asyncio.to_thread(host_facts.read))
+
+    async def self_(self, request: Request) -> Response:
+        agent, config = self._agent, self._agent.config
+        own = {
+            "Region": config.region,
+            "Datacenter": config.datacenter,
+            "NodeName": config.node_name or os.uname().nodename,
+            "DataDir": str(config.data_dir),
+            "LogLevel": logs.current().level.upper(),
+            "DevMode": False,
+            "AdvertiseAddrs": {"HTTP": config.http_addr},
+            "ACL": {"Enabled": agent.access().is_on},
+            "TLSConfig": {
+                "EnableHTTP": config.http_tls is not None,
+                "EnableRPC": config.tls is not None,
+            },
+            "UI": {"Enabled": False, "ShowCLIHints": False},
+            "Server": {"Enabled": False},
+            "Client": {
+                "Enabled": True,
+                "NodeClass": config.node_class,
+                "NodePool": config.node_pool,
+                "Meta": dict(config.meta),
+                "Servers": list(config.servers),
+            },
+            "Version": {
+                "Version": __version__,
+                "VersionPrerelease": "",
+                "VersionMetadata": "orchgit",
+                "Revision": "",
+            },
+        }
+        stats = {"client": {"node_id": agent.node_id, **client_stats(agent)}}
+        return json_reply({"config": own, "member": _NO_MEMBER, "stats": stats})
+
+    async def health(self, request: Request) -> Response:
+        """Says whether a server is connected; an agent that runs no server says nothing of one."""
+        if first_values(request.scope["query_string"]).get("type", "") == "server":
+            return json_reply({})
+        is_ok = self._agent.connected.is_set()
+        said = {"ok": is_ok, "message": "ok" if is_ok else "no known servers"}
+        reply = json_reply({"client": said})
+        reply.status_code = 200 if is_ok else 500
+        return reply
+
+    async def servers(self, request: Request) -> Response:
+        return json_reply(list(self._agent.link.servers))

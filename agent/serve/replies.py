@@ -31,8 +31,8 @@ def no_route(request: Request, _: Exception) -> Response:
     if path.startswith("/v1/client/"):
         return PlainTextResponse("Not Found", 404)
     return PlainTextResponse(
-        f"cannot answer {path} here: this agent runs no server, and answers /v1/client/..., "
-        "/v1/metrics and /v1/agent/{host,monitor,pprof} only; give the address of a server",
+        f"cannot answer {path} here: this agent runs no server, and without access control it "
+        "passes nothing on; give the address of a server",
         404,
     )
 

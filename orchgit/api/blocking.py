@@ -87,17 +87,30 @@ async def answer_list(
     With `depends_on`, every table that `read` looks at, the encoded answer is given again until one
     of them changes.
     """
+    await _until_moved(call, tables)
     if depends_on:
         return await _answer_kept(call, tables, read, depends_on)
-    snapshot = await _moved_snapshot(call, tables)
 
     def answer() -> Response:
-        with snapshot:
+        with call.context.state.store.snapshot() as snapshot:
             value, index = read(snapshot), snapshot.table_indexes.newest(*tables)
         value, headers = value if isinstance(value, tuple) else (value, None)
         return call.answer(value, index=index, headers=headers, read=True)
 
     return await asyncio.to_thread(answer)
+
+
+async def _until_moved(call: ApiCall, tables: Sequence[str]) -> None:
+    """Returns when `tables` are beyond the request's index, or the wait ends. Nothing is read
+    before."""
+    min_index, wait_s = wait_parameters(call)
+    watch, clock = call.context.state.store.watch, call.context.clock
+    deadline_s = clock.monotonic_s() + wait_s
+    while min_index and watch.index(tables) <= min_index:
+        if (remaining_s := deadline_s - clock.monotonic_s()) <= 0:
+            return
+        await watch.wait(tables, min_index, remaining_s)
+        call.refresh_access()
 
 
 async def _answer_kept(
@@ -106,14 +119,7 @@ async def _answer_kept(
     read: Callable[[Snapshot], Any],
     depends_on: Sequence[str],
 ) -> Response:
-    store, clock = call.context.state.store, call.context.clock
-    min_index, wait_s = wait_parameters(call)
-    deadline_s = clock.monotonic_s() + wait_s
-    while min_index and store.watch.index(tables) <= min_index:
-        if (remaining_s := deadline_s - clock.monotonic_s()) <= 0:
-            break
-        await store.watch.wait(tables, min_index, remaining_s)
-        call.refresh_access()
+    store = call.context.state.store
     before = call.api.kept_answers.before()
 
     def answer() -> KeptAnswer:
@@ -129,26 +135,6 @@ async def _answer_kept(
     if call.takes_gzip(found.body) and len(found.body) > _LONG_BYTES:
         await asyncio.to_thread(found.zipped)
     return call.answer_kept(found)
-
-
-async def _moved_snapshot(call: ApiCall, tables: Sequence[str]) -> Snapshot:
-    """Waits until `tables` are beyond the request's index; returns the snapshot then, or at the
-    wait's end.
-
-    The list itself is read only after that.
-    """
-    min_index, wait_s = wait_parameters(call)
-    store, clock = call.context.state.store, call.context.clock
-    deadline_s = clock.monotonic_s() + wait_s
-    while True:
-        snapshot = store.snapshot()
-        remaining_s = deadline_s - clock.monotonic_s()
-        if not min_index or snapshot.table_indexes.newest(*tables) > min_index or remaining_s <= 0:
-            return snapshot
-        seen = snapshot.index
-        snapshot.close()
-        await store.watch.wait(tables, max(seen, min_index), remaining_s)
-        call.refresh_access()
 
 
 async def answer_object(

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from orchgit.acl.capabilities import READ
 from orchgit.acl.rights import Rights
-from orchgit.api.access.control import OPEN_ACCESS, Access
+from orchgit.api.access.control import OPEN_ACCESS, Access, AccessRefusedError
 from orchgit.api.consistency import WRITES
 from orchgit.api.context import ApiContext
 from orchgit.api.errors import VARY
@@ -132,6 +132,14 @@ class ApiCall:
         AccessRefusedError."""
         if self._decide_access is not None:
             self.access = self._decide_access()
+
+    def keeps_access(self) -> bool:
+        """Decides again in the middle of an answer, and returns whether it may go on."""
+        try:
+            self.refresh_access()
+        except AccessRefusedError:
+            return False
+        return True
 
     async def once(self, read: Callable[[ApiCall], Awaitable[T]]) -> T:
         """Returns what `read` makes of the request; reads only the first time."""

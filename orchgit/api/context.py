@@ -100,6 +100,10 @@ class MembershipPort(Protocol):
         ...
 
 
+async def _alone(index: int) -> None:
+    """There is no other server."""
+
+
 async def _no_metrics() -> Sequence[Metric]:
     return ()
 
@@ -178,6 +182,8 @@ class ApiContext:
     ask_node: Callable[[str, Request], Awaitable[Response]] | None = None
     """Has the agent of a node answer a request that was checked here. Raises NotFoundError for an
     unknown node, UnavailableError where its agent does not answer."""
+    until_applied_everywhere: Callable[[int], Awaitable[None]] = _alone
+    """Returns when every server in touch has applied the log up to an index."""
     kept_answers: KeptAnswers = field(init=False)
     job_stubs: JobStubs = field(default_factory=JobStubs)
 

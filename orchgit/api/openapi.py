@@ -6,12 +6,14 @@ It is made when somebody asks for it: a server starts without it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from orchgit import __version__
+from orchgit.api.access.table import TABLE
+from orchgit.api.query_parameters import OF_ALL, OF_ENDPOINT, OF_READS, Parameter
 from orchgit.api.routing import Endpoint
 from orchgit.api.shapes.stubs import AllocationWithJob, AllocStub, JobStub, NodeStub
 from orchgit.model.base import Model
@@ -27,6 +29,7 @@ from orchgit.model.volume import HostVolume, TaskGroupVolumeClaim
 
 VERSION = "3.1.0"
 _PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
+_OF_OTHER_AGENTS = "/v1/client/allocation/{alloc_id}/snapshot"
 _REF = "#/components/schemas/{name}"
 _NULL = {"type": "null"}
 
@@ -86,38 +89,24 @@ _NOT_JSON: Mapping[str, str] = {
     "/v1/event/stream": "application/x-ndjson",
     "/v1/operator/snapshot": "application/x-gzip",
     "/v1/gitops/drift/patch": "text/plain",
+    **{
+        f"/v1/client/fs/{name}/{{alloc_id}}": "text/plain"
+        for name in ("cat", "readat", "stream", "logs")
+    },
 }
-_QUERY: tuple[tuple[str, str, str], ...] = (
-    ("namespace", "string", "the namespace; `*` in lists: all that may be seen"),
-    ("region", "string", "this cluster's region, or none"),
-    ("pretty", "string", "indents the JSON"),
-)
-_READS: tuple[tuple[str, str, str], ...] = (
-    ("index", "integer", "waits until the answer's X-Nomad-Index is beyond this"),
-    ("wait", "string", "how long to wait, as `30s`; at most 10m"),
-    ("stale", "string", "any server may answer"),
-    ("consistent", "string", "the leader answers after it made sure that it leads"),
-)
-_PAGES: tuple[tuple[str, str, str], ...] = (
-    ("prefix", "string", "of the names or ids"),
-    ("filter", "string", "an expression; see docs/api.md"),
-    ("per_page", "integer", "items of a page"),
-    ("next_token", "string", "X-Nomad-NextToken of the page before"),
-    ("reverse", "boolean", "the other order"),
-)
 
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     """Returns the document; its size is bounded by the route table and the structs."""
     schemas = _schemas()
     paths: dict[str, dict[str, Any]] = {}
-    for each in endpoints:
-        operations = paths.setdefault(_PARAMETER.sub(r"{\1}", each.path), {})
-        for method in each.methods:
+    for path, methods in (*((each.path, each.methods) for each in endpoints), *_of_agents()):
+        operations = paths.setdefault(_PARAMETER.sub(r"{\1}", path), {})
+        for method in methods:
             if method not in ("HEAD", "POST"):
-                operations[method.lower()] = _operation(each.path, method)
-        if "PUT" in each.methods:
-            operations["post"] = _operation(each.path, "POST")
+                operations[method.lower()] = _operation(path, method)
+        if "PUT" in methods:
+            operations["post"] = _operation(path, "POST")
     return {
         "openapi": VERSION,
         "info": {
@@ -137,14 +126,22 @@ def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
     }
 
 
+def _of_agents() -> Iterator[tuple[str, list[str]]]:
+    """Yields the paths that agents of nodes answer, with their methods."""
+    for path in TABLE.paths:
+        if path.startswith("/v1/client/") and path != _OF_OTHER_AGENTS:
+            yield path, [each for each in ("GET", "PUT", "DELETE") if TABLE.rule(path, each)]
+
+
 def _operation(path: str, method: str) -> dict[str, Any]:
     name = _PARAMETER.sub(r"by_\1", path.removeprefix("/v1")).strip("/.")
     is_read = method == "GET"
-    query = (*_QUERY, *(_READS if is_read else ()), *(_PAGES if is_read and path in LISTS else ()))
+    own = OF_ENDPOINT.get((path, "PUT" if method == "POST" else method), ())
+    query = {each.name: each for each in (*OF_ALL, *(OF_READS if is_read else ()), *own)}
     operation: dict[str, Any] = {
         "operationId": f"{method.lower()}_{re.sub(r'[^A-Za-z0-9]+', '_', name)}",
         "tags": [_tag(path)],
-        "parameters": [*_path_parameters(path), *_query_parameters(query)],
+        "parameters": [*_path_parameters(path), *_query_parameters(query.values())],
         "responses": {
             "200": {"description": "done", "content": _content(path, method)},
             "default": {
@@ -175,9 +172,9 @@ def _path_parameters(path: str) -> Iterator[dict[str, Any]]:
         }
 
 
-def _query_parameters(known: Sequence[tuple[str, str, str]]) -> Iterator[dict[str, Any]]:
-    for name, kind, text in known:
-        yield {"name": name, "in": "query", "description": text, "schema": {"type": kind}}
+def _query_parameters(known: Iterable[Parameter]) -> Iterator[dict[str, Any]]:
+    for name, kind, meaning in known:
+        yield {"name": name, "in": "query", "description": meaning, "schema": {"type": kind}}
 
 
 def _content(path: str, method: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class ProcessLog:
 
 
 def monitored(options: ProcessLog, goes_on: Callable[[], bool]) -> AsyncIterator[bytes]:
-    """Returns the lines of this process's log from now on, until `goes_on` returns False or raises.
+    """Returns the lines of this process's log from now on, until `goes_on` returns False.
     Raises InvalidInputError for an unknown level, RefusedError where too many follow the log."""
     if not logs.is_level(options.level):
         raise InvalidInputError(f"Unknown log level: {options.level}")

@@ -8,6 +8,8 @@ from starlette.types import ASGIApp
 
 from orchgit.control.leader import Control
 from orchgit.control.leader_client.protocol import serve_leader
+from orchgit.rpc.agent_http import AgentHttpServicer
+from orchgit.rpc.applied import AppliedServicer
 from orchgit.rpc.authorization import AuthorizationServicer, Authorize
 from orchgit.rpc.csi import CsiServicer
 from orchgit.rpc.forwarded_requests import HttpTunnel
@@ -70,11 +72,15 @@ class RpcServer:
         if self._tunnel is not None:
             self._tunnel.register(self._server)
         self._task_api: TaskApiServicer | None = None
+        self._agent_http: AgentHttpServicer | None = None
         if settings.task_api is not None:
             now_ns, checks = services.context.now_ns, settings.authorize is not None
             self._task_api = TaskApiServicer(settings.task_api, store, now_ns, checks)
             self._task_api.register(self._server)
+            self._agent_http = AgentHttpServicer(settings.task_api, checks)
+            self._agent_http.register(self._server)
         LeaderServicer(cluster).register(self._server)
+        AppliedServicer(store).register(self._server)
         serve_leader(self._server, control)
         if mirrors is not None:
             MirrorServicer(mirrors).register(self._server)
@@ -109,5 +115,6 @@ class RpcServer:
         await self._server.stop()
         if self._tunnel is not None:
             await self._tunnel.close()
-        if self._task_api is not None:
-            await self._task_api.close()
+        for each in (self._task_api, self._agent_http):
+            if each is not None:
+                await each.close()

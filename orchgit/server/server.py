@@ -46,6 +46,7 @@ from orchgit.server.http.kept_requests import KeptRequests
 from orchgit.server.http.server import HttpServer, check_certificate
 from orchgit.server.leader_duties import LeaderDuties
 from orchgit.server.membership.addresses import advertised
+from orchgit.server.membership.applied_everywhere import AppliedEverywhere
 from orchgit.server.membership.identity import cluster_key, server_id_of
 from orchgit.server.membership.joining import Joining
 from orchgit.server.membership.records import RecordKeeper, own_record
@@ -177,6 +178,14 @@ class Server:
         ui = Ui(lambda: self.front, self.events, clock, config.ui_label)
         pages = ui.routes if config.ui_enabled else ()
         self._app = create_app(self._api, [*self.gitops.routes, *pages, *extra_routes])
+        everywhere = AppliedEverywhere(
+            self.directory,
+            lambda: self.facts.record,
+            self.state.cluster.peer_progress,
+            config.tls,
+        )
+        self._api.until_applied_everywhere = everywhere.wait
+        self._everywhere = everywhere
         self._forwarder = HttpForwarder(self.directory, lambda: self.facts.record, config.tls)
         leadership = ServerLeadership(self.state)
         self.front = Consistency(
@@ -273,6 +282,7 @@ class Server:
         await self.http.stop(deadline_s / 4)
         await self._app.close()
         await self._forwarder.close()
+        await self._everywhere.close()
         await self.joining.close()
         await end_tasks(self._tasks)
         await within(deadline_s / 4, self.gitops.close(), "gitops")

@@ -528,6 +528,13 @@ class JoinReply(Model):
     index: int = 0
 
 
+class AppliedRequest(Model):
+    """Answer when the log is applied up to `index`, or after so many seconds."""
+
+    index: int = 0
+    timeout_s: float = 0.0
+
+
 class LeaveRequest(Model):
     """Take the member of this raft address out; with `if_gone` only if it is not alive."""
 

@@ -100,6 +100,10 @@ TASK_API: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
     NODES, "TaskApi", messages.HttpUp, messages.HttpDown, for_agents=True
 )
 
+AGENT_HTTP: StreamMethod[messages.HttpUp, messages.HttpDown] = StreamMethod(
+    NODES, "AgentHttp", messages.HttpUp, messages.HttpDown, for_agents=True
+)
+
 MIGRATION_SOURCE = UnaryMethod(
     NODES,
     "MigrationSource",
@@ -123,3 +127,4 @@ LEADER = UnaryMethod(
 SERVER_STATUS = UnaryMethod(SERVERS, "Status", messages.StatusRequest, messages.StatusReply)
 JOIN = UnaryMethod(SERVERS, "Join", messages.JoinRequest, messages.JoinReply)
 LEAVE = UnaryMethod(SERVERS, "Leave", messages.LeaveRequest, messages.Empty)
+APPLIED = UnaryMethod(SERVERS, "Applied", messages.AppliedRequest, messages.IndexReply)

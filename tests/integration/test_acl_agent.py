@@ -17,6 +17,7 @@ from starlette.types import Scope
 from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.serve import client_app
+from agent.serve.by_servers import ServersApi
 from agent.serve.guard import KEPT_S, AccessGuard
 from orchgit.cli.commands.dev import end_tasks
 from orchgit.clock import SystemClock
@@ -90,7 +91,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AloneAgent]:
         log = audit_log(
             AuditSettings(), directory, SystemClock(), RandomIds(), partial(asked_by, guard)
         )
-        listener = HttpServer(guard, "127.0.0.1:0", audit=log)
+        app = ServersApi(guard, agent, names_callers=True)
+        listener = HttpServer(app, "127.0.0.1:0", audit=log)
 
         async def start() -> None:
             listener.bind()
@@ -231,6 +233,55 @@ def test_agent_remembers_access_control_across_a_restart(alone: AloneAgent) -> N
     assert alone.agent.access().is_on
 
 
+def test_agent_passes_on_what_only_servers_answer(alone: AloneAgent) -> None:
+    management = alone.rig.http.headers["X-Nomad-Token"]
+    found = alone.get("/v1/jobs", management)
+    assert [each["ID"] for each in found.json()] == ["runs"]
+    assert int(found.headers["X-Nomad-Index"]) > 0
+    for token in ("", alone.reader):
+        answer = alone.get("/v1/nodes", token)
+        assert (answer.status_code, answer.text) == (403, "Permission denied")
+    assert alone.get("/v1/status/leader").status_code == 200  # for this no token is needed
+    assert alone.get("/v1/nowhere", management).status_code == 404
+    assert alone.get("/git/none.git/info/refs", management).status_code == 403
+
+
+def test_write_at_an_agent_is_of_its_token_there_and_in_the_audit_log(alone: AloneAgent) -> None:
+    management = alone.rig.http.headers["X-Nomad-Token"]
+    body = {"Name": "team", "Description": "written at an agent"}
+    headers = {"X-Nomad-Token": management}
+    assert alone.http.put("/v1/namespace/team", json=body, headers=headers).status_code == 200
+    own = alone.rig.http.get("/v1/acl/token/self").json()["AccessorID"]
+    authors = alone.rig.http.get("/v1/gitops/authors").json()
+    [written] = [each for each in authors if each["Kind"] == "namespaces"]
+    assert written["Author"]["AccessorID"] == own
+    payloads = [json.loads(line)["payload"] for line in alone.audit_log.read_text().splitlines()]
+    of_write = [each for each in payloads if each["request"]["endpoint"] == "/v1/namespace/team"]
+    assert [each["auth"].get("accessor_id") for each in of_write][-1] == own
+
+
+def test_request_that_a_server_has_passed_on_is_not_passed_back(alone: AloneAgent) -> None:
+    management = alone.rig.http.headers["X-Nomad-Token"]
+    gone = "11111111-2222-4333-8444-555555555555"
+    path = f"/v1/client/fs/ls/{gone}"
+    secret, now_ns = alone.agent.facts.identity.secret_id, alone.agent.clock.now_ns()
+    proven = proof(secret, "GET", path, b"path=/", now_ns).decode()
+    answer = alone.get(f"{path}?path=/", management, **{"X-Orchgit-Checked": proven})
+    assert (answer.status_code, answer.text) == (404, f'Unknown allocation "{gone}"')
+
+
+def test_agent_tells_of_itself(alone: AloneAgent) -> None:
+    management = alone.rig.http.headers["X-Nomad-Token"]
+    assert alone.get("/v1/agent/health").json() == {"client": {"ok": True, "message": "ok"}}
+    assert alone.get("/v1/agent/self").status_code == 403
+    own = alone.get("/v1/agent/self", management).json()
+    assert own["stats"]["client"]["node_id"] == alone.agent.node_id
+    assert own["config"]["ACL"] == {"Enabled": True}
+    assert own["config"]["Server"] == {"Enabled": False}
+    servers = alone.get("/v1/agent/servers", management).json()
+    assert servers == [alone.rig.server.rpc_address]
+
+
 _OF_PROCESS = ("host", "pprof/goroutine", "pprof/cmdline")
 
 
@@ -274,6 +325,28 @@ def test_log_of_a_node_is_followed_through_its_server(alone: AloneAgent) -> None
     assert any(each.startswith("/v1/agent/monitor") for each in _asked_paths(alone))
 
 
+@pytest.mark.parametrize("is_of_node", [True, False])
+def test_log_that_is_followed_ends_in_order_when_the_token_is_revoked(
+    alone: AloneAgent, is_of_node: bool
+) -> None:
+    rules = 'agent { policy = "read" }'
+    policy = {"Name": "follower", "Rules": rules}
+    assert alone.rig.http.put("/v1/acl/policy/follower", json=policy).status_code == 200
+    body = {"Name": "f", "Type": "client", "Policies": ["follower"]}
+    token = alone.rig.http.post("/v1/acl/token", json=body).json()
+    query = {"log_level": "DEBUG", **({"node_id": alone.agent.node_id} if is_of_node else {})}
+    headers = {"X-Nomad-Token": token["SecretID"]}
+    with alone.rig.http.stream(
+        "GET", "/v1/agent/monitor", params=query, headers=headers, timeout=60
+    ) as answer:
+        chunks = answer.iter_text()
+        assert next(chunks)
+        alone.rig.http.delete(f"/v1/acl/token/{token['AccessorID']}")
+        structlog.get_logger(component="test").debug("what is not for it")
+        for _ in chunks:  # raises where the answer breaks off
+            pass
+
+
 def test_process_of_an_unknown_node_and_of_two_at_once_is_refused(alone: AloneAgent) -> None:
     http, other = alone.rig.http, "00000000-1111-2222-3333-444444444444"
     refused = http.get("/v1/agent/host", params={"node_id": other})
@@ -284,4 +357,5 @@ def test_process_of_an_unknown_node_and_of_two_at_once_is_refused(alone: AloneAg
     assert alone.get("/v1/metrics").status_code == 200  # scrapers have no token
     assert alone.get("/v1/agent/host", management).status_code == 200
     assert alone.get(f"/v1/agent/host?node_id={other}", management).status_code == 404
-    assert alone.get("/v1/agent/host?server_id=leader", management).status_code == 500
+    of_leader = alone.get("/v1/agent/host?server_id=leader", management)  # a server answers it
+    assert of_leader.status_code == 200

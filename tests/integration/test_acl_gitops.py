@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from orchgit.replication.commands.settings import UpsertNamespaces
 from orchgit.server.audit.settings import AuditSettings
 from orchgit.services.acl.settings import AclSettings
 from tests.support.dev_server import Done, git
+from tests.support.polling import until_blocking
 from tests.support.server_rig import ServerRig, server_rig
 from tests.support.websocket import websocket
 
@@ -352,6 +354,33 @@ def test_audit_log_names_tokens_and_holds_no_secret(team: Team) -> None:
     assert last["auth"]["accessor_id"] == team.accessors["reader-a"]
     assert last["auth"]["name"] == "reader-a-token"
     assert not [name for name, secret in team.tokens.items() if secret in text]
+
+
+def test_sources_are_refused_to_a_token_that_was_revoked_while_it_waited(team: Team) -> None:
+    body = {"Name": "waits", "Type": "client", "Policies": ["reader-a"]}
+    token = team.rig.http.post("/v1/acl/token", json=body).json()
+    team.tokens["waits"] = token["SecretID"]
+    index = team.ask("waits", "GET", "/v1/gitops/sources").headers["x-nomad-index"]
+    audit = team.rig.server.config.data_dir / "audit" / "audit.log"
+
+    def received() -> int:
+        lines = [json.loads(line)["payload"] for line in audit.read_text().splitlines()]
+        return sum(
+            (each["auth"]["accessor_id"], each["stage"])
+            == (token["AccessorID"], "OperationReceived")
+            for each in lines
+        )
+
+    before = received()
+    with ThreadPoolExecutor(1) as pool:
+        path = f"/v1/gitops/sources?index={index}&wait=60s"
+        waiting = pool.submit(team.ask, "waits", "GET", path)
+        until_blocking(lambda: received() > before)
+        team.rig.http.delete(f"/v1/acl/token/{token['AccessorID']}")
+        assert team.source("wakes").status_code == 200
+        answer = waiting.result(60)
+    del team.tokens["waits"]
+    assert (answer.status_code, answer.text) == (403, "Permission denied")
 
 
 def test_token_in_the_first_message_of_a_websocket_is_named_in_the_audit_log(team: Team) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from orchgit.clock import FakeClock
 from orchgit.errors import InvalidInputError
 from orchgit.ids import SequentialIds
 from orchgit.server.audit.audit_log import audit_log
+from orchgit.server.audit.file_sink import FileSink
 from orchgit.server.audit.settings import AuditSettings, audit_filter
 from orchgit.server.http.server import HttpServer
 from tests.support.certificates import LOOPBACK
@@ -232,6 +234,22 @@ def test_file_is_rotated_by_age(tmp_path: Path) -> None:
     with_listener(tmp_path, work, clock, rotate_duration_s=3600.0)
     old, new = sorted((tmp_path / "audit").iterdir())
     assert (len(records(old)), len(records(new))) == (2, 2)
+
+
+def test_record_of_which_the_disk_took_half_leaves_nothing_in_the_file(tmp_path: Path) -> None:
+    settings = AuditSettings(path=tmp_path / "audit.log")
+    sink = FileSink(settings, FakeClock())
+    sink.write(b"first\n")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(b"first\nsec"), limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            sink.write(b"second\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    sink.write(b"third\n")
+    sink.close()
+    assert settings.path.read_bytes() == b"first\nthird\n"
 
 
 def test_many_requests_at_once_have_whole_lines(tmp_path: Path) -> None:

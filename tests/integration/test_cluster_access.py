@@ -175,6 +175,38 @@ def test_tokens_stay_as_they_were_when_the_leader_is_lost(cluster: ServerCluster
     assert set(statuses(cluster, revoked)) == {403}
 
 
+def test_acknowledged_revocation_holds_on_every_server(cluster: ServerCluster) -> None:
+    """The first `stale` read after it is refused, which each server answers by what it has
+    applied."""
+    for number in range(20):
+        revoking = cluster.members[number % 3]
+        accessor, secret = make_token(revoking)
+        answer = revoking.http.delete(f"/v1/acl/token/{accessor}")
+        assert answer.status_code == 200, answer.text
+        assert stale_refused(cluster, secret)
+
+
+def test_revocation_holds_when_the_leader_dies_with_its_answer(cluster: ServerCluster) -> None:
+    leader = cluster.leader(cluster.members)
+    accessor, secret = make_token(leader)
+    answer = leader.http.delete(f"/v1/acl/token/{accessor}")
+    leader.kill()
+    try:
+        assert answer.status_code == 200, answer.text
+        assert stale_refused(cluster, secret)
+    finally:
+        leader.start()
+        cluster.leader(cluster.members)
+
+
+def stale_refused(cluster: ServerCluster, secret: str) -> bool:
+    headers = {"X-Nomad-Token": secret}
+    asked = [
+        each.http.get("/v1/jobs", params={"stale": ""}, headers=headers) for each in cluster.alive
+    ]
+    return {each.status_code for each in asked} == {403}
+
+
 def test_push_at_any_server_wants_the_token_and_names_it(
     cluster: ServerCluster, tmp_path: Path
 ) -> None:

@@ -23,8 +23,6 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from agent.serve import client_app, client_routes
-from orchgit.api import app as api_app
-from orchgit.api.routing import Endpoint
 from orchgit.model.group import TaskGroup
 from orchgit.model.job import Job
 from orchgit.model.resources import NetworkResource, Resources
@@ -32,13 +30,10 @@ from orchgit.model.service import Service
 from orchgit.model.task import Task
 from tests.support.hostile.requests_http import BODIES, JSON_VALUES, PATH_VALUES, QUERY_VALUES
 from tests.support.pacing import pause
+from tests.support.served_routes import endpoints, read_query_names
 from tests.support.server_rig import ServerRig, server_rig
 
 _PARAMETER = re.compile(r"\{(\w+)(:path)?\}")
-_QUERY_NAME = re.compile(
-    r"(?:query(?:_params)?\.get\(|flag\((?:request, )?|number\((?:request, )?|in call\.query)"
-    r'"(\w+)"'
-)
 _BODY_NAME = re.compile(
     r'nomad_json\.\w+\(\s*\w+,\s*"(\w+)"|body\.get\("(\w+)"|"(\w+)": (?:go_json\.|_)'
 )
@@ -51,15 +46,6 @@ Request = tuple[str, bytes, bytes, bytes]
 """Method, path as it is sent, query, body."""
 
 
-def endpoints() -> Iterator[tuple[str, list[str], ModuleType]]:
-    """(path, methods, the module whose code answers) of each route of a server."""
-    for each in itertools.chain.from_iterable(api_app.TABLES):
-        assert isinstance(each, Endpoint)
-        handlers = {inspect.unwrap(handler) for handler in each.methods.values()}
-        module = sys.modules[next(iter(handlers)).__module__]
-        yield each.path, sorted(set(each.methods) - {"HEAD", "POST"}), module
-
-
 def routes_of(routes: Iterable[BaseRoute]) -> Iterator[tuple[str, list[str], ModuleType]]:
     """The same of Starlette's routes: those of an agent, of git and of webhooks."""
     for each in routes:
@@ -69,9 +55,9 @@ def routes_of(routes: Iterable[BaseRoute]) -> Iterator[tuple[str, list[str], Mod
 
 
 def query_names(module: ModuleType, method: str) -> tuple[str, ...]:
-    found = _QUERY_NAME.findall(inspect.getsource(module))
     # What only reads have is not tried with writes, of which each is an entry of the log, or more.
-    return tuple(dict.fromkeys([*found, *(_COMMON if method == "GET" else ("namespace",))]))
+    common = _COMMON if method == "GET" else ("namespace",)
+    return tuple(dict.fromkeys([*read_query_names(module), *common]))
 
 
 def body_names(module: ModuleType) -> tuple[str, ...]:

@@ -499,3 +499,46 @@ def test_registered_volume_is_answered_as_it_was_asked_for(
         wanted = ("default", "mkdir") if more else ("", "")
         assert (found["NodePool"], found["PluginID"], found["State"]) == (*wanted, "pending")
         http.delete(f"/v1/volume/host/{found['ID']}/delete")
+
+
+def test_statuses_of_named_jobs_are_of_the_namespace_that_they_have(
+    rig: ServerRig, http: httpx.Client
+) -> None:
+    other, parent = new_id("ns"), new_id()
+    assert http.put(f"/v1/namespace/{other}", json={"Name": other}).status_code == 200
+    rig.register(job(parent, Type="batch", ParameterizedJob={"Payload": "optional"}))
+    answer = http.put(f"/v1/job/{parent}/dispatch", json={}).json()
+    child, elsewhere = answer["DispatchedJobID"], new_id()
+    rig.register(job(elsewhere, Namespace=other))
+    both = [{"id": parent}, {"id": elsewhere, "namespace": other}]
+
+    def asked(query: str, **body: Any) -> list[str]:
+        found = http.post(f"/v1/jobs/statuses{query}", json=body)
+        assert found.status_code == 200, found.text
+        return [each["ID"] for each in found.json()]
+
+    assert asked("", jobs=both) == [elsewhere, parent]
+    assert asked("?namespace=nope", jobs=both) == []
+    assert asked("?namespace=nope", jobs=both[:1]) == [parent]
+    assert asked("", jobs=[{"id": "none", "namespace": "nope"}]) == []
+    named = [{"id": child}, {"id": parent}]
+    assert asked("", jobs=named) == [parent]
+    assert asked("?include_children=true", jobs=named) == [child, parent]
+    assert asked("", jobs=named, includeChildren=True) == [child, parent]
+    whole = http.post("/v1/jobs/statuses?namespace=*").json()
+    assert {parent, elsewhere} <= {each["ID"] for each in whole}
+    for body, said in (
+        (b'{"jobs": []}', "no jobs in request"),
+        (b"{malformed", "error decoding request: invalid character 'm'"),
+    ):
+        refused = http.post("/v1/jobs/statuses", content=body)
+        assert (refused.status_code, refused.text.startswith(said)) == (400, True), refused.text
+
+
+def test_parent_of_jobs_has_a_list_of_children_and_nothing_of_its_own(
+    rig: ServerRig, http: httpx.Client
+) -> None:
+    parent = new_id()
+    rig.register(job(parent, Type="batch", ParameterizedJob={"Payload": "optional"}))
+    (found,) = http.post("/v1/jobs/statuses", json={"Jobs": [{"ID": parent}]}).json()
+    assert (found["ChildStatuses"], found["Allocs"], found["LatestDeployment"]) == ([], None, None)

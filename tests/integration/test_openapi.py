@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,7 +11,11 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis.checks import CHECKS
 
+from orchgit.api.access.table import TABLE
 from orchgit.api.app import TABLES
+from orchgit.api.query_parameters import OF_ALL, OF_ENDPOINT, OF_READS
+from orchgit.api.routes import csi_volumes
+from tests.support.served_routes import endpoints, read_query_names
 from tests.support.server_rig import ServerRig, server_rig
 
 NOT_SENT = (
@@ -40,8 +45,29 @@ def document(rig: ServerRig) -> dict[str, Any]:
 def test_document_describes_every_endpoint(document: dict[str, Any]) -> None:
     paths = {each.path.replace(":path}", "}") for table in TABLES for each in table}
     assert paths <= set(document["paths"])
+    assert {"/v1/client/fs/logs/{alloc_id}", "/v1/client/stats"} <= set(document["paths"])
     assert document["openapi"].startswith("3.1")
     assert document["components"]["schemas"]["Job"]["properties"]["TaskGroups"]
+
+
+def test_document_names_every_query_parameter_that_a_route_reads() -> None:
+    read = {module: set(read_query_names(module)) for _, _, module in endpoints()}
+    told: dict[ModuleType, set[str]] = {module: set() for module in read}
+    for path, methods, module in endpoints():
+        for method in methods:
+            told[module] |= {each.name for each in OF_ENDPOINT.get((path, method), ())}
+    told[csi_volumes] |= {each.name for each in OF_ENDPOINT["/v1/volumes", "GET"]}  # it lists some
+    common = {each.name for each in (*OF_ALL, *OF_READS)}
+    missing = {module.__name__: names - told[module] - common for module, names in read.items()}
+    assert {name: names for name, names in missing.items() if names} == {}
+
+
+def test_document_names_no_parameter_of_an_endpoint_that_is_not_there() -> None:
+    known = {(path, method) for path, methods, _ in endpoints() for method in methods}
+    known.add(("/v1/metrics", "GET"))  # made with the app
+    of_agents = {path for path in TABLE.paths if path.startswith("/v1/client/")}
+    assert {each for each in OF_ENDPOINT if each[0] not in of_agents} <= known
+    assert all(TABLE.rule(*each) for each in OF_ENDPOINT)
 
 
 def test_every_reference_of_the_document_leads_to_a_schema(document: dict[str, Any]) -> None:

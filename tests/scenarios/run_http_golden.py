@@ -24,7 +24,7 @@ from tests.compat.golden_answers import ON_PURPOSE as OTHER_ANSWERS
 from tests.compat.golden_answers import answer_differences
 from tests.compat.golden_fixtures import Fixtures
 from tests.support.api_rig import ApiRig
-from tests.support.golden_steps import print_result, step_differences
+from tests.support.golden_steps import print_result, step_differences, without_intended
 from tests.support.recorded_agent import recorded_agent
 from tests.support.recorded_scenario import RecordedScenario
 from tests.support.server_rig import server_rig
@@ -135,22 +135,6 @@ MOMENTS = (
 """What only says when an answer was read: in which step, in which line, and what went on then."""
 
 
-def without_intended(
-    found: Mapping[str, list[str]],
-) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Returns the differences that nobody wants, and the reasons of steps that have only others."""
-    unwanted, reasons = {}, {}
-    for name, lines in found.items():
-        rows = [row for row in (*ON_PURPOSE, *MOMENTS) if re.search(row[0], name)]
-        left = [each for each in lines if not any(re.search(row[1], each) for row in rows)]
-        if lines and not left:
-            held = {row[2]: None for row in rows for each in lines if re.search(row[1], each)}
-            reasons[name] = "; ".join(held)
-        else:
-            unwanted[name] = left
-    return unwanted, reasons
-
-
 def steps_of(directory: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     files = {file.stem: file for file in directory.glob("*.json")}
     order = [each for each in FIRST if each in files]
@@ -239,11 +223,8 @@ def main() -> int:
         else:
             with recorded_agent(Path(directory)) as http:
                 found = run(given.directory, http, directory)
-    unwanted, reasons = without_intended(found)
-    for name, reason in reasons.items():
-        print(f"{name}: {reason}")
-    print(f"{len(reasons)} different for a reason")
-    return print_result(unwanted)
+    unwanted, reasons = without_intended(found, (*ON_PURPOSE, *MOMENTS))
+    return print_result(unwanted, reasons)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ What a recording cannot fix is masked: `<uuid>`, `<ns>`, `<alloc:web.0>` and the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -184,8 +184,37 @@ def _short(value: Any) -> str:
     return repr(value)[:200]
 
 
-def print_result(found: Mapping[str, Sequence[str]]) -> int:
-    """Prints what differs in each case, and `N passed, N failed`; returns the exit status."""
+Intended = tuple[str, str, str]
+"""In which step, and in which of its lines, a difference is meant (both regular expressions), and
+why."""
+
+
+def without_intended(
+    found: Mapping[str, list[str]], rows: Iterable[Intended]
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Returns the differences that nobody wants, and the reasons of steps that have only others."""
+    known = tuple(rows)
+    unwanted, reasons = {}, {}
+    for name, lines in found.items():
+        meant = [row for row in known if re.search(row[0], name)]
+        left = [each for each in lines if not any(re.search(row[1], each) for row in meant)]
+        if lines and not left:
+            held = {row[2]: None for row in meant for each in lines if re.search(row[1], each)}
+            reasons[name] = "; ".join(held)
+        else:
+            unwanted[name] = left
+    return unwanted, reasons
+
+
+def print_result(
+    found: Mapping[str, Sequence[str]], reasons: Mapping[str, str] | None = None
+) -> int:
+    """Prints what differs in each case, and `N passed, N failed`; returns the exit status.
+    `reasons` are those of cases that differ on purpose: they count as neither."""
+    for name, reason in (reasons or {}).items():
+        print(f"{name}: {reason}")
+    if reasons is not None:
+        print(f"{len(reasons)} different for a reason")
     failed = {name: lines for name, lines in found.items() if lines}
     for name, lines in failed.items():
         print(f"{name}:", *lines[:12], sep="\n    ")

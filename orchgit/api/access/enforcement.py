@@ -18,13 +18,20 @@ from orchgit.api.call import ApiCall
 from orchgit.api.errors import text_response
 from orchgit.api.shapes import nomad_json
 from orchgit.api.shapes.job_body import read_job_body
+from orchgit.api.shapes.statuses_body import read_statuses_body
 from orchgit.model.base import Model
 
 INTERNAL = "orchgit.internal"
 """The key of a scope that this process made itself, for no client."""
 
 
-_IN_NAMESPACE = (RuleBody.JOB, RuleBody.VOLUME, RuleBody.SOURCE, RuleBody.NAMESPACE)
+_IN_NAMESPACE = (
+    RuleBody.JOB,
+    RuleBody.STATUSES,
+    RuleBody.VOLUME,
+    RuleBody.SOURCE,
+    RuleBody.NAMESPACE,
+)
 """Whose requests are refused before the body is read where nothing is allowed in any namespace."""
 
 
@@ -80,6 +87,10 @@ async def _read_body(call: ApiCall, rule: Rule, names: RequestNames) -> None:
     if rule.body is RuleBody.JOB:
         names.job = (await read_job_body(call)).job
         names.namespace = names.job.namespace
+        return
+    if rule.body is RuleBody.STATUSES:
+        asked = await read_statuses_body(call)
+        names.namespace = names.namespace if asked is None else asked.namespace
         return
     data = await call.body()
     if rule.body is RuleBody.VOLUME:

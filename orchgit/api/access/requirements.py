@@ -430,6 +430,7 @@ class RuleBody(Enum):
 
     NOTHING = "nothing"
     JOB = "the job's namespace and volumes"
+    STATUSES = "the namespace of the jobs, where they have one"
     VOLUME = "the volume's namespace"
     VARIABLE = "the variable's namespace"
     NODE_POOL = "the pool's name"

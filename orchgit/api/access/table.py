@@ -132,7 +132,11 @@ ROWS: tuple[Row, ...] = (
     # -- jobs ----------------------------------------------------------------------------------
     Row("/v1/jobs", get=_in("list-jobs"), put=_REGISTER),
     Row("/v1/jobs/parse", put=_in("parse-job", _SUBMIT)),
-    Row("/v1/jobs/statuses", get=_in("read-job"), put=SeenWith(_ANY, ("read-job",))),
+    Row(
+        "/v1/jobs/statuses",
+        get=_in("read-job"),
+        put=Rule(_in("read-job"), body=RuleBody.STATUSES),
+    ),
     Row("/v1/validate/job", put=_of_job("read-job")),
     Row(
         "/v1/job/{job_id:path}",
@@ -406,7 +410,9 @@ ROWS: tuple[Row, ...] = (
         Row(path, get=_ENTERPRISE, put=_ENTERPRISE, delete=_ENTERPRISE)
         for path in (
             "/v1/recommendations",
+            "/v1/recommendations/apply",
             "/v1/recommendation",
+            "/v1/recommendation/{id}",
             "/v1/sentinel/policies",
             "/v1/sentinel/policy/{name}",
         )

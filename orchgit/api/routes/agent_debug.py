@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, cast
 
 from starlette.responses import Response, StreamingResponse
 
@@ -39,15 +40,18 @@ async def _elsewhere(call: ApiCall) -> Response | None:
         raise RefusedError(f"cannot ask node {node_id!r} from here")
     answer = await call.api.ask_node(node_id, call.request)
     if isinstance(answer, StreamingResponse):
-        answer.body_iterator = _while_allowed(call, answer.body_iterator)
+        chunks = cast(AsyncGenerator[Any], answer.body_iterator)
+        answer.body_iterator = _while_allowed(call, chunks)
     return answer
 
 
-async def _while_allowed(call: ApiCall, chunks: AsyncIterable[Any]) -> AsyncIterator[Any]:
+async def _while_allowed(call: ApiCall, chunks: AsyncGenerator[Any]) -> AsyncIterator[Any]:
     """Yields the chunks until the caller has lost the right to them."""
-    async for chunk in chunks:
-        call.refresh_access()
-        yield chunk
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            if not call.keeps_access():
+                return
+            yield chunk
 
 
 async def monitor(call: ApiCall) -> Response:
@@ -58,8 +62,7 @@ async def monitor(call: ApiCall) -> Response:
     options = ProcessLog(level, call.flag("plain"), call.flag("log_json"))
 
     def goes_on() -> bool:
-        call.refresh_access()
-        return not call.api.events.closed
+        return not call.api.events.closed and call.keeps_access()
 
     return StreamingResponse(
         process_answers.monitored(options, goes_on), headers=VARY, media_type=options.media_type

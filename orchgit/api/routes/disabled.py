@@ -23,7 +23,9 @@ async def enterprise(call: ApiCall) -> Response:
 
 _ENTERPRISE = (
     "/v1/recommendations",
+    "/v1/recommendations/apply",
     "/v1/recommendation",
+    "/v1/recommendation/{id}",
     "/v1/sentinel/policies",
     "/v1/sentinel/policy/{name}",
 )

@@ -10,7 +10,6 @@ from functools import partial
 import structlog
 from starlette.responses import Response, StreamingResponse
 
-from orchgit.api.access.control import AccessRefusedError
 from orchgit.api.access.objects import StateObjects
 from orchgit.api.access.requirements import ObjectKind
 from orchgit.api.access.topics import may_follow, sees_event
@@ -76,11 +75,7 @@ async def stream(call: ApiCall) -> Response:
 
     def still_follows() -> bool:
         """A token may lose its rights while its stream goes on."""
-        try:
-            call.refresh_access()
-        except AccessRefusedError:
-            return False
-        return _may_follow(call, topics)
+        return call.keeps_access() and _may_follow(call, topics)
 
     with call.context.snapshot() as snapshot:
         after = index - 1 if 0 < index <= snapshot.index + 1 else 0

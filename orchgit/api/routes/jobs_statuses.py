@@ -12,7 +12,7 @@ from orchgit.api.call import ApiCall
 from orchgit.api.pagination import PageRequest
 from orchgit.api.routes.jobs_read import job_token
 from orchgit.api.routing import endpoint
-from orchgit.api.shapes import go_json
+from orchgit.api.shapes.statuses_body import read_statuses_body
 from orchgit.errors import RefusedError
 from orchgit.filters import FieldError
 from orchgit.model.allocation import Allocation
@@ -20,9 +20,6 @@ from orchgit.model.deployment import Deployment, DeploymentStatus
 from orchgit.model.job import Job
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.tables.jobs import JobPlace
-
-_NAMED = go_json.Fields("structs.NamespacedID", {"ID": go_json.text, "Namespace": go_json.text})
-_STATUSES = go_json.Fields("structs.JobStatusesRequest", {"Jobs": go_json.structs(_NAMED)})
 
 
 async def statuses(call: ApiCall) -> Response:
@@ -57,15 +54,17 @@ def _token(job: Job | JobPlace) -> str:
 
 
 async def chosen_statuses(call: ApiCall) -> Response:
-    """Returns the jobs named in the body, newest change first."""
-    body = await call.fields(_STATUSES)
-    keys = [
-        (each.get("Namespace") or "default", each.get("ID", "")) for each in body.get("Jobs", [])
-    ]
+    """Returns the jobs named in the body, newest change first; without a body as GET."""
+    asked = await read_statuses_body(call)
+    if asked is None:
+        return await statuses(call)
 
     def read(snapshot: Snapshot) -> list[Any]:
-        named = [snapshot.jobs.get(*key) for key in keys if call.sees(key[0])]
-        jobs = [job for job in named if job is not None]
+        within = [key for key in asked.keys if asked.namespace in ("*", key[0])]
+        named = [snapshot.jobs.get(*key) for key in dict.fromkeys(within) if call.sees(key[0])]
+        jobs = [
+            job for job in named if job is not None and (asked.with_children or not job.parent_id)
+        ]
         jobs.sort(key=lambda job: (job.modify_index, job.namespace, job.id), reverse=True)
         return [_status(snapshot, job) for job in jobs]
 
@@ -73,9 +72,10 @@ async def chosen_statuses(call: ApiCall) -> Response:
 
 
 def _status(snapshot: Snapshot, job: Job) -> dict[str, Any]:
-    deployment = snapshot.deployments.latest_of_job(job.namespace, job.id)
-    allocations = snapshot.allocations.of_job(job.namespace, job.id)
-    children = snapshot.jobs.of_parent(job.namespace, job.id)
+    is_parent = job.is_periodic or job.is_parameterized  # its children have the rest
+    deployment = None if is_parent else snapshot.deployments.latest_of_job(job.namespace, job.id)
+    allocations = [] if is_parent else snapshot.allocations.of_job(job.namespace, job.id)
+    children = snapshot.jobs.of_parent(job.namespace, job.id) if is_parent else []
     return {
         "ID": job.id,
         "Name": job.name,
@@ -92,7 +92,7 @@ def _status(snapshot: Snapshot, job: Job) -> dict[str, Any]:
         "ModifyIndex": job.modify_index,
         "IsPack": "pack.name" in (job.meta or {}),
         "GroupCountSum": sum(group.count for group in job.task_groups),
-        "ChildStatuses": [child.status for child in children] or None,
+        "ChildStatuses": [child.status for child in children] if is_parent else None,
         "Allocs": [_alloc(each) for each in allocations] or None,
         "LatestDeployment": _deployment(deployment) if deployment else None,
     }

@@ -16,9 +16,8 @@ from orchgit.api.call import ApiCall
 from orchgit.api.routing import endpoint
 from orchgit.api.shapes import go_json
 from orchgit.services.search import (
-    CONTEXTS,
-    LIMIT,
     UNLIMITED,
+    Found,
     FuzzyMatch,
     SearchScope,
     search_fuzzy,
@@ -44,37 +43,33 @@ async def prefix(call: ApiCall) -> Response:
     body = await call.fields(_PREFIX)
     namespace = _namespace(call, body)
     scope = _scope(call, namespace)
-    text, kind = body.get("Prefix", ""), body.get("Context", "all")
+    text, kind = body.get("Prefix", ""), body.get("Context", "")
 
-    def read(snapshot: Snapshot) -> tuple[dict[str, list[str]], int]:
-        return search_prefix(snapshot, text, kind, namespace, scope), snapshot.index
+    def read(snapshot: Snapshot) -> Found[str]:
+        return search_prefix(snapshot, text, kind, namespace, scope)
 
-    found, index = await _read(call, read)
-    matches = {name: ids[:LIMIT] or None for name, ids in found.items()}
-    truncated = {name: len(ids) > LIMIT for name, ids in found.items()}
-    return _answer(call, matches, truncated, index)
+    found = await _read(call, read)
+    return _answer(call, {name: ids or None for name, ids in found.matches.items()}, found)
 
 
 async def fuzzy(call: ApiCall) -> Response:
     body = await call.fields(_FUZZY)
     namespace = _namespace(call, body)
-    limits = call.services.search
-    most = limits.max_results
-    scope = _scope(call, namespace)
-    text, kind = body.get("Text", ""), body.get("Context", "all")
+    limits, scope = call.services.search, _scope(call, namespace)
+    text, kind = body.get("Text", ""), body.get("Context", "")
 
-    def read(snapshot: Snapshot) -> tuple[dict[str, list[FuzzyMatch]], int]:
-        return search_fuzzy(snapshot, text, kind, namespace, scope, limits), snapshot.index
+    def read(snapshot: Snapshot) -> Found[FuzzyMatch]:
+        return search_fuzzy(snapshot, text, kind, namespace, scope, limits)
 
-    found, index = await _read(call, read)
-    matches: dict[str, Any] = {name: [] for name in CONTEXTS if name not in ("nodes", "plugins")}
-    for name, hits in found.items():
-        matches[name] = [
+    found = await _read(call, read)
+    matches = {
+        name: [
             {"ID": hit.id, "Scope": list(hit.scope)} if hit.scope else {"ID": hit.id}
-            for hit in hits[:most]
+            for hit in hits
         ]
-    truncated = {name: len(found.get(name, ())) > most for name in {*CONTEXTS, *found}}
-    return _answer(call, matches, truncated, index)
+        for name, hits in found.matches.items()
+    }
+    return _answer(call, matches, found)
 
 
 async def _read(call: ApiCall, read: Callable[[Snapshot], T]) -> T:
@@ -122,14 +117,11 @@ def _namespace(call: ApiCall, body: dict[str, Any]) -> str | None:
     return None if name == "*" else str(name)
 
 
-def _answer(
-    call: ApiCall, matches: dict[str, Any], truncated: dict[str, bool], index: int
-) -> Response:
-    value = {
-        "Matches": matches,
-        "Truncations": truncated,
-    }
-    return call.answer_query(value, index)
+def _answer(call: ApiCall, matches: dict[str, Any], found: Found[Any]) -> Response:
+    value = {"Matches": matches, "Truncations": found.truncated}
+    response = call.answer_query(value, found.index)
+    response.headers["X-Nomad-Index"] = str(found.index)  # 0 where nothing ever was
+    return response
 
 
 ENDPOINTS = [

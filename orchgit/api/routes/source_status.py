@@ -106,6 +106,7 @@ async def _moved(call: ApiCall, read: Callable[[Snapshot], tuple[T, int]]) -> tu
         await clock.sleep(min(remaining_s, _READ_SHARE * (ended_s - began_s)))
         remaining_s = deadline_s - clock.monotonic_s()
         await store.watch.wait(_TABLES, max(seen, min_index), max(remaining_s, 0.0))
+        call.refresh_access()
 
 
 async def sync(call: ApiCall) -> Response:

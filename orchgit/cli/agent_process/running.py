@@ -17,6 +17,7 @@ from agent.agent import Agent
 from agent.config import AgentConfig
 from agent.metrics.node_metrics import node_metrics
 from agent.serve import client_app
+from agent.serve.by_servers import ServersApi
 from agent.serve.client_stats import client_stats
 from agent.serve.guard import AccessGuard
 from orchgit.cli.agent_process.reloading import Reloader
@@ -139,7 +140,7 @@ def _agent_alone(
         return AuditAuth(said.accessor_id, said.token_name, said.token_type, said.policies)
 
     http = HttpServer(
-        guard,
+        ServersApi(guard, agent, names_callers=audit is not None),
         bind,
         access_of(config, (config.node_name, bind, advertise)),
         audit=audit_log(audit, config.data_dir, SystemClock(), RandomIds(), identify),

@@ -15,7 +15,7 @@ from orchgit.host_port import join_host_port, split_host_port
 
 WAIT_S = 300.0
 _REQUEST_S = 5.0
-_DONE = b"Logged in. You can close this page.\n"
+_DONE = b"The terminal says whether you are logged in. You can close this page.\n"
 _REFUSED = b"This is no answer to the login that orchgit waits for.\n"
 
 

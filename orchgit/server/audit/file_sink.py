@@ -31,16 +31,24 @@ class FileSink:
             self._opened_s = self._clock.monotonic_s()
 
     def write(self, data: bytes) -> None:
-        """Returns when the kernel has all of `data`. Raises OSError; a line may be torn then."""
+        """Returns when the kernel has all of `data`. Raises OSError; the file has none of it then,
+        unless another process appended to the file meanwhile."""
         if self._fd >= 0 and not self._is_in_place():
             self.close()
         self.open()
         if self._is_full(len(data)):
             self._rotate()
-        while data:
-            written = os.write(self._fd, data)
-            self._size_bytes += written
-            data = data[written:]
+        size_bytes = self._size_bytes
+        try:
+            while data:
+                written = os.write(self._fd, data)
+                self._size_bytes += written
+                data = data[written:]
+        except OSError:
+            if os.fstat(self._fd).st_size == self._size_bytes:
+                os.ftruncate(self._fd, size_bytes)  # else the next record follows half of this one
+                self._size_bytes = size_bytes
+            raise
 
     def close(self) -> None:
         if self._fd >= 0:

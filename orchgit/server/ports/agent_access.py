@@ -17,6 +17,9 @@ _OF_AGENTS = (
     "/v1/agent/host",
     "/v1/agent/monitor",
     "/v1/agent/pprof/",
+    "/v1/agent/self",
+    "/v1/agent/health",
+    "/v1/agent/servers",
 )
 """How the paths begin that agents answer at their own address."""
 

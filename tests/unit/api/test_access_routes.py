@@ -35,6 +35,7 @@ LET_IN = "let in"
 _METHODS = ("GET", "PUT", "DELETE")
 _BODIES: Mapping[RuleBody, Any] = {
     RuleBody.JOB: {"Job": {"ID": "job", "Type": "service", "TaskGroups": []}},
+    RuleBody.STATUSES: {"Jobs": [{"ID": "job"}]},
     RuleBody.VOLUME: {"Volume": {"Name": "v"}},
     RuleBody.NODE_POOL: {"Name": "default"},
 }

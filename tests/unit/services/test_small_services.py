@@ -35,7 +35,7 @@ from orchgit.services.jobs.implied_constraints import with_implied_constraints
 from orchgit.services.jobs.register import register_job
 from orchgit.services.namespaces import delete_namespace, put_namespace
 from orchgit.services.nodes.pools import delete_node_pool, put_node_pool
-from orchgit.services.search import LIMIT, search_fuzzy, search_prefix
+from orchgit.services.search import CONTEXTS, LIMIT, SearchLimits, search_fuzzy, search_prefix
 from tests.support.earlier_members import with_member_of
 from tests.support.factories import make_group, make_job, make_task
 from tests.support.use_cases import ready_node, with_context
@@ -182,8 +182,13 @@ def test_prefix_search_is_limited_and_reports_truncation() -> None:
             await register_job(context, make_job(id=f"web-{number}"))
         with context.snapshot() as snapshot:
             found = search_prefix(snapshot, "web-", "jobs", "default")
-            assert len(found["jobs"]) == LIMIT + 1
-            assert search_prefix(snapshot, "web-", "all", "other")["jobs"] == []
+            assert (len(found.matches["jobs"]), found.truncated) == (LIMIT, {"jobs": True})
+            elsewhere = search_prefix(snapshot, "web-", "all", "other")
+            assert (elsewhere.matches["jobs"], elsewhere.truncated["jobs"]) == ([], False)
+            assert not {"allocs", "nodes", "evals", "deployment"} & set(elsewhere.matches)
+            hexadecimal = search_prefix(snapshot, "ab", "all", "other")
+            assert hexadecimal.matches["allocs"] == []
+            assert search_prefix(snapshot, "", "volumes", "default").index == 0
             with pytest.raises(RefusedError, match="context must be one of"):
                 search_prefix(snapshot, "x", "zz", None)
 
@@ -196,10 +201,32 @@ def test_fuzzy_search_finds_names_inside_jobs_with_their_scopes() -> None:
         await register_job(context, make_job(id="db", task_groups=[make_group(tasks=[task])]))
         with context.snapshot() as snapshot:
             found = search_fuzzy(snapshot, "postgres", "all", "default")
-            (match,) = found["tasks"]
+            (match,) = found.matches["tasks"]
             assert (match.id, match.scope) == ("PostgresMain", ("default", "db", "web"))
             with pytest.raises(RefusedError, match="at least 2 characters, got 1"):
                 search_fuzzy(snapshot, "p", "all", None)
+
+    with_context(work)
+
+
+def test_fuzzy_search_lists_the_closest_first_and_tells_only_what_was_searched() -> None:
+    async def work(context: UseCaseContext) -> None:
+        for job_id in ("a-web", "web-long", "web", "web-1"):
+            await register_job(context, make_job(id=job_id, name=job_id))
+        with context.snapshot() as snapshot:
+            found = search_fuzzy(snapshot, "WEB", "jobs", "default")
+            names = [each.id for each in found.matches["jobs"]]
+            assert names == ["web", "web-1", "web-long", "a-web"]
+            assert "allocs" not in found.truncated
+            assert "evals" not in found.matches
+            every = search_fuzzy(snapshot, "web", "all", "default")
+            assert (every.matches["evals"], "nodes" in every.matches) == ([], False)
+            assert set(CONTEXTS) <= set(every.truncated)
+            limits = SearchLimits(max_results=2)
+            few = search_fuzzy(snapshot, "web", "jobs", "default", limits=limits)
+            assert (len(few.matches["jobs"]), few.truncated["jobs"]) == (2, True)
+            with pytest.raises(RefusedError, match="context must be one of"):
+                search_fuzzy(snapshot, "web", "", "default")
 
     with_context(work)
 

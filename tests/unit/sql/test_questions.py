@@ -127,6 +127,16 @@ def test_task_groups_tell_count_and_drivers(database: Path) -> None:
     ]
 
 
+def test_lists_and_maps_of_a_column_become_rows(database: Path) -> None:
+    drivers = """select g.job_id, d.value from task_groups g, json_each(g.drivers) d
+        where g.job_id = 'web'"""
+    web = make_job(id="web").task_groups[0]
+    assert ask(database, drivers).rows == [["web", web.tasks[0].driver]]
+    kernels = """select a.value from nodes n, json_tree(n.attributes) a
+        where a.key = 'kernel.version' order by 1"""
+    assert ask(database, kernels).rows == [[each] for each in KERNELS]
+
+
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: view.name)
 def test_every_column_can_be_asked_for_and_holds_no_secret(database: Path, view: Any) -> None:
     found = ask(database, f"select * from {view.name}")
@@ -166,6 +176,7 @@ def test_rows_beyond_the_limit_are_left_out_and_said_so(database: Path) -> None:
         ("select body from nodes", "no such column"),
         ("with nodes as (select * from root_keys) select * from nodes", "no such table"),
         ("select sql from sqlite_master", "SQLite's own tables"),
+        ("select * from pragma_table_list", "cannot run this"),
         ("select load_extension('/tmp/x.so')", "cannot run this"),
         ("select zeroblob(1000000000)", "zeroblob() is not allowed"),
         ("select 1; select 2", "one statement"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from starlette.responses import Response
 
 from orchgit.api.call import ApiCall
@@ -16,17 +18,23 @@ def acl_endpoint(
     put: Handler | None = None,
     delete: Handler | None = None,
 ) -> Endpoint:
-    """Makes an endpoint that refuses with Nomad's words while access control is off."""
-    return endpoint(path, get=_on(get), put=_on(put), delete=_on(delete))
+    """Makes an endpoint that refuses with Nomad's words while access control is off. What it writes
+    is known to all servers in touch before it is answered."""
+    return endpoint(path, get=_on(get), put=_on(put, writes=True), delete=_on(delete, writes=True))
 
 
-def _on(handler: Handler | None) -> Handler | None:
+def _on(handler: Handler | None, writes: bool = False) -> Handler | None:
     if handler is None:
         return None
 
+    @functools.wraps(handler)
     async def answer(call: ApiCall) -> Response:
         if not call.services.acl_settings.enabled:
             raise InvalidInputError("ACL support disabled")
-        return await handler(call)
+        response = await handler(call)
+        if writes:
+            index = call.context.state.store.watch.applied_index
+            await call.api.until_applied_everywhere(index)
+        return response
 
     return answer

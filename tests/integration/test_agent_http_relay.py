@@ -1,0 +1,43 @@
+"""Servers answer what agents pass on only while access control decides who may ask."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from orchgit.services.acl.settings import AclSettings
+from orchgit.wire.channel import Channel
+from orchgit.wire.messages import HttpAnswer, HttpHead, HttpUp
+from orchgit.wire.methods import AGENT_HTTP
+from tests.support.server_rig import server_rig
+
+
+async def passed_on(address: str, path: str) -> tuple[int, bytes]:
+    async def frames() -> AsyncIterator[HttpUp]:
+        yield HttpHead(method="GET", path=path, raw_path=path.encode(), query=b"", headers=[])
+
+    channel = Channel(address)
+    try:
+        async with aclosing(channel.stream(AGENT_HTTP, frames())) as answer:
+            async for frame in answer:
+                assert isinstance(frame, HttpAnswer)
+                return frame.status, frame.body
+    finally:
+        await channel.close()
+    raise AssertionError("nothing was answered")
+
+
+@pytest.mark.parametrize(("is_on", "jobs", "refs"), [(False, 501, 501), (True, 403, 404)])
+def test_request_of_an_agent_is_judged_or_refused(
+    tmp_path: Path, is_on: bool, jobs: int, refs: int
+) -> None:
+    acl = AclSettings(enabled=is_on)
+    with server_rig(tmp_path, with_agent=False, num_schedulers=0, acl=acl) as rig:
+        address = rig.server.rpc_address
+        assert rig.run(passed_on(address, "/v1/jobs"))[0] == jobs
+        assert rig.run(passed_on(address, "/git/x.git/info/refs"))[0] == refs
+        status, text = rig.run(passed_on(address, "/v1/status/leader"))
+        assert (status, b"ask a server" in text) == ((200, False) if is_on else (501, True))
