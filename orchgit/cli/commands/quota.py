@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.command import cli_group
+from orchgit.cli.input_text import text_of_path
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import pairs, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -61,17 +61,10 @@ def apply(client: ApiClient, path: str, as_json: bool) -> None:
 
     `orchgit quota init` writes an example.
     """
-    text, name = (sys.stdin.read(), "stdin") if path == "-" else (_read(path), path)
+    text, name = text_of_path(path), "stdin" if path == "-" else path
     spec = _of_json(text, name) if as_json else _of_hcl(text, name)
     client.put("/v1/quota", spec)
     click.echo(f'Successfully applied quota specification "{spec.get("Name")}"!')
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"cannot read {path}: {error}") from error
 
 
 def _of_json(text: str, path: str) -> dict[str, Any]:
@@ -136,7 +129,7 @@ def init(filename: str, as_json: bool) -> None:
     except FileExistsError as error:
         raise InvalidInputError(f"cannot write {name}: it is there already") from error
     except OSError as error:
-        raise InvalidInputError(f"cannot write {name}: {error}") from error
+        raise InvalidInputError(f"cannot write {name}: {error.strerror or error}") from error
     click.echo(f"Example quota specification written to {name}")
 
 
