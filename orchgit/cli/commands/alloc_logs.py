@@ -78,9 +78,8 @@ def logs(client: ApiClient, identifier: str, task_name: str | None, options: Log
 def _copy(client: ApiClient, alloc_id: str, task: str, kind: str, options: LogOptions) -> None:
     """Writes one of the task's two logs to the stream of the same name."""
     out = _bytes_of(kind)
-    query = {"task": task, "type": kind, "plain": "true", **options.params()}
-    pieces = client.stream_bytes(_PATH.format(alloc_id), **query)
-    out.write(options.cut(b"".join(pieces)))
+    path, log = _PATH.format(alloc_id), {"task": task, "type": kind, "plain": "true"}
+    out.write(options.read(lambda query: b"".join(client.stream_bytes(path, **log, **query))))
     out.flush()
 
 
@@ -95,7 +94,8 @@ def _follow(
     """Writes one of the task's two logs as `_copy`, and what comes, until the task is gone."""
     out = _bytes_of(kind)
     query = {"task": task, "type": kind, **options.params()}
-    log = FollowedLog(client, _PATH.format(alloc_id), query, Patience(notices))
+    patience = Patience(notices)
+    log = FollowedLog(client, _PATH.format(alloc_id), query, patience, options.line_count)
     for data in log.data():
         out.write(data)
         out.flush()

@@ -12,11 +12,10 @@ from typing import Any
 
 import click
 
-from orchgit.cli.client.followed_files import FollowedLog
+from orchgit.cli.client.followed_files import FollowedLog, last_lines
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.client.patient_reads import FaultNotices, Patience, PatientReads
 from orchgit.cli.command import cli_command
-from orchgit.cli.commands.alloc_fs import BYTES_PER_LINE
 from orchgit.cli.completion import JOB, id_argument
 from orchgit.cli.options import connected, option_field, options_of
 from orchgit.cli.printing.output import console, plain, short
@@ -65,6 +64,10 @@ class _Log:
     @property
     def path(self) -> str:
         return f"/v1/client/fs/logs/{self.alloc_id}"
+
+    @property
+    def query(self) -> dict[str, str]:
+        return {"task": self.task, "type": self.kind}
 
 
 @cli_command("logs")
@@ -151,18 +154,23 @@ class _Printer:
 
     def print_all(self, client: ApiClient, log: _Log, lines: int | None) -> None:
         """Prints what is there, or the last `lines` of it."""
-        query: dict[str, Any] = self._query(log, lines, "false")
-        text = "".join(client.stream_text(log.path, **query))
-        listed = text.splitlines()
-        for line in listed if lines is None else listed[max(0, len(listed) - lines) :]:
+        query = {**log.query, "plain": "true", "follow": "false"}
+
+        def read(origin: str, offset: int) -> bytes:
+            pieces = client.stream_bytes(log.path, **query, origin=origin, offset=str(offset))
+            return b"".join(pieces)
+
+        data = read("start", 0) if lines is None else last_lines(partial(read, "end"), lines)
+        for line in _lines(iter((data,))):
             self.print(log, line)
 
     def follow(
         self, client: ApiClient, log: _Log, lines: int | None, notices: FaultNotices
     ) -> None:
         """Prints what is there, and what comes, until the task is gone."""
-        query = self._query(log, lines, "true")
-        followed = FollowedLog(client, log.path, query, Patience(notices))
+        origin = "start" if lines is None else "end"
+        query = {**log.query, "follow": "true", "origin": origin, "offset": "0"}
+        followed = FollowedLog(client, log.path, query, Patience(notices), lines)
         try:
             for line in _lines(followed.data()):
                 self.print(log, line)
@@ -177,15 +185,3 @@ class _Printer:
             prefix = f"[{style}]{plain(printable(log.prefix))}[/{style}]"
             self.out[log.kind].print(f"{prefix} | {plain(line)}")
             stream.flush()
-
-    @staticmethod
-    def _query(log: _Log, lines: int | None, follow: str) -> dict[str, str]:
-        from_end = lines is not None
-        return {
-            "task": log.task,
-            "type": log.kind,
-            "plain": "false" if follow == "true" else "true",
-            "follow": follow,
-            "origin": "end" if from_end else "start",
-            "offset": str((lines or 0) * BYTES_PER_LINE),
-        }
