@@ -54,12 +54,12 @@ def logs(client: ApiClient, identifier: str, task_name: str | None, options: Log
             _copy(client, found["ID"], task, kind, options)
         return
     notices = FaultNotices(f"the logs of task {task!r}")
-    failures: list[ApiError] = []
+    failures: list[Exception] = []
 
     def copy(kind: str) -> None:
         try:
             _follow(client, found["ID"], task, kind, options, notices)
-        except ApiError as error:
+        except (ApiError, OSError) as error:
             failures.append(error)
 
     others = [
