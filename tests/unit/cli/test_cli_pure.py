@@ -100,6 +100,7 @@ def test_help_of_a_group_lists_its_commands(words: tuple[str, ...]) -> None:
         ("can't force launch non-periodic job", "`orchgit job eval`"),
         ('task group "x" specified for scaling does not exist in job', "`orchgit job status`"),
         ('unknown task name "x"', "`orchgit alloc status`"),
+        ("job scaling blocked due to active deployment", "`orchgit deployment fail`"),
     ],
 )
 def test_refusal_in_recorded_words_is_followed_by_the_next_step(refusal: str, step: str) -> None:
