@@ -20,7 +20,7 @@ _NEXT_STEPS = (
     ),
     (
         r"job scaling blocked due to active deployment",
-        "`orchgit job deployments` of the job lists it: let it end, or `orchgit deployment fail` it",
+        "`orchgit job deployments` lists it: let it end, or `orchgit deployment fail` it",
     ),
     (
         r"specified for scaling does not exist in job",
