@@ -302,38 +302,16 @@ class ApiClient:
         if len(exact or found) == 1:
             return dict((exact or found)[0])
         if not found:
+            listing = _LISTED_BY.get(kind, f"{kind} status")
             raise ApiError(
                 f"cannot find {kind} {prefix!r}: no id begins with it; "
-                f"{self._hint(kind, path, prefix, params)}",
+                f"{near_or_listed(self, prefix, path, 'ID', listing, **params)}",
                 404,
             )
         names = ", ".join(item["ID"] for item in found[:5])
         raise ApiError(
             f"cannot tell which {kind} is meant: {prefix!r} matches {len(found)}: {names}"
         )
-
-    def _hint(self, kind: str, path: str, prefix: str, params: dict[str, Any]) -> str:
-        """Returns what the user may have meant instead of an id that does not exist."""
-        return self.near_or_listed(
-            prefix, path, "ID", _LISTED_BY.get(kind, f"{kind} status"), **params
-        )
-
-    def near_or_listed(self, name: str, path: str, key: str, listing: str, **params: Any) -> str:
-        """Returns which objects of a list have nearly this name or beginning of an id, or the
-        command `listing` that lists them."""
-        import difflib
-
-        try:
-            some = self.get(path, **{**params, "per_page": _COMPARED_IDS}) or []
-            known = [str(each[key]) for each in some]
-        except ApiError:
-            known = []
-        # The beginning of an id is compared with the beginnings of the others.
-        shown = {each[: len(name)] if len(each) == _UUID_LENGTH else each: each for each in known}
-        near = difflib.get_close_matches(name, shown, 2, 0.6)
-        if near:
-            return f"did you mean {' or '.join(repr(shown[each]) for each in near)}?"
-        return f"`orchgit {listing}` lists them"
 
     def _request(
         self, method: str, path: str, params: dict[str, Any], body: Any = None
@@ -437,3 +415,23 @@ class _Response:
     @property
     def text(self) -> str:
         return self.body.decode("utf-8", "replace")
+
+
+def near_or_listed(
+    client: ApiClient, name: str, path: str, key: str, listing: str, **params: Any
+) -> str:
+    """Returns which objects of a list have nearly this name or beginning of an id, or the command
+    `listing` that lists them."""
+    import difflib
+
+    try:
+        some = client.get(path, **{**params, "per_page": _COMPARED_IDS}) or []
+        known = [str(each[key]) for each in some]
+    except ApiError:
+        known = []
+    # The beginning of an id is compared with the beginnings of the others.
+    shown = {each[: len(name)] if len(each) == _UUID_LENGTH else each: each for each in known}
+    near = difflib.get_close_matches(name, shown, 2, 0.6)
+    if near:
+        return f"did you mean {' or '.join(repr(shown[each]) for each in near)}?"
+    return f"`orchgit {listing}` lists them"

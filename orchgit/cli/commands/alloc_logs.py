@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -78,8 +78,12 @@ def logs(client: ApiClient, identifier: str, task_name: str | None, options: Log
 def _copy(client: ApiClient, alloc_id: str, task: str, kind: str, options: LogOptions) -> None:
     """Writes one of the task's two logs to the stream of the same name."""
     out = _bytes_of(kind)
-    path, log = _PATH.format(alloc_id), {"task": task, "type": kind, "plain": "true"}
-    out.write(options.read(lambda query: b"".join(client.stream_bytes(path, **log, **query))))
+
+    def read(query: dict[str, Any]) -> bytes:
+        whole = {"task": task, "type": kind, "plain": "true", **query}
+        return b"".join(client.stream_bytes(_PATH.format(alloc_id), **whole))
+
+    out.write(options.read(read))
     out.flush()
 
 

@@ -216,9 +216,9 @@ class _Printer:
 
     def print_all(self, client: ApiClient, log: _Log, lines: int | None) -> None:
         """Prints what is there, or the last `lines` of it."""
-        query = {**log.query, "plain": "true", "follow": "false"}
 
         def read(origin: str, offset: int) -> bytes:
+            query: dict[str, Any] = {**log.query, "plain": "true", "follow": "false"}
             pieces = client.stream_bytes(log.path, **query, origin=origin, offset=str(offset))
             return b"".join(pieces)
 
