@@ -43,6 +43,7 @@ _INDEX_DIGITS = 20
 _COMPARED_IDS = 500
 """Among how many ids one is looked for that is nearly the same."""
 _UUID_LENGTH = 36
+_FORBIDDEN = 403
 _LISTED_BY = {
     "alloc": "job allocs JOB",
     "claim": "volume claim list",
@@ -388,6 +389,8 @@ class ApiClient:
             text = f"{' '.join(text.split())[:_LONGEST_REFUSAL]}..."
         else:
             text = with_next_step(text)
+        if response.status == _FORBIDDEN and not self.has_token:
+            text += "; no token was given: set ORCHGIT_TOKEN, or `orchgit login` gets one"
         return ApiError(f"{text or response.reason} (status {response.status})", response.status)
 
 
