@@ -22,7 +22,7 @@ from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
 from orchgit.cli.user_name import user_name
 from orchgit.durations import parse_length_ns
-from orchgit.errors import OrchgitError
+from orchgit.errors import InvalidInputError, OrchgitError
 
 if TYPE_CHECKING:
     from orchgit.cli.client.frame_socket import FrameSocket
@@ -91,9 +91,12 @@ class ApiClient:
         standard error tells what is waited for."""
         self._sleep = sleep
         self._slow_s = slow_s
-        addresses = [one.strip().rstrip("/") for one in (address or DEFAULT_ADDRESS).split(",")]
+        parts = [one.strip().rstrip("/") for one in (address or DEFAULT_ADDRESS).split(",")]
+        addresses = [one for one in parts if one]
+        if not addresses:
+            raise InvalidInputError(f"cannot use {address!r}: write it like {DEFAULT_ADDRESS}")
         self.tls = tls or TlsClient()
-        self._servers = FirstServer([one for one in addresses if one], tls=self.tls)
+        self._servers = FirstServer(addresses, tls=self.tls)
         self._addresses = ", ".join(addresses)
         self.namespace = namespace
         self._params = {
@@ -102,6 +105,11 @@ class ApiClient:
         self._headers = {"User-Agent": f"orchgit/{__version__}"}
         self.has_token = bool(token)
         if token:
+            if not (token.isascii() and token.isprintable()):
+                raise InvalidInputError(
+                    "cannot use the token of -token or ORCHGIT_TOKEN: it has characters that no "
+                    "token has, a line end perhaps"
+                )
             self._headers["X-Nomad-Token"] = token
         if user := user_name():
             # A claim: the server cannot check it.
