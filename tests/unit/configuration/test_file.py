@@ -237,7 +237,8 @@ def test_port_of_gossip_names_that_of_rpc_where_servers_are_joined(tmp_path: Pat
     path = tmp_path / "agent.hcl"
     path.write_text(
         "ports {\n  rpc  = 5647\n  serf = 5648\n}\n"
-        'server {\n  server_join {\n    retry_join = ["a:5648", "b:5647", "fd00::5648", "[fd00::1]:5648"]\n'
+        'server {\n  server_join {\n    retry_join = ["a:5648", "b:5647", '
+        '"fd00::5648", "[fd00::1]:5648"]\n'
         "  }\n}\n"
     )
     wanted = ("a:5647", "b:5647", "fd00::5648", "[fd00::1]:5647")
