@@ -72,8 +72,7 @@ def load_drivers(context: DriverContext) -> dict[str, Driver]:
         for point in metadata.entry_points(group=ENTRY_POINT_GROUP)
     }
     factories = {**_BUILT_IN, **installed}
-    devices = {"nvidia", *metadata.entry_points(group=DEVICES_GROUP).names}
-    for name in sorted(set(context.options) - set(factories) - devices):
+    for name in sorted(set(context.options) - known_plugins()):
         _log.warning("the configuration has a plugin block of no driver", driver=name)
     drivers = {}
     for name, factory in factories.items():
@@ -87,6 +86,13 @@ def load_drivers(context: DriverContext) -> dict[str, Driver]:
         except Exception as error:  # noqa: BLE001 -- one bad plugin must not stop the node
             _log.warning("cannot load driver", driver=name, error=str(error))
     return drivers
+
+
+def known_plugins() -> frozenset[str]:
+    """Returns the names that a `plugin` block of this machine's agent may have: those of drivers
+    and of devices, built in or installed."""
+    installed = (metadata.entry_points(group=group) for group in (ENTRY_POINT_GROUP, DEVICES_GROUP))
+    return frozenset((*OPTION_SHAPES, *(name for points in installed for name in points.names)))
 
 
 def _load(point: metadata.EntryPoint, context: DriverContext) -> Driver:

@@ -38,7 +38,7 @@ async def node_metrics(agent: Agent) -> Sequence[Metric]:
         stats = await asyncio.to_thread(
             host_stats.read, agent.config.alloc_root, agent.clock, agent.devices
         )
-        found += _host(stats, _node_labels(agent))
+        found += host_metrics(stats, _node_labels(agent))
     if telemetry.allocation_metrics:
         found += await _tasks(agent, runners)
     return found
@@ -129,7 +129,8 @@ def _labels(runner: AllocRunner, task: str) -> dict[str, str]:
     }
 
 
-def _host(stats: dict[str, Any], labels: dict[str, str]) -> Iterator[Metric]:
+def host_metrics(stats: dict[str, Any], labels: dict[str, str]) -> Iterator[Metric]:
+    """Yields the use of the machine, from its stats in the shape of Nomad's; no series twice."""
     for cpu in stats["CPU"]:
         of_cpu = {**labels, "cpu": cpu["CPU"]}
         yield Gauge("nomad.client.host.cpu.user", cpu["User"], of_cpu)
@@ -139,7 +140,8 @@ def _host(stats: dict[str, Any], labels: dict[str, str]) -> Iterator[Metric]:
     for name in ("total", "available", "used", "free"):
         value = stats["Memory"][name.capitalize()]
         yield Gauge(f"nomad.client.host.memory.{name}", value, labels)
-    for disk in stats["DiskStats"]:
+    # A device that is mounted at several places is one disk.
+    for disk in {disk["Device"]: disk for disk in reversed(stats["DiskStats"])}.values():
         of_disk = {**labels, "disk": disk["Device"]}
         yield Gauge("nomad.client.host.disk.size", disk["Size"], of_disk)
         yield Gauge("nomad.client.host.disk.used", disk["Used"], of_disk)

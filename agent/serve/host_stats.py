@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -46,11 +48,7 @@ def read(alloc_root: Path, clock: Clock, devices: Devices) -> dict[str, object]:
             for (vendor, kind, name), instances in devices.stats().items()
         ]
         or None,
-        "DiskStats": [
-            _disk(part.mountpoint, part.device, part.mountpoint)
-            for part in psutil.disk_partitions()
-            if Path(part.mountpoint).is_dir()
-        ],
+        "DiskStats": list(_disks()),
         "Memory": {
             "Available": memory.available,
             "Free": memory.free,
@@ -62,9 +60,10 @@ def read(alloc_root: Path, clock: Clock, devices: Devices) -> dict[str, object]:
     }
 
 
-def _cpu(index: int, times: object, mhz: float) -> dict[str, object]:
+def _cpu(index: int, times: tuple[float, ...], mhz: float) -> dict[str, object]:
     idle, user, system = (float(getattr(times, name)) for name in ("idle", "user", "system"))
-    busy = max(0.0, 100.0 - idle)
+    # The first question has no time before it: all shares are 0.
+    busy = max(0.0, 100.0 - idle) if any(times) else 0.0
     return {
         "CPU": f"cpu{index}",
         "Idle": idle,
@@ -73,6 +72,14 @@ def _cpu(index: int, times: object, mhz: float) -> dict[str, object]:
         "TotalPercent": busy,
         "TotalTicks": busy / 100.0 * mhz,
     }
+
+
+def _disks() -> Iterator[dict[str, object]]:
+    for part in psutil.disk_partitions():
+        # A file system may be unmounted, or its server be gone, in the meantime.
+        with suppress(OSError):
+            if Path(part.mountpoint).is_dir():
+                yield _disk(part.mountpoint, part.device, part.mountpoint)
 
 
 def _disk(path: str, device: str, mount_point: str) -> dict[str, object]:

@@ -48,7 +48,6 @@ class CliCommand(click.Command):
     ) -> None:
         super().__init__(*arguments, **settings)
         self.failure_code = failure_code
-        self.allow_extra_args = self.allow_extra_args or bool(ignores_extra)
         self._most_extra = sys.maxsize if ignores_extra is True else int(ignores_extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -58,6 +57,8 @@ class CliCommand(click.Command):
             except click.UsageError as error:
                 error.ctx = ctx
                 raise
+        # What is too much is refused below, in words of our own.
+        ctx.allow_extra_args = True
         try:
             extra = super().parse_args(ctx, args)
         except click.MissingParameter as error:
@@ -65,9 +66,10 @@ class CliCommand(click.Command):
             raise click.UsageError(f"cannot run without {name}", ctx) from error
         if extra and not isinstance(self, CliGroup):
             names = " ".join(repr(each) for each in extra)
+            what = "argument" if len(extra) == 1 else "arguments"
             if len(extra) > self._most_extra:
-                ctx.fail(f"cannot use {names}: this command takes no such arguments")
-            click.echo(f"Warning: {names} ignored: this command takes no such argument", err=True)
+                ctx.fail(f"cannot use the {what} {names}: this command takes no more")
+            click.echo(f"Warning: {what} {names} ignored: this command takes no more", err=True)
         return extra
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -12,6 +12,7 @@ MAX_BYTES = 1 << 20
 
 def text_of_path(path: str) -> str:
     """Returns the text of a file, or of standard input for `-`. Raises InvalidInputError."""
+    shown = "standard input" if path == "-" else path
     try:
         if path == "-":
             data = sys.stdin.buffer.read(MAX_BYTES + 1)
@@ -19,13 +20,13 @@ def text_of_path(path: str) -> str:
             with Path(path).open("rb") as file:
                 data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise InvalidInputError(f"cannot read {path}: {error.strerror or error}") from error
+        raise InvalidInputError(f"cannot read {shown}: {error.strerror or error}") from error
     if len(data) > MAX_BYTES:
-        raise InvalidInputError(f"cannot read {path}: it is larger than {MAX_BYTES} bytes")
+        raise InvalidInputError(f"cannot read {shown}: it is larger than {MAX_BYTES} bytes")
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise InvalidInputError(f"cannot read {path}: it is not UTF-8") from error
+        raise InvalidInputError(f"cannot read {shown}: it is not UTF-8") from error
 
 
 def text_or_file(value: str) -> str:

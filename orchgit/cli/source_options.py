@@ -6,13 +6,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 import click
 
-from orchgit.cli.client.http_client import ApiError
 from orchgit.cli.gate_options import GateOptions, switched
+from orchgit.cli.input_text import text_of_path
 from orchgit.cli.options import named_values, option_field, options_of
 from orchgit.durations import parse_length_ns
 
@@ -132,7 +131,8 @@ class SourceOptions:
             "RolloutDeadline": _length_ns(self.rollout_deadline),
             "DependsOn": [each for each in self.depends_on if each] if self.depends_on else None,
             "Credential": self.credential,
-            "CaCertificates": _file_text(self.ca_file),
+            # No path removes the certificates; without the option they stay.
+            "CaCertificates": text_of_path(self.ca_file) if self.ca_file else self.ca_file,
             "WebhookSecret": self.webhook_secret,
             "AllowRewind": switched("allow-rewind", self.allow_rewind, self.no_allow_rewind),
             "Adopt": switched("adopt", self.adopt, self.no_adopt),
@@ -170,13 +170,3 @@ def location(url: str | None) -> dict[str, str]:
 
 def _length_ns(text: str | None) -> int | None:
     return None if text is None else parse_length_ns(text)
-
-
-def _file_text(path: str | None) -> str | None:
-    """Returns the text of a file; '' for no path, None where the option was not given."""
-    if not path:
-        return path
-    try:
-        return Path(path).read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ApiError(f"cannot read {path}: {error}") from error

@@ -29,10 +29,9 @@ def add_flags(loaded: LoadedConfig, given: Mapping[str, str | bool | Sequence[st
         assert isinstance(tree, Hcl1Body)
         reader = FileReader(CONFIGURATION)
         values = reader.block(CONFIGURATION, tree)
-        if reader.problems:
-            raise InvalidInputError(f"cannot use the flag for {reader.problems[0].text}")
-        if reader.faults:
-            wrong = reader.faults[0].text.removeprefix("cannot use ")
+        told = [each.text for each in reader.problems] + [each.text for each in reader.faults]
+        if told:
+            wrong = told[0].removeprefix("cannot use ")
             raise InvalidInputError(f"cannot use the flag for {wrong}")
         loaded.values = merge(CONFIGURATION, loaded.values, values)
 

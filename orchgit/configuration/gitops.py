@@ -63,7 +63,12 @@ def source_certificates(name: str, section: SourceSection) -> str:
     try:
         with Path(section.ca_file).open(encoding="ascii") as file:
             pem = file.read(MAX_PEM_BYTES + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"cannot use {where}: ca_file: {error}") from error
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise InvalidInputError(
+            f"cannot use {where}: cannot read ca_file {section.ca_file}: {why}"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidInputError(f"cannot use {where}: ca_file is no file of PEM") from error
     check_certificates(pem)
     return pem

@@ -76,7 +76,7 @@ def load(paths: Sequence[str]) -> LoadedConfig:
         try:
             found = _files(named)
         except OSError as error:
-            why = (error.strerror or str(error)).lower()
+            why = _why_unread(error)
             loaded.failed.append(
                 FailedPath(named, f"stat {named}: {why}", (f"cannot read {named}: {why}",))
             )
@@ -101,6 +101,12 @@ def _files(named: str) -> list[str]:
     ][:MAX_FILES]
 
 
+def _why_unread(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is no text in UTF-8"
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)
+
+
 def _load_file(loaded: LoadedConfig, named: str, path: str) -> None:
     try:
         with Path(path).open("rb") as file:
@@ -118,8 +124,9 @@ def _load_file(loaded: LoadedConfig, named: str, path: str) -> None:
         loaded.is_whole = False
         return
     except (OSError, UnicodeDecodeError, OrchgitError) as error:
+        why = _why_unread(error).removeprefix(f"cannot read {path}: ")
         loaded.failed.append(
-            FailedPath(named, f"Error loading {path}: {error}", (f"cannot read {path}: {error}",))
+            FailedPath(named, f"Error loading {path}: {why}", (f"cannot read {path}: {why}",))
         )
         loaded.is_whole = False
         return

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agent.drivers.config import option_problems
-from agent.drivers.registry import OPTION_SHAPES
+from agent.drivers.registry import OPTION_SHAPES, known_plugins
 from orchgit.configuration.reading import Fault, plain_value
+from orchgit.go_quote import quote
 from orchgit.hcl1.tree import Hcl1Body, Position
 
 
@@ -24,6 +26,20 @@ def plugin_faults(file: Hcl1Body) -> Iterator[Fault]:
                 place = _position(config, problem.path)
                 text = f'plugin "{block.label.text}": {problem.message}'
                 yield Fault(place, text)
+
+
+def plugin_warnings(names: Iterable[str], places: Mapping[str, Position]) -> Iterator[str]:
+    """Yields a warning for each `plugin` block that belongs to no driver or device of this
+    machine; the agent that runs with it logs the same. `places` is by the path of a key."""
+    known = known_plugins()
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1, 0.6)
+            hint = f"; did you mean {quote(near[0])}?" if near else ""
+            yield (
+                f"{places[f'plugin.{name}']}: plugin {quote(name)} is no driver or device "
+                f"of this machine{hint}"
+            )
 
 
 def _position(body: Hcl1Body, path: Sequence[str]) -> Position:

@@ -10,6 +10,7 @@ from typing import Any
 from orchgit.configuration.bounds import problem_of
 from orchgit.configuration.keys import BlockValues, ConfigBlock, ConfigKey, Kind, walk
 from orchgit.durations import DurationError, parse_ns
+from orchgit.go_quote import quote
 from orchgit.hcl1.tree import Hcl1Body, Hcl1Item, ListValue, Literal, Position, Value, bodies_of
 
 
@@ -89,7 +90,7 @@ class FileReader:
         if isinstance(item.value, Literal):
             if item.value.value is not None:
                 message = "not an object type for struct (*ast.LiteralType)"
-                self._wrong(_WrongKindError(item.value, message), path)
+                self._wrong(_WrongKindError(item.value, message), path, "a block, as { ... }")
             return
         if shape.labelled:
             named = found.labelled.setdefault(name, {})
@@ -126,16 +127,21 @@ class FileReader:
         try:
             read = _READERS[key.kind](value)
         except _WrongKindError as error:
-            self._wrong(error, path)
+            is_whole = error.value is value
+            self._wrong(error, path, _WANTED[key.kind] if is_whole else _TEXT)
             return
         except DurationError:
             assert isinstance(value, Literal)
-            text = f"can't parse time duration {value.text}"
             shown = ".".join(path)
             # Nomad names this one key without its block.
             nomad = "gc_interval" if shown == "client.gc_interval" else shown
             self.problems.append(
-                ConfigProblem(value.position, f"{shown}: {text}", f"{nomad} {text}", 1)
+                ConfigProblem(
+                    value.position,
+                    _must_be(path, _WANTED[key.kind], value),
+                    f"{nomad} can't parse time duration {value.text}",
+                    1,
+                )
             )
             return
         found.values[path[-1]] = read
@@ -145,14 +151,12 @@ class FileReader:
             self.places[shown] = value.position
             self.faults.append(Fault(value.position, f"cannot use {shown}: {wrong}", shown))
 
-    def _wrong(self, error: _WrongKindError, path: tuple[str, ...]) -> None:
+    def _wrong(self, error: _WrongKindError, path: tuple[str, ...], wanted: str) -> None:
         position = error.value.position
         place = f"At {position.line}:{position.column}: " if error.placed else ""
         name = f"{'.'.join(('root', *path))}: " if error.named else ""
         nomad = f"{place}{name}{error.message}"
-        self.problems.append(
-            ConfigProblem(position, f"{'.'.join(path)}: {error.message}", nomad, 0)
-        )
+        self.problems.append(ConfigProblem(position, _must_be(path, wanted, error.value), nomad, 0))
 
     def _unexpected(
         self, shape: ConfigBlock, unexpected: list[Hcl1Item], path: tuple[str, ...]
@@ -198,6 +202,15 @@ class _WrongKindError(Exception):
         self.message = message
         self.placed = placed
         self.named = named
+
+
+def _must_be(path: Sequence[str], wanted: str, value: Value) -> str:
+    """Returns the sentence about a value of a wrong kind."""
+    if isinstance(value, Literal):
+        shown = quote(value.text) if isinstance(value.value, str) else value.text
+    else:
+        shown = "a list" if isinstance(value, ListValue) else "a block"
+    return f"cannot use {'.'.join(path)}: it must be {wanted}, not {shown}"
 
 
 def key_path(table: ConfigBlock, path: Sequence[str]) -> str:
@@ -332,3 +345,23 @@ _READERS: dict[Kind, Callable[[Value], Any]] = {
     Kind.MAP: _map,
     Kind.ANY: _one_object,
 }
+_TEXT = 'a text, as "a"'
+_INTEGER = "a whole number"
+_SWITCH = "true or false"
+_DURATION = 'a duration, as "30s"'
+_TEXTS = 'a list of texts, as ["a"]'
+_WANTED: dict[Kind, str] = {
+    Kind.TEXT: _TEXT,
+    Kind.INTEGER: _INTEGER,
+    Kind.GIVEN_INTEGER: _INTEGER,
+    Kind.NUMBER: "a number",
+    Kind.SWITCH: _SWITCH,
+    Kind.GIVEN_SWITCH: _SWITCH,
+    Kind.DURATION: _DURATION,
+    Kind.DURATION_TEXT: _DURATION,
+    Kind.TEXTS: _TEXTS,
+    Kind.REPLACED_TEXTS: _TEXTS,
+    Kind.MAP: 'texts by name, as { a = "b" }',
+    Kind.ANY: "a block",
+}
+"""What people are told that a value of the kind is."""

@@ -21,6 +21,7 @@ from agent.config import (
 from agent.http_json import HttpService
 from agent.networks.config import GroupNetworkConfig
 from agent.vault.tokens import VaultConfig
+from orchgit.configuration.addresses import is_ip_address
 from orchgit.configuration.artifacts import artifact_limits
 from orchgit.configuration.audit import audit_settings
 from orchgit.configuration.control import control_config, scheduler_config
@@ -40,6 +41,7 @@ from orchgit.configuration.schema import (
     GitopsSection,
     JoinSection,
     LimitsSection,
+    Ports,
     ServerSection,
     SourceSection,
     VaultSection,
@@ -94,7 +96,7 @@ def server_settings(file: FileConfig, faults: Faults) -> dict[str, Any]:
         "control": made("server", control_config, file.server),
         "scheduler_config": made("server.default_scheduler_config", scheduler_config, file.server),
         "autopilot_config": made("autopilot", _autopilot, file.autopilot),
-        "join": made("server.server_join", _join, file.server),
+        "join": made("server.server_join", _join, file.server, file.ports),
         "oidc_issuer": file.server.oidc_issuer.rstrip("/"),
         "leave_on_interrupt": file.leave_on_interrupt,
         "leave_on_terminate": file.leave_on_terminate,
@@ -243,7 +245,7 @@ def _seconds(section: LimitsSection, name: str) -> float:
     return parse_setting_ns(f"limits.{name}", getattr(section, name)) / 1e9
 
 
-def _join(server: ServerSection) -> JoinConfig:
+def _join(server: ServerSection, ports: Ports) -> JoinConfig:
     own = JoinSection(
         retry_join=server.retry_join,
         start_join=server.start_join,
@@ -259,11 +261,20 @@ def _join(server: ServerSection) -> JoinConfig:
     interval_ns = parse_setting_ns("server_join.retry_interval", section.retry_interval)
     return JoinConfig(
         bootstrap_expect=server.bootstrap_expect,
-        retry_join=tuple(section.retry_join),
-        start_join=tuple(section.start_join),
+        retry_join=tuple(_with_rpc_port(one, ports) for one in section.retry_join),
+        start_join=tuple(_with_rpc_port(one, ports) for one in section.start_join),
         retry_interval_s=max(interval_ns / 1e9, 0.1),
         retry_max=section.retry_max,
     )
+
+
+def _with_rpc_port(address: str, ports: Ports) -> str:
+    """Returns the address with the port of RPC where it has that of gossip, which Nomad's servers
+    are joined at; servers of a cluster have the same ports, as a rule."""
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or port != str(ports.serf) or is_ip_address(address.strip()):
+        return address
+    return f"{host}:{ports.rpc}"
 
 
 def with_join_options(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from orchgit.configuration import nomad_checks
 from orchgit.configuration.file import unusable, warnings_of
 from orchgit.configuration.loading import load
+from orchgit.configuration.plugins import plugin_warnings
 
 
 @dataclass(slots=True)
@@ -41,7 +42,8 @@ def validate(paths: Sequence[str]) -> Validated:
     else:
         result.errors.append("Configuration is invalid")
     result.errors += [_unusable(line) for line in unusable(loaded)]
-    result.errors += [f"WARNING: {text}" for text in warnings_of(loaded)]
+    plugins = plugin_warnings(loaded.values.labelled.get("plugin", {}), loaded.places)
+    result.errors += [f"WARNING: {text}" for text in (*plugins, *warnings_of(loaded))]
     return result
 
 

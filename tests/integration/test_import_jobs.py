@@ -175,3 +175,44 @@ def test_import_takes_the_teams_own_text_and_its_variables(
     done = server.cli("import", "-out", str(tmp_path / "dump"), "-prefix", "spoken", "-dump")
     assert "print:2" in (tmp_path / "dump" / "spoken.nomad.hcl").read_text()
     assert server.cli("job", "stop", "-yes", "-purge", "-detach", "spoken").code == 0
+
+
+SCALED = """job "grown" {
+  update {
+    max_parallel = 0
+  }
+  group "g" {
+    count = 1
+    scaling {
+      min = 0
+      max = 5
+    }
+    service {
+      provider = "nomad"
+    }
+    # The team's own remark.
+    task "t" {
+      driver = "mock_driver"
+    }
+  }
+}
+"""
+
+
+def test_import_takes_the_text_of_a_job_that_was_only_scaled_since(
+    server: DevServer, tmp_path: Path
+) -> None:
+    file = tmp_path / "grown.nomad.hcl"
+    file.write_text(SCALED)
+    assert server.cli("job", "run", "-detach", str(file)).code == 0
+    done = server.cli("import", "-out", str(tmp_path / "new"), "-prefix", "grown")
+    assert "job grown" not in done.out
+    assert server.cli("job", "scale", "-detach", "grown", "0").code == 0
+    done = server.cli("import", "-out", str(tmp_path / "scaled"), "-prefix", "grown")
+    assert (tmp_path / "scaled" / "grown.nomad.hcl").read_text() == SCALED
+    assert "since then TaskGroups[0].Count was changed" in done.out
+    assert put(server, {**server.get("/v1/job/grown"), "Priority": 70})
+    done = server.cli("import", "-out", str(tmp_path / "other"), "-prefix", "grown")
+    assert "The team's own remark" not in (tmp_path / "other" / "grown.nomad.hcl").read_text()
+    assert "its stored text is of an older version, which has another Priority" in done.out
+    assert server.cli("job", "stop", "-yes", "-purge", "-detach", "grown").code == 0

@@ -43,6 +43,7 @@ def series(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     found = {}
     for name, labels, value in re.findall(r"^(\w+)(?:{(.*)})? (\S+)$", text, re.M):
         pairs = frozenset(re.findall(r'(\w+)="([^"]*)"', labels))
+        assert (name, pairs) not in found, "a series is there twice"
         found[name, pairs] = float(value)
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from orchgit.cli.client.http_client import ApiClient, ApiError
+from orchgit.cli.client.http_client import ApiClient, ApiError, near_or_listed
 
 _NOT_FOUND = 404
 
@@ -18,10 +18,8 @@ def find_by_name(client: ApiClient, kind: str, list_path: str, name: str) -> dic
     exact = [each for each in found if each["Name"] == name]
     if len(exact or found) == 1:
         return dict((exact or found)[0])
-    names = ", ".join(each["Name"] for each in found)
-    raise ApiError(
-        f"cannot tell which {kind}: {name!r} matches {names}"
-        if found
-        else f"cannot find {kind} {name!r}; `orchgit {kind} list` lists them",
-        _NOT_FOUND,
-    )
+    if found:
+        names = ", ".join(each["Name"] for each in found)
+        raise ApiError(f"cannot tell which {kind}: {name!r} matches {names}", _NOT_FOUND)
+    hint = near_or_listed(client, name, list_path, "Name", f"{kind} list")
+    raise ApiError(f"cannot find {kind} {name!r}: {hint}", _NOT_FOUND)

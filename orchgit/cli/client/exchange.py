@@ -270,7 +270,8 @@ class _translated:
         if isinstance(error, TimeoutError):
             raise NoAnswerError("timed out") from error
         if isinstance(error, http.client.RemoteDisconnected | ConnectionError):
-            raise BrokenError(f"the server broke off: {error}") from error
+            why = getattr(error, "strerror", None) or error
+            raise BrokenError(f"the server broke off: {why}") from error
         if isinstance(error, OSError):
             raise BrokenError(str(error)) from error
         if isinstance(error, http.client.IncompleteRead):

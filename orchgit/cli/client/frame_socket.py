@@ -45,7 +45,7 @@ class FrameSocket:
             self._accepted()
         except (OSError, ProtocolError) as error:
             self.close()
-            raise BrokenError(str(error)) from error
+            raise BrokenError(str(getattr(error, "strerror", None) or error)) from error
         except BrokenError:
             self.close()
             raise

@@ -22,7 +22,7 @@ from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.client.unreachable import why_unreachable
 from orchgit.cli.user_name import user_name
 from orchgit.durations import parse_length_ns
-from orchgit.errors import OrchgitError
+from orchgit.errors import InvalidInputError, OrchgitError
 
 if TYPE_CHECKING:
     from orchgit.cli.client.frame_socket import FrameSocket
@@ -43,6 +43,7 @@ _INDEX_DIGITS = 20
 _COMPARED_IDS = 500
 """Among how many ids one is looked for that is nearly the same."""
 _UUID_LENGTH = 36
+_FORBIDDEN = 403
 _LISTED_BY = {
     "alloc": "job allocs JOB",
     "claim": "volume claim list",
@@ -90,9 +91,12 @@ class ApiClient:
         standard error tells what is waited for."""
         self._sleep = sleep
         self._slow_s = slow_s
-        addresses = [one.strip().rstrip("/") for one in (address or DEFAULT_ADDRESS).split(",")]
+        parts = [one.strip().rstrip("/") for one in (address or DEFAULT_ADDRESS).split(",")]
+        addresses = [one for one in parts if one]
+        if not addresses:
+            raise InvalidInputError(f"cannot use {address!r}: write it like {DEFAULT_ADDRESS}")
         self.tls = tls or TlsClient()
-        self._servers = FirstServer([one for one in addresses if one], tls=self.tls)
+        self._servers = FirstServer(addresses, tls=self.tls)
         self._addresses = ", ".join(addresses)
         self.namespace = namespace
         self._params = {
@@ -101,6 +105,11 @@ class ApiClient:
         self._headers = {"User-Agent": f"orchgit/{__version__}"}
         self.has_token = bool(token)
         if token:
+            if not (token.isascii() and token.isprintable()):
+                raise InvalidInputError(
+                    "cannot use the token of -token or ORCHGIT_TOKEN: it has characters that no "
+                    "token has, a line end perhaps"
+                )
             self._headers["X-Nomad-Token"] = token
         if user := user_name():
             # A claim: the server cannot check it.
@@ -302,31 +311,16 @@ class ApiClient:
         if len(exact or found) == 1:
             return dict((exact or found)[0])
         if not found:
+            listing = _LISTED_BY.get(kind, f"{kind} status")
             raise ApiError(
                 f"cannot find {kind} {prefix!r}: no id begins with it; "
-                f"{self._hint(kind, path, prefix, params)}",
+                f"{near_or_listed(self, prefix, path, 'ID', listing, **params)}",
                 404,
             )
         names = ", ".join(item["ID"] for item in found[:5])
         raise ApiError(
             f"cannot tell which {kind} is meant: {prefix!r} matches {len(found)}: {names}"
         )
-
-    def _hint(self, kind: str, path: str, prefix: str, params: dict[str, Any]) -> str:
-        """Returns what the user may have meant instead of an id that does not exist."""
-        import difflib
-
-        try:
-            some = self.get(path, **{**params, "per_page": _COMPARED_IDS}) or []
-            known = [str(each["ID"]) for each in some]
-        except ApiError:
-            known = []
-        # The beginning of an id is compared with the beginnings of the others.
-        shown = {each[: len(prefix)] if len(each) == _UUID_LENGTH else each: each for each in known}
-        near = difflib.get_close_matches(prefix, shown, 2, 0.6)
-        if near:
-            return f"did you mean {' or '.join(repr(shown[each]) for each in near)}?"
-        return f"`orchgit {_LISTED_BY.get(kind, f'{kind} status')}` lists them"
 
     def _request(
         self, method: str, path: str, params: dict[str, Any], body: Any = None
@@ -403,6 +397,8 @@ class ApiClient:
             text = f"{' '.join(text.split())[:_LONGEST_REFUSAL]}..."
         else:
             text = with_next_step(text)
+        if response.status == _FORBIDDEN and not self.has_token:
+            text += "; no token was given: set ORCHGIT_TOKEN, or `orchgit login` gets one"
         return ApiError(f"{text or response.reason} (status {response.status})", response.status)
 
 
@@ -430,3 +426,23 @@ class _Response:
     @property
     def text(self) -> str:
         return self.body.decode("utf-8", "replace")
+
+
+def near_or_listed(
+    client: ApiClient, name: str, path: str, key: str, listing: str, **params: Any
+) -> str:
+    """Returns which objects of a list have nearly this name or beginning of an id, or the command
+    `listing` that lists them."""
+    import difflib
+
+    try:
+        some = client.get(path, **{**params, "per_page": _COMPARED_IDS}) or []
+        known = [str(each[key]) for each in some]
+    except ApiError:
+        known = []
+    # The beginning of an id is compared with the beginnings of the others.
+    shown = {each[: len(name)] if len(each) == _UUID_LENGTH else each: each for each in known}
+    near = difflib.get_close_matches(name, shown, 2, 0.6)
+    if near:
+        return f"did you mean {' or '.join(repr(shown[each]) for each in near)}?"
+    return f"`orchgit {listing}` lists them"

@@ -19,6 +19,10 @@ _NEXT_STEPS = (
         "only jobs with a `periodic` block are forced: `orchgit job eval` evaluates others",
     ),
     (
+        r"job scaling blocked due to active deployment",
+        "`orchgit job deployments` lists it: let it end, or `orchgit deployment fail` it",
+    ),
+    (
         r"specified for scaling does not exist in job",
         "`orchgit job status` of the job shows its groups",
     ),

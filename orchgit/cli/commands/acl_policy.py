@@ -96,6 +96,8 @@ def own(client: ApiClient, output: OutputFormat) -> None:
     """The policies of the token in use, those of its roles among them."""
     token = client.get("/v1/acl/token/self")
     if token["Type"] == "management":
+        if output.printed([]):
+            return
         click.echo("This is a management token. No individual policies are assigned.")
         return
     found = client.get("/v1/acl/policies")

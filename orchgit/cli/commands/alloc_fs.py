@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from orchgit.cli.client.followed_files import FollowedFile
+from orchgit.cli.client.followed_files import FollowedFile, last_lines
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.client.log_frames import file_data
 from orchgit.cli.client.patient_reads import FaultNotices, Patience
@@ -26,9 +27,6 @@ from orchgit.cli.printing.output import amount, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.printing.terminal import raw_stream
 
-BYTES_PER_LINE = 200
-"""How long a line is taken to be, where the last lines of a file are asked for by bytes."""
-
 
 @dataclass(frozen=True, slots=True)
 class TailOptions:
@@ -40,26 +38,29 @@ class TailOptions:
     size_bytes: int | None = option_field("c", type=int, help="How many bytes -tail shows.")
 
     @property
-    def line_count(self) -> int:
+    def line_count(self) -> int | None:
+        """How many of the last lines to show; None where they are not counted."""
+        if self.size_bytes is not None:
+            return None if self.size_bytes else 0
+        if not self.tail:
+            return None
         return 10 if self.lines is None else self.lines
 
     def params(self) -> dict[str, Any]:
-        """The query of a request."""
+        """Returns the query of a request, for all of the file or so many bytes of its end."""
         from_end = self.tail or self.size_bytes is not None
-        size = self.size_bytes
-        if size is None:
-            size = self.line_count * BYTES_PER_LINE
         return {
             "follow": "true" if self.follow else "false",
             "origin": "end" if from_end else "start",
-            "offset": str(size) if from_end else "0",
+            "offset": str(self.size_bytes or 0),
         }
 
-    def cut(self, data: bytes) -> bytes:
-        """The wanted end of what was read without -f."""
-        if self.tail and self.size_bytes is None:
-            return b"".join(data.splitlines(keepends=True)[-self.line_count :])
-        return data
+    def read(self, read: Callable[[dict[str, Any]], bytes]) -> bytes:
+        """Returns what is wanted without -f; `read` is given the query of a request."""
+        query = self.params()
+        if self.line_count is None:
+            return read(query)
+        return last_lines(lambda size: read({**query, "offset": str(size)}), self.line_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +108,17 @@ def fs(
         out.flush()
         return
     streamed = f"/v1/client/fs/stream/{found['ID']}"
-    query = {"path": path, **options.params()}
     if not options.follow:
-        out.write(options.cut(b"".join(file_data(client.stream_text(streamed, **query)))))
+
+        def read(query: dict[str, Any]) -> bytes:
+            return b"".join(file_data(client.stream_text(streamed, path=path, **query)))
+
+        out.write(options.read(read))
         out.flush()
         return
+    query = {"path": path, **options.params()}
     patience = Patience(FaultNotices(f"the file {path!r}"))
-    for data in FollowedFile(client, streamed, query, patience).data():
+    for data in FollowedFile(client, streamed, query, patience, options.line_count).data():
         out.write(data)
         out.flush()
 

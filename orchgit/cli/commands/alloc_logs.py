@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -54,12 +54,12 @@ def logs(client: ApiClient, identifier: str, task_name: str | None, options: Log
             _copy(client, found["ID"], task, kind, options)
         return
     notices = FaultNotices(f"the logs of task {task!r}")
-    failures: list[ApiError] = []
+    failures: list[Exception] = []
 
     def copy(kind: str) -> None:
         try:
             _follow(client, found["ID"], task, kind, options, notices)
-        except ApiError as error:
+        except (ApiError, OSError) as error:
             failures.append(error)
 
     others = [
@@ -78,9 +78,12 @@ def logs(client: ApiClient, identifier: str, task_name: str | None, options: Log
 def _copy(client: ApiClient, alloc_id: str, task: str, kind: str, options: LogOptions) -> None:
     """Writes one of the task's two logs to the stream of the same name."""
     out = _bytes_of(kind)
-    query = {"task": task, "type": kind, "plain": "true", **options.params()}
-    pieces = client.stream_bytes(_PATH.format(alloc_id), **query)
-    out.write(options.cut(b"".join(pieces)))
+
+    def read(query: dict[str, Any]) -> bytes:
+        whole = {"task": task, "type": kind, "plain": "true", **query}
+        return b"".join(client.stream_bytes(_PATH.format(alloc_id), **whole))
+
+    out.write(options.read(read))
     out.flush()
 
 
@@ -95,7 +98,8 @@ def _follow(
     """Writes one of the task's two logs as `_copy`, and what comes, until the task is gone."""
     out = _bytes_of(kind)
     query = {"task": task, "type": kind, **options.params()}
-    log = FollowedLog(client, _PATH.format(alloc_id), query, Patience(notices))
+    patience = Patience(notices)
+    log = FollowedLog(client, _PATH.format(alloc_id), query, patience, options.line_count)
     for data in log.data():
         out.write(data)
         out.flush()

@@ -29,7 +29,7 @@ def git_credential(operation: str) -> None:
     """
     if operation != "get":
         return
-    lines = sys.stdin.read(_MAX_INPUT).splitlines()
+    lines = sys.stdin.buffer.read(_MAX_INPUT).decode(errors="replace").splitlines()
     asked = dict(line.split("=", 1) for line in lines if "=" in line)
     addresses = os.environ.get("ORCHGIT_ADDR") or os.environ.get("NOMAD_ADDR") or DEFAULT_ADDRESS
     token = os.environ.get("ORCHGIT_TOKEN") or os.environ.get("NOMAD_TOKEN") or ""

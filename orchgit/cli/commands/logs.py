@@ -5,18 +5,18 @@ from __future__ import annotations
 import codecs
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from queue import Queue
 from typing import Any
 
 import click
 
-from orchgit.cli.client.followed_files import FollowedLog
+from orchgit.cli.client.followed_files import FollowedLog, last_lines
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.client.patient_reads import FaultNotices, Patience, PatientReads
 from orchgit.cli.command import cli_command
-from orchgit.cli.commands.alloc_fs import BYTES_PER_LINE
 from orchgit.cli.completion import JOB, id_argument
 from orchgit.cli.options import connected, option_field, options_of
 from orchgit.cli.printing.output import console, plain, short
@@ -26,6 +26,11 @@ _KINDS = ("stdout", "stderr")
 _STYLES = ("cyan", "green", "magenta", "yellow")
 _MAX_STREAMS = 200
 """So many logs are followed at the same time, each over a connection of its own."""
+_TOO_MANY = (
+    f"==> Only {_MAX_STREAMS} logs are followed: choose by -group, -task, -stdout or -stderr."
+)
+_MAX_UNPRINTED = 1000
+"""So many lines may wait to be printed before the logs are read more slowly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,10 @@ class _Log:
     def path(self) -> str:
         return f"/v1/client/fs/logs/{self.alloc_id}"
 
+    @property
+    def query(self) -> dict[str, str]:
+        return {"task": self.task, "type": self.kind}
+
 
 @cli_command("logs")
 @id_argument("identifier", JOB)
@@ -84,18 +93,12 @@ def logs(client: ApiClient, identifier: str, options: JobLogOptions) -> None:
         for log in _logs(found if isinstance(found, list) else [found], options):
             printer.print_all(client, log, options.line_count)
         return
-    index, seen = 0, set[_Log]()
     notices = FaultNotices(f"the logs of {identifier}")
+    followed = _Followed(client, options, notices)
     reads = PatientReads(client, notices.following, notices=notices)
-    while True:
-        # What begins while this command looks on is shown from its first line.
-        lines = None if index else options.line_count
-        index, found = reads.blocking_get(path, index, **params)
-        for log in _logs(found if isinstance(found, list) else [found], options):
-            if log not in seen and len(seen) < _MAX_STREAMS:
-                seen.add(log)
-                follow = partial(printer.follow, client, log, lines, notices)
-                threading.Thread(target=follow, daemon=True, name="log").start()
+    followed.start(partial(followed.find, reads, path, params))
+    for log, line in followed.lines():
+        printer.print(log, line)
 
 
 def listing_of(client: ApiClient, identifier: str) -> tuple[str, dict[str, Any]]:
@@ -139,11 +142,73 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[str]:
         yield rest
 
 
+class _Followed:
+    """Follows the logs of allocations, those too that begin later, each in a thread of its own."""
+
+    def __init__(self, client: ApiClient, options: JobLogOptions, notices: FaultNotices) -> None:
+        self._client = client
+        self._options = options
+        self._notices = notices
+        self._came: Queue[tuple[_Log, str | ApiError] | Exception] = Queue(_MAX_UNPRINTED)
+
+    def start(self, follow: Callable[[], None]) -> None:
+        """Runs `follow` in a thread; what it raises ends the command."""
+
+        def run() -> None:
+            try:
+                follow()
+            except Exception as error:  # noqa: BLE001 -- `lines` raises it
+                self._came.put(error)
+
+        threading.Thread(target=run, daemon=True, name="logs").start()
+
+    def lines(self) -> Iterator[tuple[_Log, str]]:
+        """Yields the lines as they come. The logs that cannot be followed are told on standard
+        error."""
+        while True:
+            found = self._came.get()
+            if isinstance(found, Exception):
+                raise found
+            log, line = found
+            if isinstance(line, str):
+                yield log, line
+            else:
+                click.echo(f"{log.prefix}: {line}", err=True)
+
+    def find(self, reads: PatientReads, path: str, params: dict[str, Any]) -> None:
+        """Follows the logs of the allocations that the path lists, until the command ends."""
+        index, seen, told = 0, set[_Log](), False
+        while True:
+            # What begins while this command looks on is shown from its first line.
+            lines = None if index else self._options.line_count
+            index, found = reads.blocking_get(path, index, **params)
+            listed = found if isinstance(found, list) else [found]
+            for log in _logs(listed, self._options):
+                if log in seen:
+                    continue
+                if len(seen) < _MAX_STREAMS:
+                    seen.add(log)
+                    self.start(partial(self._follow, log, lines))
+                elif not told:
+                    told = True
+                    click.echo(_TOO_MANY, err=True)
+
+    def _follow(self, log: _Log, lines: int | None) -> None:
+        """Takes what is there, and what comes, until the task is gone."""
+        origin = "start" if lines is None else "end"
+        query = {**log.query, "follow": "true", "origin": origin, "offset": "0"}
+        followed = FollowedLog(self._client, log.path, query, Patience(self._notices), lines)
+        try:
+            for line in _lines(followed.data()):
+                self._came.put((log, line))
+        except ApiError as error:
+            self._came.put((log, error))
+
+
 @dataclass
 class _Printer:
-    """Prints whole lines of several logs, one at a time."""
+    """Prints lines of several logs, each behind where it comes from."""
 
-    lock: threading.Lock = field(default_factory=threading.Lock)
     styles: dict[str, str] = field(default_factory=dict)
     out: dict[str, Any] = field(
         default_factory=lambda: {"stdout": console(), "stderr": console(stderr=True)}
@@ -151,41 +216,19 @@ class _Printer:
 
     def print_all(self, client: ApiClient, log: _Log, lines: int | None) -> None:
         """Prints what is there, or the last `lines` of it."""
-        query: dict[str, Any] = self._query(log, lines, "false")
-        text = "".join(client.stream_text(log.path, **query))
-        listed = text.splitlines()
-        for line in listed if lines is None else listed[max(0, len(listed) - lines) :]:
+
+        def read(origin: str, offset: int) -> bytes:
+            query: dict[str, Any] = {**log.query, "plain": "true", "follow": "false"}
+            pieces = client.stream_bytes(log.path, **query, origin=origin, offset=str(offset))
+            return b"".join(pieces)
+
+        data = read("start", 0) if lines is None else last_lines(partial(read, "end"), lines)
+        for line in _lines(iter((data,))):
             self.print(log, line)
 
-    def follow(
-        self, client: ApiClient, log: _Log, lines: int | None, notices: FaultNotices
-    ) -> None:
-        """Prints what is there, and what comes, until the task is gone."""
-        query = self._query(log, lines, "true")
-        followed = FollowedLog(client, log.path, query, Patience(notices))
-        try:
-            for line in _lines(followed.data()):
-                self.print(log, line)
-        except ApiError as error:
-            with self.lock:
-                click.echo(f"{log.prefix}: {error}", err=True)
-
     def print(self, log: _Log, line: str) -> None:
-        with self.lock:
-            style = self.styles.setdefault(log.alloc_id, _STYLES[len(self.styles) % len(_STYLES)])
-            stream = sys.stdout if log.kind == "stdout" else sys.stderr
-            prefix = f"[{style}]{plain(printable(log.prefix))}[/{style}]"
-            self.out[log.kind].print(f"{prefix} | {plain(line)}")
-            stream.flush()
-
-    @staticmethod
-    def _query(log: _Log, lines: int | None, follow: str) -> dict[str, str]:
-        from_end = lines is not None
-        return {
-            "task": log.task,
-            "type": log.kind,
-            "plain": "false" if follow == "true" else "true",
-            "follow": follow,
-            "origin": "end" if from_end else "start",
-            "offset": str((lines or 0) * BYTES_PER_LINE),
-        }
+        style = self.styles.setdefault(log.alloc_id, _STYLES[len(self.styles) % len(_STYLES)])
+        stream = sys.stdout if log.kind == "stdout" else sys.stderr
+        prefix = f"[{style}]{plain(printable(log.prefix))}[/{style}]"
+        self.out[log.kind].print(f"{prefix} | {plain(line)}")
+        stream.flush()

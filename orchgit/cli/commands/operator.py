@@ -43,7 +43,7 @@ from orchgit.cli.printing.output_format import OutputFormat
         "utilization": (
             "operator_utilization",
             "utilization",
-            "Show how much of the cluster is used",
+            "Write a report of what is used (Nomad Enterprise)",
         ),
     },
 )

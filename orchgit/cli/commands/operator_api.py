@@ -52,7 +52,7 @@ def api(client: ApiClient, path: str, options: RequestOptions) -> None:
     method = options.method or "GET"
     body = None
     if method not in ("GET", "HEAD", "DELETE") or not sys.stdin.isatty():
-        body = "" if method == "GET" and options.method else sys.stdin.read()
+        body = b"" if method == "GET" and options.method else sys.stdin.buffer.read()
     if options.method is None and body:
         method = "PUT"
     if options.dryrun:
@@ -62,14 +62,12 @@ def api(client: ApiClient, path: str, options: RequestOptions) -> None:
         for name, value in options.headers:
             words += ["-H", f"{name}: {value}"]
         if body:
-            words += ["--data", body]
+            words += ["--data", body.decode(errors="backslashreplace")]
         click.echo(shlex.join(words))
         return
     if options.verbose:
         click.echo(f"> {method} {client.address}{path}", err=True)
-    answer = client.raw(
-        method, path, body.encode() if body else None, dict(options.headers), filter=options.filter
-    )
+    answer = client.raw(method, path, body or None, dict(options.headers), filter=options.filter)
     try:
         click.echo(json.dumps(json.loads(answer), indent=4) if method != "GET" else answer)
     except ValueError:

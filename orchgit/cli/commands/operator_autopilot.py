@@ -80,7 +80,7 @@ def health(client: ApiClient, output: OutputFormat) -> None:
         click.echo()
         table(
             _COLUMNS,
-            ([plain(str(each[name])) for name in _COLUMNS] for each in found["Servers"]),
+            ([plain(_shown(each[name])) for name in _COLUMNS] for each in found["Servers"]),
         )
     if not found["Healthy"]:
         raise SystemExit(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import tarfile
 import threading
 import time
@@ -130,6 +129,7 @@ def debug(client: ApiClient, options: DebugOptions) -> None:
     if options.server_id != "all":
         servers = [each for each in servers if each in options.server_id.split(",")]
     nodes = _chosen_nodes(client, options, params)
+    target = _made(options.output, name)
     shown = [each if options.verbose else short(each) for each in nodes]
     click.echo(f"==> Servers ({len(servers)}): {', '.join(servers)}")
     click.echo(f"==> Nodes ({len(nodes)}): {', '.join(shown)}")
@@ -140,10 +140,14 @@ def debug(client: ApiClient, options: DebugOptions) -> None:
     targets += [("client", "node_id", each) for each in nodes]
     for kind, parameter, each in targets:
         capture.json(f"{kind}/{each}/agent-host.json", "/v1/agent/host", **{parameter: each})
-    _collect(capture, options, targets)
+    try:
+        _collect(capture, options, targets)
+    except KeyboardInterrupt:
+        click.echo("==> Interrupted: what was collected until now is written")
     index = {"Name": name, "Errors": capture.errors, "Files": sorted(capture.files)}
     capture.files["index.json"] = json.dumps(index, indent=4).encode()
-    click.echo(f"==> {len(capture.files)} files are in {_written(capture, options.output, name)}")
+    _write(capture, target, name)
+    click.echo(f"==> {len(capture.files)} files are in {target}")
     if capture.errors:
         click.echo(
             f"    {len(capture.errors)} could not be collected: index.json says why", err=True
@@ -151,6 +155,7 @@ def debug(client: ApiClient, options: DebugOptions) -> None:
 
 
 def _chosen_nodes(client: ApiClient, options: DebugOptions, params: dict[str, str]) -> list[str]:
+    """Returns the ids of the wanted nodes, those first that can be asked."""
     found = client.get("/v1/nodes", **params)
     if options.node_class:
         found = [each for each in found if each["NodeClass"] == options.node_class]
@@ -158,6 +163,7 @@ def _chosen_nodes(client: ApiClient, options: DebugOptions, params: dict[str, st
         prefixes = tuple(options.node_id.split(","))
         found = [each for each in found if each["ID"].startswith(prefixes)]
     most = options.max_nodes if options.max_nodes > 0 else len(found)
+    found.sort(key=lambda each: each["Status"] != "ready")
     return [each["ID"] for each in found][:most]
 
 
@@ -259,21 +265,38 @@ class _Capture:
             self.errors[file] = str(error)
 
 
-def _written(capture: _Capture, directory: str | None, name: str) -> str:
-    """Writes the files; returns the name of what was written."""
-    files = dict(capture.files)
+def _made(directory: str | None, name: str) -> Path:
+    """Returns the directory or the archive to write, made before anything is collected, so that a
+    place that cannot be written is told at once."""
+    target = Path(f"{name}.tar.gz") if directory is None else Path(directory) / name
     try:
-        if directory is not None:
-            for file, data in files.items():
-                target = Path(directory) / name / file
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(data)
-            return os.path.join(directory, name)
-        with tarfile.open(f"{name}.tar.gz", "x:gz") as archive:
-            for file, data in files.items():
+        if directory is None:
+            target.touch(exist_ok=False)
+        else:
+            target.mkdir(parents=True)
+    except OSError as error:
+        raise _unwritable(target, error) from error
+    return target
+
+
+def _write(capture: _Capture, target: Path, name: str) -> None:
+    try:
+        if target.is_dir():
+            for file, data in list(capture.files.items()):
+                path = target / file
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(data)
+            return
+        with tarfile.open(target, "w:gz") as archive:
+            for file, data in list(capture.files.items()):
                 member = tarfile.TarInfo(f"{name}/{file}")
                 member.size, member.mode, member.mtime = len(data), 0o600, int(time.time())
                 archive.addfile(member, io.BytesIO(data))
     except OSError as error:
-        raise InvalidInputError(f"cannot write {name}: {error.strerror}") from error
-    return f"{name}.tar.gz"
+        raise _unwritable(target, error) from error
+
+
+def _unwritable(target: Path, error: OSError) -> InvalidInputError:
+    return InvalidInputError(
+        f"cannot write {target}: {error.strerror}; name another directory by -output"
+    )

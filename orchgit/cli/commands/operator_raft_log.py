@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from orchgit.cli.command import cli_command
-from orchgit.cli.options import no_effect_option, option
+from orchgit.cli.options import formatted, no_effect_option, option
 from orchgit.cli.printing.output import pairs
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -64,16 +65,23 @@ def _entries(journal: Journal, last_index: int | None = None) -> Iterator[dict[s
 
 @cli_command("info")
 @click.argument("path")
-def info(path: str) -> None:
-    """How long a server's log is, and what it begins and ends with. A server may run."""
+@formatted
+def info(path: str, output: OutputFormat) -> None:
+    """Show the first and last index of a server's log, and its vote. A server may run."""
     with _journal(path) as journal:
-        vote = journal.vote
+        found = {
+            "FirstIndex": journal.first_index,
+            "LastIndex": journal.last_index,
+            "Term": journal.vote.term,
+            "VotedFor": journal.vote.voted_for or "",
+        }
+    if not output.printed(found):
         pairs(
             (
-                ("First Index", str(journal.first_index)),
-                ("Last Index", str(journal.last_index)),
-                ("Term", str(vote.term)),
-                ("Voted For", vote.voted_for or "<none>"),
+                ("First Index", found["FirstIndex"]),
+                ("Last Index", found["LastIndex"]),
+                ("Term", found["Term"]),
+                ("Voted For", found["VotedFor"] or "<none>"),
             )
         )
 
@@ -92,7 +100,7 @@ def logs(path: str, pretty: bool) -> None:
 @click.argument("path")
 @option("last-index", type=int, help="Only entries up to this index.")
 def state(path: str, last_index: int | None) -> None:
-    """What the entries of a server's log do, counted. A server may run.
+    """Count the entries of a server's log by what they do. A server may run.
 
     `operator snapshot save` and `inspect` tell the state that they lead to.
     """

@@ -12,6 +12,8 @@ from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.command import cli_command
 from orchgit.cli.options import connected, option
 
+_NO_SUCH_METHOD = 405
+
 
 @cli_command("utilization")
 @option("message", default="", help="A note in the report.")
@@ -24,7 +26,16 @@ def utilization(client: ApiClient, message: str, path: str | None, today_only: b
     A server of orchgit refuses it; `orchgit sql` answers the same questions.
     """
     body = {"Message": message, "TodayOnly": today_only}
-    answer = client.post("/v1/operator/utilization", body)
+    try:
+        answer = client.post("/v1/operator/utilization", body)
+    except ApiError as error:
+        if error.status != _NO_SUCH_METHOD:
+            raise
+        raise ApiError(
+            "cannot write the report: only servers of Nomad Enterprise make one; ask by "
+            "`orchgit sql`, as in: orchgit sql 'select * from nodes'",
+            _NO_SUCH_METHOD,
+        ) from error
     target = Path(path or f"orchgit-utilization-{time.strftime('%Y%m%d-%H%M%S')}.json")
     if target.exists():
         raise ApiError(f"cannot write {target}: it exists already; name another file")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
+from orchgit.cli.client.by_name import find_by_name
+from orchgit.cli.client.http_client import ApiClient, quoted
 from orchgit.cli.command import cli_group
+from orchgit.cli.input_text import text_of_path
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import pairs, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -61,17 +62,10 @@ def apply(client: ApiClient, path: str, as_json: bool) -> None:
 
     `orchgit quota init` writes an example.
     """
-    text, name = (sys.stdin.read(), "stdin") if path == "-" else (_read(path), path)
+    text, name = text_of_path(path), "stdin" if path == "-" else path
     spec = _of_json(text, name) if as_json else _of_hcl(text, name)
     client.put("/v1/quota", spec)
     click.echo(f'Successfully applied quota specification "{spec.get("Name")}"!')
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInputError(f"cannot read {path}: {error}") from error
 
 
 def _of_json(text: str, path: str) -> dict[str, Any]:
@@ -136,7 +130,7 @@ def init(filename: str, as_json: bool) -> None:
     except FileExistsError as error:
         raise InvalidInputError(f"cannot write {name}: it is there already") from error
     except OSError as error:
-        raise InvalidInputError(f"cannot write {name}: {error}") from error
+        raise InvalidInputError(f"cannot write {name}: {error.strerror or error}") from error
     click.echo(f"Example quota specification written to {name}")
 
 
@@ -146,7 +140,7 @@ def init(filename: str, as_json: bool) -> None:
 @connected
 def inspect(client: ApiClient, name: str, output: OutputFormat) -> None:
     """A quota and what is taken of it, as JSON."""
-    spec = _found(client, name)
+    spec = find_by_name(client, "quota", "/v1/quotas", name)
     usage = client.get(f"/v1/quota/usage/{quoted(spec['Name'])}")
     regions = {each["Region"]: usage for each in spec["Limits"]}
     shown = {"Spec": spec, "UsageMap": regions}
@@ -174,7 +168,7 @@ def list_(client: ApiClient, output: OutputFormat) -> None:
 @connected
 def status(client: ApiClient, name: str, output: OutputFormat) -> None:
     """How much of a quota is taken."""
-    spec = _found(client, name)
+    spec = find_by_name(client, "quota", "/v1/quotas", name)
     if output.printed(spec):
         return
     usage = client.get(f"/v1/quota/usage/{quoted(spec['Name'])}")
@@ -202,15 +196,3 @@ def _used(limit: dict[str, Any], used: dict[str, Any] | None) -> list[str]:
         allowed = "inf" if not most else str(max(0, most))
         cells.append(f"{used['RegionLimit'][key] if used else '-'} / {allowed}")
     return cells
-
-
-def _found(client: ApiClient, prefix: str) -> dict[str, Any]:
-    """Returns the quota of that name, or the only one whose name begins so."""
-    found: list[dict[str, Any]] = client.get("/v1/quotas", prefix=prefix)
-    exact = [each for each in found if each["Name"] == prefix]
-    if not found:
-        raise ApiError(f"cannot find quota {prefix!r}; `orchgit quota list` lists them", 404)
-    if len(found) > 1 and not exact:
-        names = ", ".join(each["Name"] for each in found)
-        raise ApiError(f'Prefix "{prefix}" matched multiple quotas: {names}', 400)
-    return (exact or found)[0]

@@ -79,7 +79,7 @@ def info(
             )
             for each in found
         ),
-        empty="No allocation offers this service",
+        empty=f"No allocation offers service {name}: `orchgit service list` lists what there is",
     )
 
 

@@ -10,6 +10,7 @@ import click
 
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.command import cli_command
+from orchgit.cli.input_text import text_of_path
 from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import plain, table
 from orchgit.cli.printing.output_format import OutputFormat
@@ -44,7 +45,7 @@ def sql(
         _print_schema(client, output)
         return
     if query == "-":
-        query = sys.stdin.read()
+        query = text_of_path("-")
     if not query:
         raise ApiError("cannot ask nothing: give a SELECT, or -schema for the tables")
     answer = client.post("/v1/operator/sql?stale", {"Query": query, "MaxRows": limit})

@@ -11,8 +11,9 @@ from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.command import cli_group
 from orchgit.cli.commands.volume_find import find_volume
 from orchgit.cli.completion import VOLUME, id_argument
-from orchgit.cli.options import connected, named_values, option, verbose_option
+from orchgit.cli.options import connected, formatted, named_values, option, verbose_option
 from orchgit.cli.printing.output import ago, amount, plain, short, table
+from orchgit.cli.printing.output_format import OutputFormat
 
 _secret_option = option("secret", multiple=True, help="For the plugin, KEY=VALUE; repeatable.")
 
@@ -60,6 +61,7 @@ def create(
 @option("page-token", help="Where the last page ended.")
 @_secret_option
 @verbose_option
+@formatted
 @connected
 def list_(
     client: ApiClient,
@@ -68,8 +70,9 @@ def list_(
     page_token: str | None,
     secret: tuple[str, ...],
     verbose: bool,
+    output: OutputFormat,
 ) -> None:
-    """The snapshots that a plugin has."""
+    """List the snapshots that a plugin has."""
     plugins = client.get("/v1/plugins", type="csi")
     if not plugins:
         click.echo("No CSI plugins", err=True)
@@ -89,6 +92,8 @@ def list_(
         next_token=page_token,
     )
     found = json.loads(text)
+    if output.printed(found):
+        return
     table(
         ("ID", "External ID", "Size", "Creation Time", "Ready?"),
         (

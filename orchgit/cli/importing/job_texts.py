@@ -10,6 +10,11 @@ from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.errors import OrchgitError
 
 _NOT_FOUND = 404
+_OF_GROUPS = {"Update": None}
+"""What a registered job holds in its groups, each completed; what is left of it above them is
+another thing in the text."""
+_VERSIONS_TRIED = 10
+"""Nomad keeps six versions of a job, unless it is told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +61,41 @@ def dumped(job: Mapping[str, Any], full: bool = False) -> JobText:
 
 def submitted(client: ApiClient, job: Mapping[str, Any], names: VariableNames) -> JobText | str:
     """Returns the text that the job was registered with, or why it cannot be used."""
-    path = f"/v1/job/{quoted(job['ID'])}/submission"
     try:
-        found = client.get(path, namespace=job.get("Namespace"), version=job.get("Version"))
+        version, found = _newest(client, job)
     except ApiError as error:
-        return "" if error.status == _NOT_FOUND else f"its stored text cannot be read: {error}"
-    if not found or found.get("Format") != "hcl2":
-        return f"its stored text is in format {found.get('Format') if found else 'unknown'}"
-    return _checked(job, found, names)
+        return f"its stored text cannot be read: {error}"
+    if found is None:
+        return "the cluster has no text of it"
+    if found.get("Format") != "hcl2":
+        return f"its stored text is in format {found.get('Format') or 'unknown'}"
+    return _checked(job, found, names, is_older=version != job.get("Version"))
+
+
+def _newest(client: ApiClient, job: Mapping[str, Any]) -> tuple[int, Mapping[str, Any] | None]:
+    """Returns the newest version of the job that has a text, and the text: what was scaled or
+    reverted since is a version without one."""
+    path = f"/v1/job/{quoted(job['ID'])}/submission"
+    newest = int(job.get("Version") or 0)
+    for version in range(newest, max(-1, newest - _VERSIONS_TRIED), -1):
+        try:
+            return version, client.get(path, namespace=job.get("Namespace"), version=version) or {}
+        except ApiError as error:
+            if error.status != _NOT_FOUND:
+                raise
+    return newest, None
 
 
 def _checked(
-    job: Mapping[str, Any], submission: Mapping[str, Any], names: VariableNames
+    job: Mapping[str, Any], submission: Mapping[str, Any], names: VariableNames, is_older: bool
 ) -> JobText | str:
+    import msgspec
+
+    from jobspec.canonicalize import to_job
     from jobspec.parse import parse_job
     from jobspec.writing.same_job import difference
     from orchgit.cli.importing.submitted_variables import variables_file
+    from orchgit.services.jobs.admission import completed
 
     text = submission["Source"]
     try:
@@ -80,12 +104,27 @@ def _checked(
         )
         files = [("variables", variables.encode())] if variables else []
         spec = parse_job(text.encode(), filename="job", var_files=files, strict=False).spec
+        # Servers add to what a file says: that is no change.
+        registered = {**msgspec.to_builtins(completed(to_job(spec))), **_OF_GROUPS}
     except OrchgitError as error:
         return f"its stored text cannot be read alone: {str(error).splitlines()[0]}"
     if spec["ID"] != job["ID"] or spec.get("Namespace") not in (None, "", job.get("Namespace")):
         return f"its stored text is that of job {spec['ID']}"
+    job = {**job, **_OF_GROUPS}
+    differs = difference(job, registered)
+    if is_older and difference(job, _with_counts(registered, job)):
+        return f"its stored text is of an older version, which has another {differs}"
     if conflict := names.conflict(variables, job["ID"]):
         return f"another job has a variable of the same name: {conflict}"
-    differs = difference(job, spec)
     note = f"the team's text was taken; since then {differs} was changed" if differs else ""
     return JobText(text, variables=variables, note=note)
+
+
+def _with_counts(spec: dict[str, Any], job: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the tree with the counts of the registered job's groups."""
+    counts = {group["Name"]: group.get("Count") for group in job.get("TaskGroups") or []}
+    groups = [
+        {**group, "Count": counts.get(group["Name"], group["Count"])}
+        for group in spec["TaskGroups"]
+    ]
+    return {**spec, "TaskGroups": groups}

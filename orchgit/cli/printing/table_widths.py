@@ -11,7 +11,10 @@ from collections.abc import Sequence
 
 GIVES_WAY = frozenset(("Subject", "DisplayMessage", "Output", "URL", "Author", "File", "Path"))
 WRAPS = frozenset(("Why", "Reason", "Description"))
-LEFT_OUT = ("Modified", "Created", "Namespace", "Node ID", "Kind", "Ref")
+LEFT_OUT = (
+    *("Modified", "Created", "Namespace", "Node ID", "Kind", "Ref"),
+    *("RaftProtocol", "SerfStatus", "LastContact", "StableSince"),
+)
 """On a terminal that is too narrow for a table, these are left out, the first of them first."""
 _GAPS = (2, 1)
 _LEAST = 6

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
 from orchgit.cli.client.next_steps import with_next_step
+from orchgit.cli.commands.event import TOPICS
 from orchgit.cli.commands.node_status import last_drain
 from orchgit.cli.main import COMMANDS, cli
 from orchgit.cli.options import option_field, options_of
@@ -100,6 +103,7 @@ def test_help_of_a_group_lists_its_commands(words: tuple[str, ...]) -> None:
         ("can't force launch non-periodic job", "`orchgit job eval`"),
         ('task group "x" specified for scaling does not exist in job', "`orchgit job status`"),
         ('unknown task name "x"', "`orchgit alloc status`"),
+        ("job scaling blocked due to active deployment", "`orchgit deployment fail`"),
     ],
 )
 def test_refusal_in_recorded_words_is_followed_by_the_next_step(refusal: str, step: str) -> None:
@@ -176,3 +180,17 @@ def test_missing_argument_is_named_after_the_usage() -> None:
     assert found.exit_code != 0
     assert found.output.startswith("Usage: ")
     assert "Error: cannot run without IDENTIFIER" in found.output
+
+
+def test_topics_of_events_are_those_that_the_documentation_lists() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "api.md").read_text()
+    listed = page.partition("## Topics of the event stream")[2].split(".")[0]
+    names = set(re.findall(r"[A-Z][A-Za-z]+", listed))
+    assert "SourceHealthChange" in names
+    assert names <= set(TOPICS)
+
+
+def test_misspelt_topic_is_told_with_the_nearest() -> None:
+    words = ["event", "stream", "-topic", "job:web", "-address", "http://127.0.0.1:1"]
+    said = CliRunner().invoke(cli, words).output
+    assert "no server has events of topic 'job': did you mean Job?" in said

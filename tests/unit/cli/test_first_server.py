@@ -254,6 +254,19 @@ def test_address_that_is_none_is_refused(text: str) -> None:
         Url.parse(text.rstrip("/"))
 
 
+@pytest.mark.parametrize("address", [",", " , ", "/"])
+def test_list_of_no_addresses_is_refused(address: str) -> None:
+    with pytest.raises(InvalidInputError, match="write it like http://"):
+        ApiClient(address)
+
+
+@pytest.mark.parametrize("token", ["a\nb", "a\x00", "\u2192"])
+def test_token_that_no_header_can_hold_is_refused_without_being_shown(token: str) -> None:
+    with pytest.raises(InvalidInputError, match="cannot use the token") as caught:
+        ApiClient(token=token)
+    assert token not in str(caught.value)
+
+
 def test_port_of_another_protocol_is_told_with_little_of_its_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"http://127.0.0.1:{listener.getsockname()[1]}"

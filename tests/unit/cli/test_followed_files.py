@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from orchgit.cli.client.followed_files import FollowedFile, FollowedLog
+from orchgit.cli.client.followed_files import FollowedFile, FollowedLog, last_lines
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.client.patient_reads import LONGEST_FAULT_S, FaultNotices, Patience
 
@@ -107,6 +107,47 @@ def test_file_goes_on_at_its_offset() -> None:
     followed = FollowedFile(client, "/stream", query, client.patience())
     assert b"".join(followed.data()) == b"one two"
     assert client.asked == [("end", "9"), ("start", "44")]
+
+
+def test_followed_log_begins_with_whole_last_lines() -> None:
+    long, whole = b"x" * 300 + b"\n", b"0123456789\n" * 30
+    client = Answers(
+        [
+            [frame(1, 100, (b"9\n" + long)[-200:])],
+            [frame(0, 0, whole), frame(1, 0, b"8\n9\n" + long)],
+            [frame(1, 0, b"8\n9\n" + long + b"new\n")],
+        ]
+    )
+    log = FollowedLog(client, "/logs", {"origin": "end", "offset": "0"}, client.patience(), 1)
+    assert b"".join(log.data()) == long + b"new\n"
+    assert client.asked == [("end", "200"), ("end", "3200"), ("end", "65536")]
+
+
+@pytest.mark.parametrize("lines", [0, 2])
+def test_followed_file_begins_where_its_last_lines_begin(lines: int) -> None:
+    client = Answers([[frame(0, 0, b"1\n2\n3\n")], [frame(0, 6, b"4\n")]])
+    query = {"origin": "end", "offset": "0"}
+    followed = FollowedFile(client, "/stream", query, client.patience(), lines)
+    assert b"".join(followed.data()) == b"1\n2\n3\n"[6 - 2 * lines :] + b"4\n"
+    assert client.asked[1] == ("start", "6")
+
+
+def test_followed_log_without_a_byte_yet_begins_with_the_first() -> None:
+    client = Answers([["{}"], [frame(0, 0, b"1\n")]])
+    log = FollowedLog(client, "/logs", {"origin": "end", "offset": "0"}, client.patience(), 5)
+    assert b"".join(log.data()) == b"1\n"
+    assert client.asked == [("end", "1000"), ("start", "0")]
+
+
+def test_last_lines_of_a_text_without_line_ends_are_bounded() -> None:
+    asked: list[int] = []
+
+    def read(size: int) -> bytes:
+        asked.append(size)
+        return b"x" * size
+
+    assert len(last_lines(read, 1)) == asked[-1] == 16 << 20
+    assert last_lines(read, 0) == b""
 
 
 def test_first_failure_and_a_refusal_end_the_command(capsys: pytest.CaptureFixture[str]) -> None:

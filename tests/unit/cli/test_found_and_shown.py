@@ -14,6 +14,7 @@ from orchgit.cli.commands.volume_find import find_volume, matching_volumes
 from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.errors import InvalidInputError
 from tests.support.cli_golden import found_command
+from tests.support.json_http_stub import JsonHttpStub, StubRequest
 
 VOLUMES: dict[str, list[dict[str, Any]]] = {
     "host": [
@@ -128,3 +129,21 @@ def test_id_that_cannot_be_one_is_told_with_the_command_that_lists_them(
 def test_template_that_cannot_be_read_is_named() -> None:
     with pytest.raises(InvalidInputError, match="cannot print through the template of -t: "):
         OutputFormat(template="{{.Foo").printed({})
+
+
+class Forbidding(JsonHttpStub):
+    def answer(self, request: StubRequest) -> tuple[int, object]:
+        return 403, "Permission denied"
+
+
+@pytest.mark.parametrize(("token", "is_told"), [(None, True), ("t", False)])
+def test_refusal_of_a_request_without_a_token_names_how_to_give_one(
+    token: str | None, is_told: bool
+) -> None:
+    with (
+        Forbidding() as server,
+        ApiClient(server.url, token=token) as client,
+        pytest.raises(ApiError, match="Permission denied") as caught,
+    ):
+        client.get("/v1/nodes")
+    assert ("no token was given: set ORCHGIT_TOKEN" in str(caught.value)) is is_told

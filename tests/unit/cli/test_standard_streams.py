@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 import socket
@@ -10,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.support.json_http_stub import JsonHttpStub, StubRequest
 
 PYTHON = [sys.executable, "-m", "orchgit"]
 ENOUGH_S = 60
@@ -55,6 +58,37 @@ def test_pipe_that_nobody_reads_ends_the_command_in_silence() -> None:
         ["/bin/sh", "-c", script, sys.executable], capture_output=True, timeout=ENOUGH_S
     )
     assert (done.stdout, done.stderr) == (b"", b"")
+
+
+class RunningJob(JsonHttpStub):
+    """A cluster with one job, whose task wrote a line."""
+
+    def answer(self, request: StubRequest) -> tuple[int, object]:
+        if request.path.startswith("/v1/client/fs/logs/"):
+            data = base64.b64encode(b"hello\n").decode()
+            return 200, {"Data": data, "File": "alloc/logs/t.stdout.0", "Offset": 6}
+        if request.path == "/v1/jobs":
+            return 200, [{"ID": "web", "Namespace": "default"}]
+        states = {"t": {"State": "running", "StartedAt": "2026-11-28T00:00:00Z"}}
+        alloc = {"ID": "a" * 36, "TaskGroup": "g", "ClientStatus": "running", "CreateIndex": 1}
+        return 200, [{**alloc, "TaskStates": states}]
+
+
+@pytest.mark.parametrize("words", ["logs web -f", "logs web"])
+def test_logs_that_nobody_reads_end_in_silence(words: str) -> None:
+    with RunningJob() as cluster:
+        reading, writing = os.pipe()
+        os.close(reading)
+        done = subprocess.run(
+            [*PYTHON, *words.split()],
+            env={**os.environ, "ORCHGIT_ADDR": cluster.url},
+            stdout=writing,
+            stderr=subprocess.PIPE,
+            timeout=ENOUGH_S,
+        )
+        os.close(writing)
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
 
 
 def test_interrupts_in_a_row_end_a_command_without_a_traceback() -> None:

@@ -233,6 +233,18 @@ def test_documentation_lists_every_key_with_its_effect() -> None:
     assert not listed, "the documentation lists keys that are not in the table"
 
 
+def test_port_of_gossip_names_that_of_rpc_where_servers_are_joined(tmp_path: Path) -> None:
+    path = tmp_path / "agent.hcl"
+    path.write_text(
+        "ports {\n  rpc  = 5647\n  serf = 5648\n}\n"
+        'server {\n  server_join {\n    retry_join = ["a:5648", "b:5647", '
+        '"fd00::5648", "[fd00::1]:5648"]\n'
+        "  }\n}\n"
+    )
+    wanted = ("a:5647", "b:5647", "fd00::5648", "[fd00::1]:5647")
+    assert read_config(path).server["join"].retry_join == wanted
+
+
 def test_settings_of_joining_are_read(tmp_path: Path) -> None:
     path = tmp_path / "agent.hcl"
     path.write_text(
@@ -257,7 +269,7 @@ def test_settings_of_joining_are_read(tmp_path: Path) -> None:
     read = read_config(path)
     join = read.server["join"]
     assert (join.bootstrap_expect, join.retry_interval_s, join.retry_max) == (3, 0.5, 7)
-    assert join.retry_join == ("10.0.0.1", "10.0.0.2:4648")
+    assert join.retry_join == ("10.0.0.1", "10.0.0.2:4647")
     assert join.start_join == ("10.0.0.3",)
     assert read.server["leave_on_terminate"] is True
     wanted = ("10.0.0.9:5000", "10.0.0.1:4647", "10.0.0.2:4647")

@@ -117,7 +117,7 @@ def test_ways_to_reach_remotes_are_read(tmp_path: Path) -> None:
         ),
         (
             'source "x" {\n url = "https://h/x"\n ca_file = "/none/ca.pem"\n}',
-            "gitops.source 'x': ca_file",
+            "gitops.source 'x': cannot read ca_file /none/ca.pem: no such file",
         ),
     ],
 )

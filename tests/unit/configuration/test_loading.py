@@ -72,12 +72,12 @@ def test_wrong_values_are_told_at_once_with_their_places(tmp_path: Path) -> None
     with pytest.raises(InvalidInputError) as caught:
         read_config(*paths)
     assert [line.partition(".hcl:")[2] for line in str(caught.value).splitlines()[1:]] == [
-        '1:16: enable_debug: decodeBool: Unknown value for boolean: "maybe"',
-        '2:16: ports.http: strconv.ParseInt: parsing "x": invalid syntax',
-        "3:23: server.retry_join: unknown slice type: *ast.LiteralType",
-        "4:19: acl.token_ttl: can't parse time duration soon",
-        "5:10: client: not an object type for struct (*ast.LiteralType)",
-        "6:8: name: unknown type for string *ast.ListType",
+        '1:16: cannot use enable_debug: it must be true or false, not "maybe"',
+        '2:16: cannot use ports.http: it must be a whole number, not "x"',
+        '3:23: cannot use server.retry_join: it must be a list of texts, as ["a"], not "a"',
+        '4:19: cannot use acl.token_ttl: it must be a duration, as "30s", not "soon"',
+        "5:10: cannot use client: it must be a block, as { ... }, not 1",
+        '6:8: cannot use name: it must be a text, as "a", not a list',
     ]
 
 
@@ -125,6 +125,28 @@ def test_validation_names_what_an_agent_could_not_use(tmp_path: Path) -> None:
         f"WARNING: an agent does not start with this configuration: {path}:3:37: "
         "cannot use limits.rpc_max_conns_per_client: it must not be negative, not -5"
     )
+
+
+def test_validation_names_a_plugin_block_of_no_driver(tmp_path: Path) -> None:
+    [path] = written(
+        tmp_path,
+        a='data_dir = "/x"\nclient { enabled = true }\nplugin "dockr" { }\nplugin "nvidia" { }\n',
+    )
+    warning = f'{path}:3:8: plugin "dockr" is no driver or device of this machine'
+    assert f'WARNING: {warning}; did you mean "docker"?' in validate([path]).errors
+    assert "nvidia" not in str(validate([path]).errors)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"\xff\xfe", "it is no text in UTF-8"), (b"#" * (5 << 20), "it has more than 4194304 bytes")],
+)
+def test_file_that_cannot_be_read_is_told_in_one_sentence(
+    tmp_path: Path, content: bytes, why: str
+) -> None:
+    path = tmp_path / "a.hcl"
+    path.write_bytes(content)
+    assert [each.lines for each in load([str(path)]).failed] == [(f"cannot read {path}: {why}",)]
 
 
 def test_files_of_certificates_make_mutual_tls_of_rpc(tmp_path: Path) -> None:
@@ -256,7 +278,7 @@ def test_flags_win_over_files_and_are_read_by_the_same_table(tmp_path: Path) -> 
     assert "s3cret" not in repr(found.agent["consul"])
     with pytest.raises(InvalidInputError, match=r'client\.meta: "b" is not KEY=VALUE'):
         read_config(flags={"client.meta": ("b",)})
-    with pytest.raises(InvalidInputError, match=r"server_join\.retry_interval: can't parse"):
+    with pytest.raises(InvalidInputError, match=r"flag for server\.server_join\.retry_interval"):
         read_config(flags={"server.server_join.retry_interval": "soon"})
 
 
