@@ -61,7 +61,9 @@ class HostProcess:
         self.place = place
         self.directory = directory
         self.data_dir = directory / "data"
-        self._command = place.command(host, sys.executable, "-m", *arguments)
+        self._arguments = arguments
+        self.checkout: Path | None = None
+        """Another version's source tree, with its `.venv`, that is started instead of this one."""
         self._process: asyncio.subprocess.Process | None = None
         self.tls: ssl.SSLContext | None = None
         """With what it is asked, where it serves HTTPS."""
@@ -75,9 +77,14 @@ class HostProcess:
     async def start(self) -> None:
         """Returns at once; `answers` waits."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        python = sys.executable if self.checkout is None else self.checkout / ".venv/bin/python"
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdout=log, stderr=log, start_new_session=True
+                *self.place.command(self.host, str(python), "-m", *self._arguments),
+                cwd=self.checkout,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     @property

@@ -28,7 +28,7 @@ from orchgit.replication.commands.csi_volumes import (
     PutCsiVolume,
 )
 from orchgit.replication.commands.nodes import RegisterNode, UpdateNodeStatus
-from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.allocations.reports import NodeReports
 from orchgit.services.context import UseCaseContext
 from orchgit.services.csi.claims import CsiUseCases
 from orchgit.services.csi.node_calls import NodeCalls, PluginRefusedError
@@ -266,7 +266,7 @@ def test_claims_of_ended_allocations_are_to_be_released() -> None:
         with world.context.snapshot() as snapshot:
             assert ended_claims(snapshot) == []
         update = AllocClientUpdate(world.allocs[0], "complete")
-        await update_allocs(world.context, world.nodes[0].id, [update])
+        await NodeReports(world.context, world.nodes[0].id).take([update])
         with world.context.snapshot() as snapshot:
             assert ended_claims(snapshot) == [("default", "vol", world.allocs[0])]
 
@@ -300,7 +300,7 @@ def test_new_leader_releases_ended_claims_and_tries_again_what_failed() -> None:
     async def work(world: World) -> None:
         await world.claim(0)
         update = AllocClientUpdate(world.allocs[0], "complete")
-        await update_allocs(world.context, world.nodes[0].id, [update])
+        await NodeReports(world.context, world.nodes[0].id).take([update])
         clock, tried = world.context.clock, list[str]()
         assert isinstance(clock, FakeClock)
 
@@ -331,7 +331,7 @@ def test_claim_whose_release_hangs_holds_up_no_other_volume() -> None:
         await world.context.propose(claim)
         await world.claim(0)
         update = AllocClientUpdate(world.allocs[0], "complete")
-        await update_allocs(world.context, world.nodes[0].id, [update])
+        await NodeReports(world.context, world.nodes[0].id).take([update])
         both, released = asyncio.Barrier(2), asyncio.Event()
 
         async def release(namespace: str, volume_id: str, alloc_id: str) -> None:
