@@ -157,7 +157,8 @@ class HostProcess:
 class RealCluster:
     """Servers `s1`, `s2`, ..., agents `a1`, ...; `start` returns when all of them are at work.
 
-    `server_options` are further keys of the servers' section."""
+    `server_options` are further keys of the servers' section, `plugins` further drivers of the
+    agents."""
 
     def __init__(
         self,
@@ -166,9 +167,11 @@ class RealCluster:
         servers: int = 3,
         agents: int = 0,
         server_options: dict[str, Any] | None = None,
+        plugins: dict[str, Any] | None = None,
     ) -> None:
         self.place = place
         self._server_options = server_options or {}
+        self._plugins = {"raw_exec": {"config": {"enabled": True}}, **(plugins or {})}
         self._directory = directory
         names = server_names(servers)
         self._key = directory / "cluster.key"
@@ -274,7 +277,7 @@ class RealCluster:
         settings = {
             "ports": {"http": self.place.ports(name).http},
             "client": section,
-            "plugin": {"raw_exec": {"config": {"enabled": True}}},
+            "plugin": self._plugins,
         }
         return self._process(name, settings)
 
