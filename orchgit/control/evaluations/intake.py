@@ -44,16 +44,13 @@ class EvalIntake:
         """What came, changed or ended after `since`, and who waited may not have been told: the
         leader that would have may be gone."""
         freed = snapshot.allocations.nodes_freed_since(since)
-        volumes_changed: dict[str, int] = {}
-        for volume in snapshot.host_volumes.all():
-            known = volumes_changed.get(volume.node_id, 0)
-            volumes_changed[volume.node_id] = max(known, volume.modify_index)
+        volumes_changed = snapshot.host_volumes.newest_of_nodes()
         by_class: dict[str, int] = {}
-        for node in snapshot.nodes.all():
-            index = max(node.modify_index, freed.get(node.id, 0), volumes_changed.get(node.id, 0))
-            if node.is_ready and index > since:
-                by_class[node.computed_class] = max(index, by_class.get(node.computed_class, 0))
-                self._blocked.unblock_node(node.id, index)
+        for node_id, computed_class, changed in snapshot.nodes.all_ready():
+            index = max(changed, freed.get(node_id, 0), volumes_changed.get(node_id, 0))
+            if index > since:
+                by_class[computed_class] = max(index, by_class.get(computed_class, 0))
+                self._blocked.unblock_node(node_id, index)
         for computed_class, index in by_class.items():
             self._blocked.unblock_class(computed_class, index)
         for quota in {each.quota_limit_reached for each in blocked if each.quota_limit_reached}:
@@ -125,14 +122,11 @@ class EvalIntake:
             return
         ready: list[Evaluation] = []
         with self._store.snapshot() as snapshot:
-            nodes = [
-                node for node_id in node_ids if (node := snapshot.nodes.get(node_id)) is not None
-            ]
-        for computed_class in {node.computed_class for node in nodes if node.is_ready}:
+            classes = snapshot.nodes.classes_of_ready(node_ids)
+        for computed_class in set(classes.values()):
             ready.extend(self._blocked.unblock_class(computed_class, index))
-        for node in nodes:
-            if node.is_ready:
-                ready.extend(self._blocked.unblock_node(node.id, index))
+        for node_id in classes:
+            ready.extend(self._blocked.unblock_node(node_id, index))
         self._queue.enqueue(ready)
 
 

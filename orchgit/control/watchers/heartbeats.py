@@ -65,9 +65,8 @@ class Heartbeats:
     def restore(self, snapshot: Snapshot) -> None:
         """Starts the timer of every node that is not down."""
         now_s = self._clock.monotonic_s()
-        for node in snapshot.nodes.all():
-            if node.status != NodeStatus.DOWN:
-                self._timers.expect(node.id, now_s)
+        for node_id in snapshot.nodes.ids_up():
+            self._timers.expect(node_id, now_s)
 
     async def run(self) -> None:
         while True:
