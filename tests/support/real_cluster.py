@@ -158,7 +158,7 @@ class RealCluster:
     """Servers `s1`, `s2`, ..., agents `a1`, ...; `start` returns when all of them are at work.
 
     `server_options` are further keys of the servers' section, `plugins` further drivers of the
-    agents."""
+    agents. With `acl` access control is on, and everything is asked with the bootstrap token."""
 
     def __init__(
         self,
@@ -168,7 +168,9 @@ class RealCluster:
         agents: int = 0,
         server_options: dict[str, Any] | None = None,
         plugins: dict[str, Any] | None = None,
+        acl: bool = False,
     ) -> None:
+        self._acl = acl
         self.place = place
         self._server_options = server_options or {}
         self._plugins = {"raw_exec": {"config": {"enabled": True}}, **(plugins or {})}
@@ -183,6 +185,8 @@ class RealCluster:
     async def start(self) -> None:
         await asyncio.gather(*(one.start() for one in self.servers.values()))
         await asyncio.gather(*(one.answers() for one in self.servers.values()))
+        if self._acl:
+            await self._bootstrap()
         await self._all_vote()
         await asyncio.gather(*(one.start() for one in self.agents.values()))
         if self.agents:
@@ -228,6 +232,17 @@ class RealCluster:
             return [each["Status"] for each in nodes] == ["ready"] * len(self.agents)
 
         await until(ready, timeout_s, "the nodes do not get ready")
+
+    async def _bootstrap(self) -> None:
+        asked = next(iter(self.servers.values()))
+
+        async def secret() -> str | None:
+            answer = await asked.ask("PUT", "/v1/acl/bootstrap")
+            return str(answer.json()["SecretID"]) if answer.status == 200 else None
+
+        token = await until(secret, READY_S, "access control is not set up")
+        for one in [*self.servers.values(), *self.agents.values()]:
+            one.token = token
 
     async def _all_vote(self, timeout_s: float = 60.0) -> None:
         """The cluster has been formed."""
@@ -292,6 +307,7 @@ class RealCluster:
             "data_dir": str(directory / "data"),
             "bind_addr": self.place.address(name),
             "insecure_http": True,
+            "acl": {"enabled": self._acl},
         }
         if tls is not None:
             files = {"ca_file": tls.ca, "cert_file": tls.cert, "key_file": tls.key}
