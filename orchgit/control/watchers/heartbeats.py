@@ -3,12 +3,12 @@ for it, else `down`; and creates evaluations for the node's jobs (invariant 5)."
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 import structlog
 
 from orchgit.clock import Clock
+from orchgit.control.bounded_gather import AT_ONCE, each_together
 from orchgit.control.standstill import wait_and_measure
 from orchgit.control.wakeup import Wakeup
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
@@ -70,8 +70,9 @@ class Heartbeats:
 
     async def run(self) -> None:
         while True:
-            overdue = self._timers.overdue(self._clock.monotonic_s())
-            await asyncio.gather(*(self._missed(node_id) for node_id in overdue))
+            # Some at a time: others are heard meanwhile.
+            while overdue := self._timers.overdue(self._clock.monotonic_s(), AT_ONCE):
+                await each_together(self._missed, overdue)
             next_s = self._timers.next_s()
             timeout_s = None if next_s is None else next_s - self._clock.monotonic_s()
             stood_s = await wait_and_measure(self._changed, self._clock, timeout_s)
