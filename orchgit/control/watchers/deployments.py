@@ -91,7 +91,7 @@ class DeploymentWatcher:
         found = await read_state(
             self._state.store,
             lambda snapshot: self._judged(snapshot, deployment_id),
-            lambda snapshot: snapshot.allocations.count_of_deployment(deployment_id),
+            lambda snapshot: _placed(snapshot.deployments.get(deployment_id)),
         )
         if found is None:
             for known in (self._memories, self._alarms_ns, self._rests_until_s):
@@ -203,3 +203,8 @@ class DeploymentWatcher:
             expected_modify_index=job.job_modify_index,
             evaluation=self._evaluation(job, deployment),
         )
+
+
+def _placed(deployment: Deployment | None) -> int:
+    groups = deployment.task_groups if deployment is not None else {}
+    return sum(state.placed_allocs for state in groups.values())

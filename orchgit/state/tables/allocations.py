@@ -138,11 +138,6 @@ class AllocationReads(TableReads):
             total += int(self._connection.execute(sql, tuple(chunk)).fetchone()[0])
         return total
 
-    def count_of_deployment(self, deployment_id: str) -> int:
-        sql = """SELECT COUNT(*) FROM allocations
-            WHERE deployment_id = ? AND deployment_id != ''"""
-        return int(self._connection.execute(sql, (deployment_id,)).fetchone()[0])
-
     def of_deployment(self, deployment_id: str) -> list[Allocation]:
         return self._allocations("deployment_id = ? AND deployment_id != ''", (deployment_id,))
 
