@@ -19,6 +19,7 @@ import json
 import shutil
 import sys
 import tempfile
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,8 @@ class RollingUpgrade:
 
     async def _step(self, name: str) -> None:
         """Clients write for a while; then all that must hold is checked."""
-        self._seed += 1
         before = len(self._pushes.commits)
-        async with at_work(self._cluster, self._seed, marks=str(self._marks)) as history:
+        async with self._at_work() as history:
             pushing = asyncio.create_task(self._pusher.run())
             await pause(self._seconds, "clients write in this mixture of versions")
             pushing.cancel()
@@ -97,10 +97,14 @@ class RollingUpgrade:
         await check(self._cluster, history)
         await self._pusher.check(list(self._cluster.servers.values()))
 
+    def _at_work(self) -> AbstractAsyncContextManager[History]:
+        self._seed += 1
+        place = f"work-{self._seed}"
+        return at_work(self._cluster, self._seed, marks=str(self._marks), place=place)
+
     async def _replace(self, process: HostProcess, checkout: Path | None) -> None:
         """Clients write while the program is another one from now on."""
-        self._seed += 1
-        async with at_work(self._cluster, self._seed, marks=str(self._marks)) as history:
+        async with self._at_work() as history:
             assert await process.stop(60.0) == 0, f"see {process.log}"
             process.checkout = checkout
             await process.start()
@@ -167,7 +171,8 @@ def _addressed_job() -> bytes:
         "Services": [service],
         "Resources": {"CPU": 1, "MemoryMB": 10},
     }
-    group = {"Name": "main", "Count": 1, "Tasks": [task]}
+    network = {"DynamicPorts": [{"Label": "http"}, {"Label": "admin", "To": 80}]}
+    group = {"Name": "main", "Count": 1, "Tasks": [task], "Networks": [network]}
     where = {"LTarget": "${node.unique.name}", "RTarget": "a2", "Operand": "="}
     job = {"ID": "addressed", "Type": "service", "TaskGroups": [group], "Constraints": [where]}
     return json.dumps({"Job": {**job, "Name": "addressed", "Datacenters": ["*"]}}).encode()
