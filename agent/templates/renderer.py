@@ -27,6 +27,7 @@ from agent.templates.worker import (
     FILE,
     NOTES,
     QUERY,
+    READY,
     REFUSED,
     RENDER,
     RENDERED,
@@ -46,7 +47,8 @@ class RenderLimits:
     """The limits of one template; an error names the one that was passed. `processes` render at
     once, each at most `uses` templates, and end when idle for `idle_s`.
 
-    `processor_s` is time on a processor: a machine that stands still makes no template wrong.
+    `processor_s` is time on a processor, without the start of the process: a machine that stands
+    still makes no template wrong.
     `stall_timeout_s` is any time: a process that no longer works is ended after it."""
 
     processor_s: float = 10.0
@@ -133,6 +135,8 @@ class TemplateRenderer:
             reusable = False
             try:
                 async with asyncio.timeout(limits.stall_timeout_s):
+                    if not process.uses:
+                        await self._started(process.child)
                     rendered = await self._within_processor_time(process.child, request)
                 reusable = True
             except RenderError as error:
@@ -219,6 +223,12 @@ class TemplateRenderer:
             child.close()
 
     # -- one template ---------------------------------------------------------------------------
+
+    async def _started(self, child: Child) -> None:
+        """Waits until a new process has started: no template's time."""
+        kind, _ = await self._receive(child)
+        if kind != READY:
+            raise ConnectionError("the process that renders it sent what is no greeting")
 
     async def _within_processor_time(self, child: Child, request: RenderRequest) -> Rendered:
         """Raises TimeoutError with the limit when the template took its time of a processor."""

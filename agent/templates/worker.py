@@ -25,9 +25,10 @@ from orchgit.go_templates.values import from_bytes, to_bytes
 from orchgit.length_frames import frame, read_frame
 
 # A frame begins with its kind, one byte. From the agent: RENDER, and CONTENT, REFUSED, ABSENT or
-# UNKNOWN for what was asked; to the agent: FILE, QUERY and ADDRESS ask, NOTES come before RENDERED
-# or FAILED, which end the template.
+# UNKNOWN for what was asked; to the agent: READY once when the process has started, FILE, QUERY and
+# ADDRESS ask, NOTES come before RENDERED or FAILED, which end the template.
 RENDER, CONTENT, REFUSED, ABSENT, UNKNOWN = b"r", b"c", b"x", b"a", b"u"
+READY = b"b"
 FILE, QUERY, ADDRESS, NOTES, RENDERED, FAILED = b"f", b"q", b"i", b"n", b"R", b"F"
 
 
@@ -42,6 +43,7 @@ class TemplateWorker:
 
     def serve(self) -> None:
         """Render until the pipe is closed."""
+        self._send(READY, b"")
         try:
             while True:
                 _, body = self._receive()

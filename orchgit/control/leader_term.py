@@ -127,6 +127,7 @@ class ControlTerm:
             await self._state.writer.barrier()
             with self._state.store.snapshot() as snapshot:
                 self._restore(snapshot)
+                await self._intake.restore(snapshot)
             self._on_ready()
             async with asyncio.TaskGroup() as loops:
                 for loop in self._loops():
@@ -192,7 +193,6 @@ class ControlTerm:
         self.heartbeats.restore(snapshot)
         for watcher in self._watchers:
             watcher.restore(snapshot)
-        self._intake.restore(snapshot)
 
     def _take(self, batch: AppliedBatch) -> None:
         """Pass an applied batch on to the broker and the watchers."""

@@ -205,15 +205,16 @@ def _events(note: Note, snapshot: Snapshot) -> list[Event]:
     if isinstance(note, EvaluationNotes):
         return [event_of(note.type, note.index, one) for one in note.evaluations]
     if isinstance(note, ServiceNotes):
-        allocs = snapshot.allocations.get_many(dict.fromkeys(id_ for id_, _ in note.owners))
-        return [event for alloc in allocs for event in _of_services(note, snapshot, alloc)]
+        return list(_of_services(note, snapshot))
     found = {alloc.id: alloc for alloc in snapshot.allocations.get_many(note.ids)}
     return [event_of(note.type, note.index, found[id_]) for id_ in note.ids if id_ in found]
 
 
-def _of_services(note: ServiceNotes, snapshot: Snapshot, alloc: Allocation) -> Iterator[Event]:
-    tasks = {task for alloc_id, task in note.owners if alloc_id == alloc.id}
-    for registration in registrations_of(snapshot, alloc, tasks.__contains__):
+def _of_services(note: ServiceNotes, snapshot: Snapshot) -> Iterator[Event]:
+    tasks: dict[str, set[str]] = {}
+    for alloc_id, task in note.owners:
+        tasks.setdefault(alloc_id, set()).add(task)
+    for alloc, registration in registrations_of(snapshot, tasks):
         yield Event(
             topic="Service",
             type=note.type,

@@ -102,6 +102,7 @@ class NodeStream:
             raise UnavailableError("cannot take nodes yet: the cluster has no id; try again")
         change = await self._nodes.register(first.node, first.introduction)
         self.node_id = first.node.id
+        self._reports = self._nodes.reports(self.node_id)
         ttl_s = self._control.heartbeat(self.node_id)
         if change.status in OUT_OF_TOUCH:
             await self._nodes.update_status(self.node_id, NodeStatus.READY)
@@ -180,6 +181,7 @@ class NodeStream:
                 f"{node.status if node else 'gone'}; connect again and report everything"
             )
         ttl_s = self._control.heartbeat(self.node_id)
+        await self._reports.store_left_out()
         if self._reported.is_set() and node.status != frame.status:
             await self._nodes.update_status(self.node_id, frame.status)
         return HeartbeatAck(ttl_s, self._cluster.rpc_addresses())
@@ -187,7 +189,7 @@ class NodeStream:
     async def _take_reports(self, frame: AgentAllocReports) -> ServerFrame:
         """The first reports say how everything is; only then may the node get work."""
         updates = [_client_update(report) for report in frame.reports]
-        index = await self._nodes.update_allocs(self.node_id, updates)
+        index = await self._reports.take(updates)
         if not self._reported.is_set():
             self._at_work = still_runs(frame.reports)
             await self._nodes.update_status(self.node_id, NodeStatus.READY)

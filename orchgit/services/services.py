@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from orchgit.clock import SystemClock
 from orchgit.model.node import Node
-from orchgit.replication.commands.allocations import AllocClientUpdate
 from orchgit.replication.proposal import RequestWrites
 from orchgit.services.acl.context import AclContext
 from orchgit.services.acl.providers import IdentityProviders
 from orchgit.services.acl.settings import AclSettings
-from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.allocations.reports import NodeReports
 from orchgit.services.context import UseCaseContext
 from orchgit.services.csi.claims import CsiUseCases
 from orchgit.services.csi.node_calls import NodeCalls
@@ -47,8 +46,8 @@ class NodeUseCases:
     async def take_volume_results(self, node_id: str, results: Sequence[VolumeResult]) -> None:
         await take_volume_results(self.context, node_id, results)
 
-    async def update_allocs(self, node_id: str, updates: Sequence[AllocClientUpdate]) -> int:
-        return await update_allocs(self.context, node_id, updates)
+    def reports(self, node_id: str) -> NodeReports:
+        return NodeReports(self.context, node_id)
 
 
 async def _nothing_to_collect() -> None:

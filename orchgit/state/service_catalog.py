@@ -5,7 +5,7 @@ Only services with provider "nomad" are listed; an allocation registers them whi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,12 +55,16 @@ def services_of_allocation(snapshot: StateReads, allocation: Allocation) -> list
 
 
 def registrations_of(
-    snapshot: StateReads, allocation: Allocation, counts: Callable[[str], bool]
-) -> list[dict[str, Any]]:
-    """Returns what the owners that count (tasks, "" for the group) register while they run, in the
-    form of Nomad's service registrations: a service whose address mode gives no address is left
-    out."""
-    return _registrations(_Owners(snapshot), allocation, counts)
+    snapshot: StateReads, tasks: Mapping[str, Collection[str]]
+) -> Iterator[tuple[Allocation, dict[str, Any]]]:
+    """Yields each allocation with what it registers while it runs, in the form of Nomad's service
+    registrations: the services of those tasks that are given for it ("" is its group). A service
+    whose address mode gives no address is left out."""
+    owners = _Owners(snapshot)
+    for allocation in snapshot.allocations.get_many(tasks):
+        counts = tasks[allocation.id].__contains__
+        for registration in _registrations(owners, allocation, counts):
+            yield allocation, registration
 
 
 def services_of_job(snapshot: StateReads, namespace: str, job_id: str) -> list[dict[str, Any]]:

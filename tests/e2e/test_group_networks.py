@@ -109,7 +109,7 @@ def stop(server: DevServer) -> None:
 
 
 def read(address: str) -> str:
-    return httpx.get(f"http://{address}", timeout=5, trust_env=False).text
+    return httpx.get(f"http://{address}", timeout=30, trust_env=False).text
 
 
 def no_network_left(data_dir: Path) -> bool:

@@ -127,7 +127,7 @@ class Greeter:
 
 
 def greeting(host: str, port: int) -> str:
-    with socket.create_connection((host, port), timeout=5) as connection:
+    with socket.create_connection((host, port), timeout=30) as connection:
         return connection.recv(100).decode()
 
 

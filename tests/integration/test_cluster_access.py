@@ -237,7 +237,7 @@ def test_push_at_any_server_wants_the_token_and_names_it(
     for member in cluster.alive:
         address = member.url.removeprefix("http://")
         url = f"http://git:{token['SecretID']}@{address}/git/site.git"
-        until_blocking(lambda url=url: not _may_read(tmp_path, url), _REVOKED_WITHIN_S * 5)
+        until_blocking(lambda url=url: not _may_read(tmp_path, url))
 
 
 def _may_read(directory: Path, url: str) -> bool:

@@ -14,7 +14,7 @@ from tests.support.git_servers import LOGIN_PAGE, GitHttpServer
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
 FAULTS = 25
-LIMITS = GitLimits(list_timeout_s=5.0, fetch_timeout_s=5.0, silence_timeout_s=1.0)
+LIMITS = GitLimits(list_timeout_s=60.0, fetch_timeout_s=60.0, silence_timeout_s=10.0)
 NAMES = ("a", "b", "c")
 
 

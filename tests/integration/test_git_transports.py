@@ -34,7 +34,8 @@ from tests.support.git_servers import (
 from tests.support.gitops_rig import GitopsRig, gitops_rig
 
 LONG_NS = 3_600_000_000_000
-LIMITS = GitLimits(list_timeout_s=5.0, fetch_timeout_s=5.0, silence_timeout_s=2.0)
+LIMITS = GitLimits(list_timeout_s=10.0, fetch_timeout_s=60.0, silence_timeout_s=5.0)
+"""Short enough to be waited for, and long enough for what has to succeed on a busy machine."""
 needs_sshd = pytest.mark.skipif(not Path("/usr/sbin/sshd").exists(), reason="no sshd here")
 
 
@@ -137,7 +138,7 @@ async def break_http(server: GitHttpServer, made: Trial) -> None:
     await made.expect("it has no refs yet")
     server.mend()
     server.silent = True
-    await made.expect("it sent nothing for 2 s, the limit silence_timeout")
+    await made.expect("it sent nothing for 5 s, the limit silence_timeout")
     server.mend()
     for cut in (1, 100_000):
         server.cut_after = cut
@@ -336,7 +337,7 @@ async def break_link(link: Link, made: Trial, ended: str) -> None:
     await made.expect(ended)
     link.mend()
     link.back.set(Faults(blocked=True))
-    await made.expect("within 5 s, the limit list_timeout")
+    await made.expect("within 10 s, the limit list_timeout")
     link.back.set(CLEAN)
     link.back.set(Faults(cut_after_bytes=100_000))
     await made.expect("the answer was cut off before its end")

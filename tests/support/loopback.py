@@ -32,6 +32,9 @@ class Loopback:
     def command(self, host: str, *arguments: str) -> list[str]:
         return list(arguments)
 
+    def command_at_hub(self, *arguments: str) -> list[str]:
+        return list(arguments)
+
     def dial(self) -> socket.socket:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         made.setblocking(False)

@@ -84,7 +84,8 @@ def _plan(job: Job, nodes: list[Node], context: UseCaseContext) -> ApplyPlan:
     )
 
 
-async def _commit(context: UseCaseContext, entries: Iterable[Entry]) -> None:
+async def commit(context: UseCaseContext, entries: Iterable[Entry]) -> None:
+    """Proposes the entries, some of them at a time."""
     waiting: list[Any] = []
     for entry in entries:
         waiting.append(context.propose(entry))
@@ -104,16 +105,16 @@ async def fill(context: UseCaseContext, jobs: int, allocations: int, nodes: int)
     machines = [make_node(id=context.ids.new()) for _ in range(nodes)]
     for node in machines:
         node.node_resources.networks = [NetworkResource(mode="host", device="lo", ip="127.0.0.1")]
-    await _commit(context, (RegisterNode(node=node) for node in machines))
+    await commit(context, (RegisterNode(node=node) for node in machines))
     made = list(_jobs(jobs, allocations))
-    await _commit(context, (RegisterJob(upsert=JobUpsert(job=job)) for job in made))
+    await commit(context, (RegisterJob(upsert=JobUpsert(job=job)) for job in made))
     parent = make_batch_job(id=_PARENT, parameterized_job=ParameterizedJobConfig())
     children = (
         make_batch_job(id=f"{_PARENT}/dispatch-{number}", parent_id=_PARENT, dispatched=True)
         for number in range(jobs)
     )
     made += [parent, *children]
-    await _commit(context, (RegisterJob(upsert=JobUpsert(job=job)) for job in made[jobs + 1 :]))
+    await commit(context, (RegisterJob(upsert=JobUpsert(job=job)) for job in made[jobs + 1 :]))
     updates: dict[str, list[AllocClientUpdate]] = {}
 
     def plans() -> Iterator[ApplyPlan]:
@@ -125,8 +126,8 @@ async def fill(context: UseCaseContext, jobs: int, allocations: int, nodes: int)
                     updates.setdefault(node_id, []).append(AllocClientUpdate(alloc_id, "running"))
             yield plan
 
-    await _commit(context, plans())
-    await _commit(
+    await commit(context, plans())
+    await commit(
         context,
         (UpdateAllocsFromClient(node_id=one, updates=found) for one, found in updates.items()),
     )
@@ -137,7 +138,7 @@ async def fill(context: UseCaseContext, jobs: int, allocations: int, nodes: int)
         StoredVariable(path=f"v/{number}", sealed=bytes(64), key_id=key.key_id)
         for number in range(jobs)
     )
-    await _commit(context, (UpsertVariable(variable=each) for each in variables))
+    await commit(context, (UpsertVariable(variable=each) for each in variables))
 
 
 def reads(snapshot: Snapshot) -> Iterator[tuple[str, str, dict[str, Any] | None]]:

@@ -8,8 +8,8 @@ import itertools
 import random
 import shutil
 from pathlib import Path
+from typing import Protocol
 
-from tests.support.cluster_net import FaultyNetwork
 from tests.support.dev_server import git_environment
 from tests.support.history import History
 from tests.support.job_texts import sleeper
@@ -20,18 +20,24 @@ SOURCE = "work"
 _PUSH_S = 20.0
 
 
+class Hub(Protocol):
+    """A place from which every server can be reached."""
+
+    def address(self, host: str) -> str: ...
+
+    def command_at_hub(self, *arguments: str) -> list[str]: ...
+
+
 class Pusher:
     """Each commit changes one job file; what a server took is in the history's `commits`."""
 
-    def __init__(
-        self, cluster: RealCluster, network: FaultyNetwork, directory: Path, history: History
-    ) -> None:
+    def __init__(self, cluster: RealCluster, hub: Hub, directory: Path, history: History) -> None:
         self._cluster = cluster
-        self._network = network
+        self._hub = hub
         self._directory = directory
         self._clone = directory / "clone"
         self._history = history
-        self._chance = random.Random(len(network.address("s1")))
+        self._chance = random.Random(len(hub.address("s1")))
         self._numbers = itertools.count(1)
 
     async def prepare(self) -> None:
@@ -95,7 +101,7 @@ class Pusher:
     async def _run(self, *arguments: str, cwd: Path | None = None) -> tuple[int, str]:
         """Exit code and output; one that takes too long counts as failed."""
         process = await asyncio.create_subprocess_exec(
-            *self._network.command_at_hub("git", "-c", "init.defaultBranch=main", *arguments),
+            *self._hub.command_at_hub("git", "-c", "init.defaultBranch=main", *arguments),
             cwd=cwd or self._clone,
             env=git_environment(),
             stdout=asyncio.subprocess.PIPE,

@@ -61,7 +61,9 @@ class HostProcess:
         self.place = place
         self.directory = directory
         self.data_dir = directory / "data"
-        self._command = place.command(host, sys.executable, "-m", *arguments)
+        self._arguments = arguments
+        self.checkout: Path | None = None
+        """Another version's source tree, with its `.venv`, that is started instead of this one."""
         self._process: asyncio.subprocess.Process | None = None
         self.tls: ssl.SSLContext | None = None
         """With what it is asked, where it serves HTTPS."""
@@ -75,9 +77,14 @@ class HostProcess:
     async def start(self) -> None:
         """Returns at once; `answers` waits."""
         self.directory.mkdir(parents=True, exist_ok=True)
+        python = sys.executable if self.checkout is None else self.checkout / ".venv/bin/python"
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *self._command, stdout=log, stderr=log, start_new_session=True
+                *self.place.command(self.host, str(python), "-m", *self._arguments),
+                cwd=self.checkout,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
             )
 
     @property
@@ -150,7 +157,8 @@ class HostProcess:
 class RealCluster:
     """Servers `s1`, `s2`, ..., agents `a1`, ...; `start` returns when all of them are at work.
 
-    `server_options` are further keys of the servers' section."""
+    `server_options` are further keys of the servers' section, `plugins` further drivers of the
+    agents. With `acl` access control is on, and everything is asked with the bootstrap token."""
 
     def __init__(
         self,
@@ -159,9 +167,13 @@ class RealCluster:
         servers: int = 3,
         agents: int = 0,
         server_options: dict[str, Any] | None = None,
+        plugins: dict[str, Any] | None = None,
+        acl: bool = False,
     ) -> None:
+        self._acl = acl
         self.place = place
         self._server_options = server_options or {}
+        self._plugins = {"raw_exec": {"config": {"enabled": True}}, **(plugins or {})}
         self._directory = directory
         names = server_names(servers)
         self._key = directory / "cluster.key"
@@ -173,6 +185,8 @@ class RealCluster:
     async def start(self) -> None:
         await asyncio.gather(*(one.start() for one in self.servers.values()))
         await asyncio.gather(*(one.answers() for one in self.servers.values()))
+        if self._acl:
+            await self._bootstrap()
         await self._all_vote()
         await asyncio.gather(*(one.start() for one in self.agents.values()))
         if self.agents:
@@ -218,6 +232,17 @@ class RealCluster:
             return [each["Status"] for each in nodes] == ["ready"] * len(self.agents)
 
         await until(ready, timeout_s, "the nodes do not get ready")
+
+    async def _bootstrap(self) -> None:
+        asked = next(iter(self.servers.values()))
+
+        async def secret() -> str | None:
+            answer = await asked.ask("PUT", "/v1/acl/bootstrap")
+            return str(answer.json()["SecretID"]) if answer.status == 200 else None
+
+        token = await until(secret, READY_S, "access control is not set up")
+        for one in [*self.servers.values(), *self.agents.values()]:
+            one.token = token
 
     async def _all_vote(self, timeout_s: float = 60.0) -> None:
         """The cluster has been formed."""
@@ -267,7 +292,7 @@ class RealCluster:
         settings = {
             "ports": {"http": self.place.ports(name).http},
             "client": section,
-            "plugin": {"raw_exec": {"config": {"enabled": True}}},
+            "plugin": self._plugins,
         }
         return self._process(name, settings)
 
@@ -282,6 +307,7 @@ class RealCluster:
             "data_dir": str(directory / "data"),
             "bind_addr": self.place.address(name),
             "insecure_http": True,
+            "acl": {"enabled": self._acl},
         }
         if tls is not None:
             files = {"ca_file": tls.ca, "cert_file": tls.cert, "key_file": tls.key}

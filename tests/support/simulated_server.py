@@ -36,7 +36,7 @@ from orchgit.replication.commands.allocations import AllocClientUpdate
 from orchgit.replication.commands.gitops import RefMove
 from orchgit.replication.replicated import ReplicatedState, ReplicationConfig
 from orchgit.scheduler.schedule import schedule
-from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.allocations.reports import NodeReports
 from orchgit.services.context import UseCaseContext
 from orchgit.services.gitops.sources import move_refs
 from orchgit.state.snapshot import Snapshot
@@ -311,7 +311,7 @@ class SimulatedServer:
                         reports = list(self._reports(snapshot))
                         why = "allocations to report" if reports else _what_is_under_way(snapshot)
                     if reports:
-                        await update_allocs(self.context, self._node_id, reports)
+                        await NodeReports(self.context, self._node_id).take(reports)
                     quiet = 0 if why else quiet + 1
                     await self.clock.advance(0.05)
                     if why and not reports:

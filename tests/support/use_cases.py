@@ -18,7 +18,7 @@ from orchgit.model.resources import NetworkResource
 from orchgit.replication.commands.allocations import AllocClientUpdate
 from orchgit.replication.commands.nodes import RegisterNode, UpdateNodeStatus
 from orchgit.replication.commands.plans import ApplyPlan
-from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.allocations.reports import NodeReports
 from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.register import register_job
 from tests.support.factories import make_node, make_placements
@@ -51,7 +51,7 @@ async def ready_node(context: UseCaseContext, **fields: object) -> Node:
     node.node_resources.networks = [NetworkResource(mode="host", device="lo", ip="127.0.0.1")]
     await context.propose(RegisterNode(node=node))
     await context.propose(UpdateNodeStatus(node_id=node.id, status="ready"))
-    await update_allocs(context, node.id, [])
+    await NodeReports(context, node.id).take([])
     with context.snapshot() as snapshot:
         stored = snapshot.nodes.get(node.id)
     assert stored is not None
@@ -74,5 +74,5 @@ async def placed_job(
         )
     )
     for alloc_id, node_id in zip(placements.alloc_ids, placements.node_ids, strict=True):
-        await update_allocs(context, node_id, [AllocClientUpdate(alloc_id, status)])
+        await NodeReports(context, node_id).take([AllocClientUpdate(alloc_id, status)])
     return placements.alloc_ids

@@ -170,14 +170,20 @@ def _job(job_id: str, kind: str, command: str) -> bytes:
 
 @asynccontextmanager
 async def at_work(
-    cluster: RealCluster, seed: int, clients: int = 6, keys: int = 4, marks: str = ""
+    cluster: RealCluster,
+    seed: int,
+    clients: int = 6,
+    keys: int = 4,
+    marks: str = "",
+    place: str = "work",
 ) -> AsyncIterator[History]:
     """Clients write while the block runs; at its end every variable is read once more.
 
-    `marks`: jobs are registered too, and this file is what their tasks write to.
+    `marks`: jobs are registered too, and this file is what their tasks write to. `place` is where
+    the variables are: nothing else may write there, nor have written.
     """
     chance, history = random.Random(seed), History()
-    names = [f"work/{number}" for number in range(keys)]
+    names = [f"{place}/{number}" for number in range(keys)]
     servers = list(cluster.servers.values())
     connections = [Client(servers, random.Random(chance.random())) for _ in range(clients + 2)]
     writers = [VariableClient(one, history, names, chance) for one in connections[:clients]]

@@ -61,7 +61,8 @@ async def put(call: ApiCall) -> Response:
     _check_grant(call, wanted)
     await _check_settings(call, wanted)
     index = await create_source(call.context, wanted)
-    call.api.wake_source(name, user_name(call), call.author)
+    # Its loop may have begun with a round by itself: whichever comes first, nobody asked for it.
+    call.api.wake_source(name, "", None)
     return call.answer({"Index": index}, index=index)
 
 

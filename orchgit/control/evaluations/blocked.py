@@ -36,7 +36,10 @@ class BlockedEvals:
     def __init__(self) -> None:
         self._evals: dict[str, Evaluation] = {}
         self._of_job: dict[JobKey, str] = {}
-        self._of_node: dict[tuple[str, JobKey], str] = {}
+        self._of_node: dict[str, dict[JobKey, str]] = {}
+        """Those that wait for one node, by that node."""
+        self._nodes_of: dict[JobKey, dict[str, None]] = {}
+        """The nodes that evaluations of the job wait for."""
         self._cancelable: dict[str, Evaluation] = {}
         self._class_index: dict[str, int] = {}
         self._node_index: dict[str, int] = {}
@@ -69,13 +72,7 @@ class BlockedEvals:
     def unblock_node(self, node_id: str, index: int) -> list[Evaluation]:
         """Something changed on this node: system evaluations that wait for it try again."""
         self._node_index[node_id] = index
-        return self._release(
-            [
-                self._evals[eval_id]
-                for (waits_for, _), eval_id in self._of_node.items()
-                if waits_for == node_id
-            ]
-        )
+        return self._release([self._evals[one] for one in self._of_node.get(node_id, {}).values()])
 
     def unblock_quota(self, quota: str, index: int) -> list[Evaluation]:
         """The quota grew or usage under it fell."""
@@ -92,7 +89,7 @@ class BlockedEvals:
 
     def untrack(self, key: JobKey) -> None:
         """A later evaluation of this job placed everything: the blocked ones are needless."""
-        of_nodes = [eval_id for (_, job), eval_id in self._of_node.items() if job == key]
+        of_nodes = [self._of_node[node_id][key] for node_id in self._nodes_of.get(key, ())]
         own = self._of_job.get(key)
         for eval_id in [own, *of_nodes] if own else of_nodes:
             self._cancelable[eval_id] = self._drop(eval_id)
@@ -143,7 +140,8 @@ class BlockedEvals:
             self._cancelable[held.id] = self._drop(held.id)
         self._evals[evaluation.id] = evaluation
         if _waits_for_node(evaluation):
-            self._of_node[(evaluation.node_id, key)] = evaluation.id
+            self._of_node.setdefault(evaluation.node_id, {})[key] = evaluation.id
+            self._nodes_of.setdefault(key, {})[evaluation.node_id] = None
         else:
             self._of_job[key] = evaluation.id
         return True
@@ -151,7 +149,7 @@ class BlockedEvals:
     def _holder_of(self, evaluation: Evaluation) -> Evaluation | None:
         key = job_key(evaluation)
         if _waits_for_node(evaluation):
-            held = self._of_node.get((evaluation.node_id, key))
+            held = self._of_node.get(evaluation.node_id, {}).get(key)
         else:
             held = self._of_job.get(key)
         return self._evals[held] if held else None
@@ -177,8 +175,14 @@ class BlockedEvals:
         key = job_key(evaluation)
         if self._of_job.get(key) == eval_id:
             del self._of_job[key]
-        if self._of_node.get((evaluation.node_id, key)) == eval_id:
-            del self._of_node[(evaluation.node_id, key)]
+        of_node = self._of_node.get(evaluation.node_id, {})
+        if of_node.get(key) == eval_id:
+            del of_node[key]
+            del self._nodes_of[key][evaluation.node_id]
+            if not of_node:
+                del self._of_node[evaluation.node_id]
+            if not self._nodes_of[key]:
+                del self._nodes_of[key]
         return evaluation
 
 

@@ -6,7 +6,9 @@ from a snapshot and continues with the batches after it, so it misses nothing an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+import asyncio
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 
 import structlog
 
@@ -15,10 +17,14 @@ from orchgit.control.evaluations.broker import job_key
 from orchgit.control.evaluations.queue import EvalQueue
 from orchgit.model.evaluation import EvalStatus, Evaluation
 from orchgit.replication.events import AppliedBatch
+from orchgit.state.chunks import chunks
 from orchgit.state.snapshot import Snapshot
 from orchgit.state.store import Store
 
 _log = structlog.get_logger(component="control")
+
+_AT_ONCE = 500
+"""Evaluations put in during one turn of the event loop."""
 
 
 class EvalIntake:
@@ -30,34 +36,20 @@ class EvalIntake:
         self._blocked = blocked
         self._quota_of: dict[str, str] = {}
 
-    def restore(self, snapshot: Snapshot) -> None:
-        """Fill the broker from the state, at the start of a term."""
-        self._quota_of = _quotas_of_namespaces(snapshot)
-        blocked = snapshot.evaluations.of_status(EvalStatus.BLOCKED)
-        if blocked:
-            since = min(evaluation.snapshot_index for evaluation in blocked)
-            self._note_changes(snapshot, blocked, since)
-        self._route(blocked)
-        self._route(snapshot.evaluations.of_status(EvalStatus.PENDING))
-
-    def _note_changes(self, snapshot: Snapshot, blocked: Sequence[Evaluation], since: int) -> None:
-        """What came, changed or ended after `since`, and who waited may not have been told: the
-        leader that would have may be gone."""
-        freed = snapshot.allocations.nodes_freed_since(since)
-        volumes_changed: dict[str, int] = {}
-        for volume in snapshot.host_volumes.all():
-            known = volumes_changed.get(volume.node_id, 0)
-            volumes_changed[volume.node_id] = max(known, volume.modify_index)
-        by_class: dict[str, int] = {}
-        for node in snapshot.nodes.all():
-            index = max(node.modify_index, freed.get(node.id, 0), volumes_changed.get(node.id, 0))
-            if node.is_ready and index > since:
-                by_class[node.computed_class] = max(index, by_class.get(node.computed_class, 0))
-                self._blocked.unblock_node(node.id, index)
-        for computed_class, index in by_class.items():
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Fill the broker from the state, at the start of a term: reads beside the event loop, and
+        puts in a few at a time."""
+        stored = await asyncio.to_thread(_stored, snapshot)
+        self._quota_of = stored.quota_of
+        for node_id, index in stored.node_indexes.items():
+            self._blocked.unblock_node(node_id, index)
+        for computed_class, index in stored.class_indexes.items():
             self._blocked.unblock_class(computed_class, index)
-        for quota in {each.quota_limit_reached for each in blocked if each.quota_limit_reached}:
+        for quota in {each.quota_limit_reached for each in stored.blocked} - {""}:
             self._blocked.unblock_quota(quota, snapshot.index)
+        for some in chunks([*stored.blocked, *stored.pending], _AT_ONCE):
+            self._route(some)
+            await asyncio.sleep(0)
 
     def take(self, batch: AppliedBatch) -> None:
         # Of one that is named more than once its newest form counts.
@@ -125,15 +117,47 @@ class EvalIntake:
             return
         ready: list[Evaluation] = []
         with self._store.snapshot() as snapshot:
-            nodes = [
-                node for node_id in node_ids if (node := snapshot.nodes.get(node_id)) is not None
-            ]
-        for computed_class in {node.computed_class for node in nodes if node.is_ready}:
+            classes = snapshot.nodes.classes_of_ready(node_ids)
+        for computed_class in set(classes.values()):
             ready.extend(self._blocked.unblock_class(computed_class, index))
-        for node in nodes:
-            if node.is_ready:
-                ready.extend(self._blocked.unblock_node(node.id, index))
+        for node_id in classes:
+            ready.extend(self._blocked.unblock_node(node_id, index))
         self._queue.enqueue(ready)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """What a new leader finds. `class_indexes` and `node_indexes`: what came, changed or ended
+    since the oldest blocked evaluation looked, and who waited may not have been told: the leader
+    that would have may be gone."""
+
+    quota_of: dict[str, str]
+    blocked: list[Evaluation]
+    pending: list[Evaluation]
+    class_indexes: dict[str, int]
+    node_indexes: dict[str, int]
+
+
+def _stored(snapshot: Snapshot) -> _Stored:
+    blocked = snapshot.evaluations.of_status(EvalStatus.BLOCKED)
+    by_class: dict[str, int] = {}
+    by_node: dict[str, int] = {}
+    if blocked:
+        since = min(evaluation.snapshot_index for evaluation in blocked)
+        freed = snapshot.allocations.nodes_freed_since(since)
+        volumes_changed = snapshot.host_volumes.newest_of_nodes()
+        for node_id, computed_class, changed in snapshot.nodes.all_ready():
+            index = max(changed, freed.get(node_id, 0), volumes_changed.get(node_id, 0))
+            if index > since:
+                by_class[computed_class] = max(index, by_class.get(computed_class, 0))
+                by_node[node_id] = index
+    return _Stored(
+        _quotas_of_namespaces(snapshot),
+        blocked,
+        snapshot.evaluations.of_status(EvalStatus.PENDING),
+        by_class,
+        by_node,
+    )
 
 
 def _quotas_of_namespaces(snapshot: Snapshot) -> dict[str, str]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import groupby
-from operator import itemgetter
 
 import structlog
 
@@ -23,60 +21,91 @@ from orchgit.state.store import Store
 _log = structlog.get_logger(component="control")
 
 _RETRY_S = 5.0
-_FOLLOWED = ("csi_volumes", "allocations", "nodes")
+_AT_ONCE = 64
+_REST_FACTOR = 10.0
+_REST_MAX_S = 2.0
 
 ReleaseClaim = Callable[[str, str, str], Awaitable[None]]
 """(namespace, volume, allocation). Raises an OrchgitError where it has to be tried again."""
+VolumeKey = tuple[str, str]
+"""Namespace and id."""
+ClaimsOf = dict[VolumeKey, list[str]]
+"""The allocations of claims, by volume."""
 
 
-def ended_claims(snapshot: Snapshot) -> list[tuple[str, str, str]]:
-    """Returns (namespace, volume, allocation) of the claims that nothing needs any more."""
-    return [
-        (volume.namespace, volume.id, claim.alloc_id)
+def all_claims(snapshot: Snapshot) -> ClaimsOf:
+    return {
+        (volume.namespace, volume.id): [claim.alloc_id for claim in volume.claims]
         for volume in snapshot.csi_volumes.all()
-        for claim in volume.claims
-        if (found := snapshot.allocations.get(claim.alloc_id)) is None or found.is_client_terminal
-    ]
+    }
+
+
+def ended_claims(snapshot: Snapshot, claims: ClaimsOf) -> ClaimsOf:
+    """Returns those of the claims that nothing needs any more."""
+
+    def has_ended(alloc_id: str) -> bool:
+        found = snapshot.allocations.get(alloc_id)
+        return found is None or found.is_client_terminal
+
+    ended = {key: [each for each in ids if has_ended(each)] for key, ids in claims.items()}
+    return {key: ids for key, ids in ended.items() if ids}
 
 
 class CsiClaimWatcher:
-    """Looks at the claims whenever allocations, nodes or volumes change; a cluster without volumes
-    costs nothing."""
+    """Looks at all claims whenever a volume or the allocation of a claim changes, in a thread;
+    other changes cost nothing."""
 
     def __init__(self, store: Store, clock: Clock, release: ReleaseClaim) -> None:
         self._store = store
+        self._clock = clock
         self._release = release
         self._changed = Wakeup(clock)
-        self._any = False
+        self._claimed: set[str] | None = None
+        """Allocations with a claim; None while that is not known."""
+        self._under_way: set[VolumeKey] = set()
+        """Volumes whose claims are being released, or wait to be tried again."""
+        self._turns = asyncio.Semaphore(_AT_ONCE)
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._any = bool(snapshot.csi_volumes.all())
-        self._changed.set()
+        """There is nothing to restore: `run` reads the state first."""
 
     def take(self, batch: AppliedBatch) -> None:
-        self._any = self._any or bool(batch.changed.get("csi_volumes"))
-        if self._any and any(batch.changed.get(name) for name in _FOLLOWED):
+        changed = batch.changed.get("allocations", ())
+        ended = bool(changed) if self._claimed is None else not self._claimed.isdisjoint(changed)
+        if ended or batch.changed.get("csi_volumes"):
             self._changed.set()
 
     async def run(self) -> None:
-        failed = False
-        while True:
-            await self._changed.wait(_RETRY_S if failed else None)
-            with self._store.snapshot() as snapshot:
-                ended = ended_claims(snapshot) if self._any else []
-            # At once, since a plugin that hangs is waited for; one volume's claims in turn.
-            released = await asyncio.gather(
-                *(self._release_all(list(claims)) for _, claims in groupby(ended, itemgetter(0, 1)))
-            )
-            failed = not all(released)
+        async with asyncio.TaskGroup() as releases:
+            while True:
+                began_s = self._clock.monotonic_s()
+                self._claimed = None  # allocations that end while the claims are read count
+                claims, ended = await asyncio.to_thread(self._read)
+                self._claimed = {alloc_id for ids in claims.values() for alloc_id in ids}
+                for key in ended.keys() - self._under_way:
+                    self._under_way.add(key)
+                    releases.create_task(self._release_all(key, ended[key]))
+                spent_s = self._clock.monotonic_s() - began_s
+                await self._clock.sleep(min(_REST_MAX_S, spent_s * _REST_FACTOR))
+                await self._changed.wait(None)
 
-    async def _release_all(self, ended: Sequence[tuple[str, str, str]]) -> bool:
-        """Returns whether all claims could be released."""
-        done = True
-        for namespace, volume_id, alloc_id in ended:
-            try:
-                await self._release(namespace, volume_id, alloc_id)
-            except OrchgitError as error:
-                done = False
-                _log.warning("cannot release a claim", volume=volume_id, error=str(error))
-        return done
+    def _read(self) -> tuple[ClaimsOf, ClaimsOf]:
+        with self._store.snapshot() as snapshot:
+            claims = all_claims(snapshot)
+            return claims, ended_claims(snapshot, claims)
+
+    async def _release_all(self, key: VolumeKey, alloc_ids: Sequence[str]) -> None:
+        """Releases the claims of one volume in turn: a plugin that hangs is waited for. Later looks
+        at the claims again."""
+        failed = False
+        async with self._turns:
+            for alloc_id in alloc_ids:
+                try:
+                    await self._release(*key, alloc_id)
+                except OrchgitError as error:
+                    failed = True
+                    _log.warning("cannot release a claim", volume=key[1], error=str(error))
+        if failed:
+            await self._clock.sleep(_RETRY_S)
+        self._under_way.discard(key)
+        self._changed.set()

@@ -9,6 +9,7 @@ import structlog
 
 from orchgit.clock import SECOND_NS, Clock
 from orchgit.control.bounded_gather import each_together
+from orchgit.control.large_reads import read_state
 from orchgit.control.wakeup import Wakeup
 from orchgit.control.watchers.deployment_rules import DeploymentDecision, HealthyAllocations, judge
 from orchgit.errors import ConflictError, OrchgitError, RefusedError
@@ -87,27 +88,21 @@ class DeploymentWatcher:
 
     async def _look(self, deployment_id: str) -> None:
         began_s = self._clock.monotonic_s()
-        with self._state.store.snapshot() as snapshot:
-            deployment = snapshot.deployments.get(deployment_id)
-            if deployment is None or not deployment.is_active:
-                for known in (self._memories, self._alarms_ns, self._rests_until_s):
-                    known.pop(deployment_id, None)
-                return
-            memory = self._memories.setdefault(deployment_id, HealthyAllocations())
-            allocations = snapshot.allocations.of_deployment(deployment_id)
-            job = snapshot.job_versions.get(
-                deployment.namespace, deployment.job_id, deployment.job_version
-            )
-            policies = (
-                {each.name: each.reschedule_policy for each in job.task_groups} if job else {}
-            )
-            verdict = judge(deployment, allocations, memory, self._clock.now_ns(), policies)
-            commands = self._commands(snapshot, deployment, verdict)
+        found = await read_state(
+            self._state.store,
+            lambda snapshot: self._judged(snapshot, deployment_id),
+            lambda snapshot: _placed(snapshot.deployments.get(deployment_id)),
+        )
+        if found is None:
+            for known in (self._memories, self._alarms_ns, self._rests_until_s):
+                known.pop(deployment_id, None)
+            return
+        commands, look_again_ns = found
         now_s = self._clock.monotonic_s()
         self._rests_until_s[deployment_id] = now_s + min(
             _REST_MAX_S, (now_s - began_s) * _REST_FACTOR
         )
-        self._set_alarm(deployment_id, verdict.look_again_ns)
+        self._set_alarm(deployment_id, look_again_ns)
         try:
             for command in commands:
                 await self._state.propose(command)
@@ -119,6 +114,22 @@ class DeploymentWatcher:
             )
             self._memories.pop(deployment_id, None)
             self._set_alarm(deployment_id, self._clock.now_ns() + round(_RETRY_S * SECOND_NS))
+
+    def _judged(
+        self, snapshot: Snapshot, deployment_id: str
+    ) -> tuple[list[Command], int | None] | None:
+        """Returns what to do about the deployment, and when to look again; None if it is over."""
+        deployment = snapshot.deployments.get(deployment_id)
+        if deployment is None or not deployment.is_active:
+            return None
+        memory = self._memories.setdefault(deployment_id, HealthyAllocations())
+        allocations = snapshot.allocations.of_deployment(deployment_id)
+        job = snapshot.job_versions.get(
+            deployment.namespace, deployment.job_id, deployment.job_version
+        )
+        policies = {each.name: each.reschedule_policy for each in job.task_groups} if job else {}
+        verdict = judge(deployment, allocations, memory, self._clock.now_ns(), policies)
+        return self._commands(snapshot, deployment, verdict), verdict.look_again_ns
 
     def _set_alarm(self, deployment_id: str, at_ns: int | None) -> None:
         if at_ns is None:
@@ -192,3 +203,8 @@ class DeploymentWatcher:
             expected_modify_index=job.job_modify_index,
             evaluation=self._evaluation(job, deployment),
         )
+
+
+def _placed(deployment: Deployment | None) -> int:
+    groups = deployment.task_groups if deployment is not None else {}
+    return sum(state.placed_allocs for state in groups.values())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 import structlog
 
 from orchgit.clock import SECOND_NS, Clock
+from orchgit.control.large_reads import read_state
 from orchgit.control.wakeup import Wakeup
 from orchgit.control.watchers.drain_rules import (
     NodeDrain,
@@ -38,6 +40,17 @@ _REST_FACTOR = 10.0
 _REST_MAX_S = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What one look at the draining nodes came to."""
+
+    drains: dict[str, NodeDrain]
+    moving: set[str]
+    """Keys of the jobs whose groups have to move."""
+    command: UpdateAllocTransitions | None
+    look_again_ns: int | None
+
+
 class Drainer:
     """Watches draining nodes; judges them again when an allocation on them or of a moving job
     changes."""
@@ -50,18 +63,20 @@ class Drainer:
         self._draining: set[str] = set()
         self._moving: set[str] = set()
         """Keys of the jobs whose groups had to move in the last round."""
+        self._is_looking = False
+        """Whether another look at the nodes is being made: `_moving` is not known then."""
         self._alarm_ns: int | None = None
-        self._settling_ns: int | None = None
-        """The earliest healthy deadline of the allocations whose health is awaited."""
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._note_nodes(snapshot, (node.id for node in snapshot.nodes.all()))
+        self._note_draining(snapshot.nodes.ids_draining())
 
     def take(self, batch: AppliedBatch) -> None:
         nodes = batch.changed.get("nodes", ())
         if nodes:
             with self._state.store.snapshot() as snapshot:
-                self._note_nodes(snapshot, nodes)
+                draining = snapshot.nodes.ids_draining(nodes)
+            self._draining.difference_update(nodes)
+            self._note_draining(draining)
         if self._concerns(batch):
             self._changed.set()
 
@@ -81,35 +96,36 @@ class Drainer:
         changed."""
         if not self._draining:
             return False
+        if self._is_looking:
+            return True
         on_nodes = batch.changed.get("allocations_by_node", ())
         of_jobs = batch.changed.get("allocations_by_job", ())
         return not (self._draining.isdisjoint(on_nodes) and self._moving.isdisjoint(of_jobs))
 
-    def _note_nodes(self, snapshot: Snapshot, node_ids: Iterable[str]) -> None:
-        for node_id in node_ids:
-            node = snapshot.nodes.get(node_id)
-            if node is not None and node.drain_strategy is not None:
-                self._draining.add(node_id)
-                self._changed.set()
-            else:
-                self._draining.discard(node_id)
+    def _note_draining(self, node_ids: Collection[str]) -> None:
+        self._draining.update(node_ids)
+        if node_ids:
+            self._changed.set()
 
     async def _look(self) -> float:
-        """Marks allocations and ends drains; returns the seconds it blocked the event loop, without
+        """Marks allocations and ends drains; returns the seconds it took to look at them, without
         waits for the log."""
         began_s = self._clock.monotonic_s()
-        self._settling_ns = None
-        with self._state.store.snapshot() as snapshot:
-            drains = self._drains(snapshot)
-            leaving = self._leaving(snapshot, drains)
-            command = self._transitions(snapshot, leaving)
+        draining = sorted(self._draining)
+        self._is_looking = True
+        round_ = await read_state(
+            self._state.store,
+            lambda snapshot: self._judged(snapshot, draining),
+            lambda snapshot: snapshot.allocations.count_of_jobs_on(draining),
+        )
+        self._is_looking = False
+        self._moving = round_.moving
         spent_s = self._clock.monotonic_s() - began_s
-        moments = [self._settling_ns, *(drain.deadline_ns for drain in drains.values())]
-        self._alarm_ns = min((each for each in moments if each is not None), default=None)
+        self._alarm_ns = round_.look_again_ns
         try:
-            if command is not None:
-                await self._state.propose(command)
-            for node_id, drain in drains.items():
+            if round_.command is not None:
+                await self._state.propose(round_.command)
+            for node_id, drain in round_.drains.items():
                 if drain.is_done:
                     await self._state.propose(self._end_of_drain(node_id, drain))
         except OrchgitError as error:
@@ -117,24 +133,22 @@ class Drainer:
             self._alarm_ns = self._clock.now_ns() + round(_RETRY_S * SECOND_NS)
         return spent_s
 
-    def _drains(self, snapshot: Snapshot) -> dict[str, NodeDrain]:
+    def _judged(self, snapshot: Snapshot, draining: Sequence[str]) -> _Round:
         now_ns = self._clock.now_ns()
-        return {
+        drains = {
             node.id: node_drain(node.drain_strategy, snapshot.allocations.of_node(node.id), now_ns)
-            for node_id in sorted(self._draining)
+            for node_id in draining
             if (node := snapshot.nodes.get(node_id)) is not None and node.drain_strategy is not None
         }
-
-    def _leaving(self, snapshot: Snapshot, drains: dict[str, NodeDrain]) -> dict[str, Allocation]:
         leaving = {held.id: held for drain in drains.values() for held in leave_now(drain)}
-        moving = {
+        groups = {
             (held.namespace, held.job_id, held.task_group)
             for drain in drains.values()
             for held in drain.remaining
             if held.job_type == JobType.SERVICE and held.id not in leaving
         }
-        self._moving = {job_key(namespace, job_id) for namespace, job_id, _ in moving}
-        for namespace, job_id, name in sorted(moving):
+        moments = [drain.deadline_ns for drain in drains.values()]
+        for namespace, job_id, name in sorted(groups):
             job = snapshot.jobs.get(namespace, job_id)
             group = job.group(name) if job is not None and not job.stop else None
             if group is None:
@@ -144,20 +158,15 @@ class Drainer:
                 for held in snapshot.allocations.of_job(namespace, job_id)
                 if held.task_group == name
             ]
-            now_ns = self._clock.now_ns()
             for held in next_of_group(group, of_group, frozenset(drains), now_ns):
                 leaving[held.id] = held
-            self._await_settling(group, of_group, now_ns)
-        return leaving
-
-    def _await_settling(
-        self, group: TaskGroup, of_group: Sequence[Allocation], now_ns: int
-    ) -> None:
-        strategy = group.migrate or MigrateStrategy()
-        live = (held for held in of_group if not held.is_terminal)
-        moments = [at_ns for held in live if (at_ns := settled_at_ns(held, strategy)) > now_ns]
-        known = [self._settling_ns] if self._settling_ns is not None else []
-        self._settling_ns = min([*known, *moments], default=None)
+            moments += _settling_ns(group, of_group, now_ns)
+        return _Round(
+            drains,
+            moving={job_key(namespace, job_id) for namespace, job_id, _ in groups},
+            command=self._transitions(snapshot, leaving),
+            look_again_ns=min((each for each in moments if each is not None), default=None),
+        )
 
     def _transitions(
         self, snapshot: Snapshot, leaving: dict[str, Allocation]
@@ -188,3 +197,10 @@ class Drainer:
             timestamp=datetime_of_ns(now_ns),
         )
         return SetNodeDrain(now_ns=now_ns, node_id=node_id, completed=True, event=event)
+
+
+def _settling_ns(group: TaskGroup, of_group: Sequence[Allocation], now_ns: int) -> Iterator[int]:
+    """Yields the healthy deadlines of the allocations whose health is awaited."""
+    strategy = group.migrate or MigrateStrategy()
+    live = (held for held in of_group if not held.is_terminal)
+    return (at_ns for held in live if (at_ns := settled_at_ns(held, strategy)) > now_ns)

@@ -63,10 +63,10 @@ class HeartbeatTimers:
     def forget(self, node_id: str) -> None:
         self._deadlines.pop(node_id, None)
 
-    def overdue(self, now_s: float) -> list[str]:
-        """Returns the nodes whose deadline passed and removes their deadlines."""
-        found = []
-        while (next_s := self.next_s()) is not None and next_s <= now_s:
+    def overdue(self, now_s: float, limit: int | None = None) -> list[str]:
+        """Returns nodes whose deadline passed, at most `limit`, and removes their deadlines."""
+        found: list[str] = []
+        while (next_s := self.next_s()) is not None and next_s <= now_s and len(found) != limit:
             node_id = heapq.heappop(self._heap)[1]
             del self._deadlines[node_id]
             found.append(node_id)

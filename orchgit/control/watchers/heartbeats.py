@@ -3,12 +3,12 @@ for it, else `down`; and creates evaluations for the node's jobs (invariant 5)."
 
 from __future__ import annotations
 
-import asyncio
 import random
 
 import structlog
 
 from orchgit.clock import Clock
+from orchgit.control.bounded_gather import AT_ONCE, each_together
 from orchgit.control.standstill import wait_and_measure
 from orchgit.control.wakeup import Wakeup
 from orchgit.control.watchers.heartbeat_timers import HeartbeatLimits, HeartbeatTimers
@@ -65,14 +65,14 @@ class Heartbeats:
     def restore(self, snapshot: Snapshot) -> None:
         """Starts the timer of every node that is not down."""
         now_s = self._clock.monotonic_s()
-        for node in snapshot.nodes.all():
-            if node.status != NodeStatus.DOWN:
-                self._timers.expect(node.id, now_s)
+        for node_id in snapshot.nodes.ids_up():
+            self._timers.expect(node_id, now_s)
 
     async def run(self) -> None:
         while True:
-            overdue = self._timers.overdue(self._clock.monotonic_s())
-            await asyncio.gather(*(self._missed(node_id) for node_id in overdue))
+            # Some at a time: others are heard meanwhile.
+            while overdue := self._timers.overdue(self._clock.monotonic_s(), AT_ONCE):
+                await each_together(self._missed, overdue)
             next_s = self._timers.next_s()
             timeout_s = None if next_s is None else next_s - self._clock.monotonic_s()
             stood_s = await wait_and_measure(self._changed, self._clock, timeout_s)

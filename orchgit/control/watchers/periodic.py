@@ -57,8 +57,8 @@ class PeriodicDispatcher:
             if not is_tracked(job) or not self._missed(job, last_ns, now_ns):
                 continue
             # The launch itself may be there, though a leader died before it had recorded it.
-            children = snapshot.jobs.of_parent(job.namespace, job.id)
-            last_ns = max([last_ns, *(launched_ns(child.id) for child in children)])
+            children = snapshot.jobs.children_of(job.namespace, job.id)
+            last_ns = max([last_ns, *(launched_ns(child_id) for child_id, _ in children)])
             if self._missed(job, last_ns, now_ns):
                 self._due_ns[(job.namespace, job.id)] = now_ns
         self._changed.set()
@@ -122,11 +122,11 @@ class PeriodicDispatcher:
         key, due_ns = launch
         with self._state.store.snapshot() as snapshot:
             parent = snapshot.jobs.get(*key)
-            children = snapshot.jobs.of_parent(*key)
+            statuses = [status for _, status in snapshot.jobs.children_of(*key)]
         if parent is None or not is_tracked(parent) or parent.periodic is None:
             return
         self._track(parent)
-        if parent.periodic.prohibit_overlap and overlaps(children):
+        if parent.periodic.prohibit_overlap and overlaps(statuses):
             _log.info("launch of a periodic job skipped: the last one still runs", job=parent.id)
             return
         try:

@@ -6,7 +6,7 @@ occurs twice is run twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 from orchgit.cron import next_moment, time_zone
 from orchgit.model.base import datetime_of_ns, ns_of_datetime
@@ -42,9 +42,9 @@ def is_tracked(job: Job) -> bool:
     return is_parent and periodic is not None and periodic.enabled and not job.stop
 
 
-def overlaps(children: Sequence[Job]) -> bool:
-    """Returns whether an earlier launch still runs."""
-    return any(child.status != JobStatus.DEAD for child in children)
+def overlaps(statuses: Iterable[str]) -> bool:
+    """Returns whether an earlier launch still runs, given the statuses of all of them."""
+    return any(status != JobStatus.DEAD for status in statuses)
 
 
 def missed_launch(job: Job, last_ns: int, now_ns: int) -> bool:

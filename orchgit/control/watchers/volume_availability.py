@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import structlog
 
 from orchgit.clock import Clock
+from orchgit.control.large_reads import read_state
 from orchgit.control.wakeup import Wakeup
 from orchgit.errors import OrchgitError
 from orchgit.model.node import Node, NodeStatus
@@ -45,7 +46,7 @@ class VolumeWatcher:
         self._marked: set[str] = set()
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._mark(volume.node_id for volume in snapshot.host_volumes.all())
+        self._mark(snapshot.host_volumes.newest_of_nodes())
 
     def take(self, batch: AppliedBatch) -> None:
         self._mark(batch.changed.get("nodes", ()))
@@ -54,7 +55,7 @@ class VolumeWatcher:
         while True:
             await self._changed.wait(_RETRY_S if self._marked else None)
             marked, self._marked = self._marked, set()
-            states = self._states(marked)
+            states = await self._outdated(sorted(marked))
             if not states:
                 continue
             try:
@@ -65,17 +66,25 @@ class VolumeWatcher:
                 _log.warning("cannot record volumes", volumes=list(states), error=str(error))
                 self._marked |= marked
 
+    async def _outdated(self, node_ids: list[str]) -> dict[str, str]:
+        return await read_state(
+            self._state.store,
+            lambda snapshot: outdated_states(snapshot, node_ids),
+            lambda _: len(node_ids),
+        )
+
     def _mark(self, node_ids: Iterable[str]) -> None:
         self._marked.update(node_ids)
         if self._marked:
             self._changed.set()
 
-    def _states(self, node_ids: Iterable[str]) -> dict[str, str]:
-        """Returns the new states, by volume id, of the volumes whose state is outdated."""
-        with self._state.store.snapshot() as snapshot:
-            return {
-                volume.id: state
-                for node_id in sorted(node_ids)
-                for volume in snapshot.host_volumes.all(node_id=node_id)
-                if (state := state_of(volume, snapshot.nodes.get(node_id))) != volume.state
-            }
+
+def outdated_states(snapshot: Snapshot, node_ids: Iterable[str]) -> dict[str, str]:
+    """Returns the new states, by volume id, of the volumes of these nodes whose state is
+    outdated."""
+    return {
+        volume.id: state
+        for node_id in node_ids
+        for volume in snapshot.host_volumes.all(node_id=node_id)
+        if (state := state_of(volume, snapshot.nodes.get(node_id))) != volume.state
+    }

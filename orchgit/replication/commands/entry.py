@@ -18,7 +18,6 @@ class Entry(Model, tag_field="Kind"):
     """
 
     since: ClassVar[int] = 1
-
     """The version of the log's language that brought this kind (`orchgit.replication.versions`)."""
 
     now_ns: int = 0

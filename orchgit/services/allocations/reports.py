@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from orchgit.errors import NotFoundError, RefusedError
+from orchgit.errors import NotFoundError, NotUnderstoodError, RefusedError
 from orchgit.model.allocation import Allocation, ClientStatus, status_after_report
 from orchgit.model.evaluation import EvalTrigger, Evaluation
 from orchgit.model.job import JobType
@@ -21,15 +21,52 @@ _NEVER_RETRIED = (JobType.SYSTEM, JobType.SYSBATCH)
 """Jobs without a reschedule policy: a failed allocation alone does not make them be evaluated."""
 
 
-async def update_allocs(
-    context: UseCaseContext, node_id: str, updates: Sequence[AllocClientUpdate]
-) -> int:
-    """Stores an agent's reports and returns the index at which they were applied.
+class NodeReports:
+    """Takes the reports of one node for as long as its agent stays connected."""
 
-    An empty report counts too: it lets a node that missed heartbeats become ready. Reports of other
-    nodes' allocations, or of collected ones, are dropped. Raises RefusedError while the node is
-    down or disconnected (invariant 5), NotFoundError for an unknown node.
-    """
+    def __init__(self, context: UseCaseContext, node_id: str) -> None:
+        self._context = context
+        self._node_id = node_id
+        self._left_out: dict[str, AllocClientUpdate] = {}
+        """By allocation: its last report, if a part of it was not stored (`store_left_out`)."""
+
+    async def take(self, updates: Sequence[AllocClientUpdate]) -> int:
+        """Stores reports and returns the index at which they were applied.
+
+        An empty report counts too: it lets a node that missed heartbeats become ready. Reports of
+        other nodes' allocations, or of collected ones, are dropped. Raises RefusedError while the
+        node is down or disconnected (invariant 5), NotFoundError for an unknown node.
+        """
+        command = _command(self._context, self._node_id, updates)
+        left_out: dict[str, AllocClientUpdate] = {}
+        try:
+            applied = await self._context.propose(command)
+        except NotUnderstoodError:
+            applied = await self._context.propose(command.earlier_form())
+            left_out = {one.alloc_id: one for one in updates if one.driver_addresses}
+        for update in updates:
+            self._left_out.pop(update.alloc_id, None)
+        self._left_out |= left_out
+        return applied.index
+
+    async def store_left_out(self) -> None:
+        """Stores the addresses that `take` left out while a server of an earlier version was a
+        member, if every member understands them now. The agent does not report them again by
+        itself."""
+        if not self._left_out:
+            return
+        updates, self._left_out = self._left_out, {}
+        try:
+            await self._context.propose(
+                _command(self._context, self._node_id, list(updates.values()))
+            )
+        except NotUnderstoodError:
+            self._left_out = updates
+
+
+def _command(
+    context: UseCaseContext, node_id: str, updates: Sequence[AllocClientUpdate]
+) -> UpdateAllocs:
     with context.snapshot() as snapshot:
         node = snapshot.nodes.get(node_id)
         if node is None:
@@ -53,14 +90,12 @@ async def update_allocs(
             and allocation.node_id == node_id
         ]
         evaluations = evaluations_for_reports(context, snapshot, known)
-    command = UpdateAllocs(
+    return UpdateAllocs(
         now_ns=context.now_ns(),
         node_id=node_id,
         updates=[update for update, _ in known],
         evaluations=evaluations,
     )
-    applied = await context.propose_newest(command, command.earlier_form)
-    return applied.index
 
 
 def evaluations_for_reports(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from dataclasses import dataclass, field
 
@@ -42,17 +43,22 @@ async def dispatch_job(
     """Registers one child. The same idempotency token again returns the first child."""
     with context.snapshot() as snapshot:
         parent = snapshot.jobs.get(namespace, job_id)
-        children = snapshot.jobs.of_parent(namespace, job_id) if request.idempotency_token else []
-        index = snapshot.index
     parent = _dispatchable(parent, job_id)
     check_total_count(parent, context.job_settings.max_count)
     check_payload(parent.parameterized_job or ParameterizedJobConfig(), request.payload)
     check_meta(parent.parameterized_job or ParameterizedJobConfig(), request.meta)
     token = request.idempotency_token
-    for earlier in children if token else ():
-        if earlier.dispatch_idempotency_token == token:
-            return Dispatched(index, earlier.id, "", earlier.create_index)
-    return await _register_child(context, parent, request)
+    earlier = await asyncio.to_thread(_dispatched_before, context, parent, token) if token else None
+    return earlier or await _register_child(context, parent, request)
+
+
+def _dispatched_before(context: UseCaseContext, parent: Job, token: str) -> Dispatched | None:
+    """Reads every child, of which there may be many."""
+    with context.snapshot() as snapshot:
+        for child in snapshot.jobs.of_parent(parent.namespace, parent.id):
+            if child.dispatch_idempotency_token == token:
+                return Dispatched(snapshot.index, child.id, "", child.create_index)
+    return None
 
 
 def check_payload(config: ParameterizedJobConfig, payload: bytes) -> None:

@@ -58,8 +58,20 @@ _METRICS = msgspec.msgpack.Decoder(AllocMetric)
 encode = msgspec.msgpack.Encoder().encode
 
 
+_MAP_16, _SHORT_MAP, _TOO_LONG = 0xDE, 0x80, 16
+"""Headers of msgpack, and how many fields a short one cannot tell."""
+
+
 def encode_body(body: AllocBody) -> bytes | None:
-    return None if body == _EMPTY else encode(body)
+    """The bytes depend on the fields that are set, and not on how many there are to set: servers of
+    another version have the same rows."""
+    if body == _EMPTY:
+        return None
+    data = encode(body)
+    # msgspec takes the header for as many fields as there might be.
+    if data[0] == _MAP_16 and (count := int.from_bytes(data[1:3], "big")) < _TOO_LONG:
+        return bytes([_SHORT_MAP | count]) + data[3:]
+    return data
 
 
 def decode_body(data: bytes | None) -> AllocBody:

@@ -126,6 +126,18 @@ class AllocationReads(TableReads):
             WHERE modify_index > ? AND {_CLIENT_TERMINAL} GROUP BY node_id"""  # noqa: S608
         return {cast(str, node): cast(int, at) for node, at in self._rows(sql, (index,))}
 
+    def count_of_jobs_on(self, node_ids: Iterable[str]) -> int:
+        """Returns about how many allocations those jobs have, on any node, that have one on these
+        nodes."""
+        total = 0
+        for chunk in chunks(node_ids, _CHUNK):
+            sql = f"""SELECT COUNT(*) FROM allocations a JOIN (
+                SELECT DISTINCT namespace, job_id FROM allocations
+                WHERE node_id IN ({", ".join("?" * len(chunk))})
+                ) j ON a.namespace = j.namespace AND a.job_id = j.job_id"""  # noqa: S608
+            total += int(self._connection.execute(sql, tuple(chunk)).fetchone()[0])
+        return total
+
     def of_deployment(self, deployment_id: str) -> list[Allocation]:
         return self._allocations("deployment_id = ? AND deployment_id != ''", (deployment_id,))
 

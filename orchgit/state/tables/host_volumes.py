@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from orchgit.model.volume import HostVolume
 from orchgit.state.body_table import BodyTable, conditions
 from orchgit.state.entry import EntryContext
@@ -19,6 +21,11 @@ class HostVolumeReads(TableReads):
     def all(self, namespace: str | None = None, node_id: str | None = None) -> list[HostVolume]:
         where, values = conditions(namespace=namespace, node_id=node_id)
         return HOST_VOLUMES.find(self._connection, where, values)
+
+    def newest_of_nodes(self) -> dict[str, int]:
+        """Returns the nodes that have volumes -> the newest modify index of those."""
+        sql = "SELECT node_id, MAX(modify_index) FROM host_volumes GROUP BY node_id"
+        return dict(cast(list[tuple[str, int]], self._rows(sql)))
 
 
 class HostVolumeWrites(HostVolumeReads):

@@ -122,6 +122,12 @@ class JobReads(TableReads):
         sql = f"{_CURRENT} WHERE j.namespace = ? AND j.parent_id = ? AND j.parent_id != ''"
         return [job_of(row) for row in self._rows(f"{sql} ORDER BY j.id", (namespace, parent_id))]
 
+    def children_of(self, namespace: str, parent_id: str) -> list[tuple[str, str]]:
+        """Returns (id, status) of the jobs that the parent launched; there may be many."""
+        sql = """SELECT id, status FROM jobs
+            WHERE namespace = ? AND parent_id = ? AND parent_id != '' ORDER BY id"""
+        return cast(list[tuple[str, str]], self._rows(sql, (namespace, parent_id)))
+
     def of_source(self, source: str) -> list[Job]:
         """Returns the jobs of the source that are not stopped, in no order."""
         sql = f"{_CURRENT} WHERE j.source = ? AND j.source != '' AND j.stop = 0"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 import msgspec
 
-from orchgit.model.node import Node
+from orchgit.model.node import Eligibility, Node, NodeStatus
 from orchgit.state.body_table import BodyTable, starting_with
+from orchgit.state.chunks import chunks
 from orchgit.state.entry import EntryContext
 from orchgit.state.tables.base import TableReads
 
@@ -20,7 +21,16 @@ NODES = BodyTable(
 )
 
 _NODE = msgspec.msgpack.Decoder(Node)
+_CHUNK = 500
+_READY = (
+    f"status = '{NodeStatus.READY}' AND drain = 0 AND "
+    f"scheduling_eligibility = '{Eligibility.ELIGIBLE}'"
+)
 _COLUMNS = "last_missed_heartbeat_index, last_alloc_update_index, body"
+
+
+def _marks(chunk: Sequence[object]) -> str:
+    return ", ".join("?" * len(chunk))
 
 
 def _node(row: Sequence[object]) -> Node:
@@ -66,6 +76,39 @@ class NodeReads(TableReads):
 
     def ids(self) -> set[str]:
         return {cast(str, id_) for (id_,) in self._rows("SELECT id FROM nodes")}
+
+    def ids_up(self) -> list[str]:
+        """Returns the nodes that are not down."""
+        return self._ids(f"status != '{NodeStatus.DOWN}'")
+
+    def ids_draining(self, among: Iterable[str] | None = None) -> list[str]:
+        """Returns the nodes that drain, of all nodes or of these."""
+        if among is None:
+            return self._ids("drain = 1")
+        return [
+            node_id
+            for chunk in chunks(among, _CHUNK)
+            for node_id in self._ids(f"drain = 1 AND id IN ({_marks(chunk)})", chunk)
+        ]
+
+    def classes_of_ready(self, node_ids: Iterable[str]) -> dict[str, str]:
+        """Returns those of the nodes on which allocations may be placed -> computed class."""
+        found: dict[str, str] = {}
+        for chunk in chunks(node_ids, _CHUNK):
+            sql = f"""SELECT id, computed_class FROM nodes
+                WHERE id IN ({_marks(chunk)}) AND {_READY}"""  # noqa: S608
+            found.update(cast(list[tuple[str, str]], self._rows(sql, chunk)))
+        return found
+
+    def all_ready(self) -> list[tuple[str, str, int]]:
+        """Returns (id, computed class, modify index) of the nodes on which allocations may be
+        placed."""
+        sql = f"SELECT id, computed_class, modify_index FROM nodes WHERE {_READY}"  # noqa: S608
+        return cast(list[tuple[str, str, int]], self._rows(sql))
+
+    def _ids(self, where: str, values: Sequence[object] = ()) -> list[str]:
+        sql = f"SELECT id FROM nodes WHERE {where} ORDER BY id"  # noqa: S608 (constant conditions)
+        return [cast(str, id_) for (id_,) in self._rows(sql, values)]
 
     def _nodes(self, where: str, values: Sequence[object]) -> list[Node]:
         condition = f"WHERE {where}" if where else ""

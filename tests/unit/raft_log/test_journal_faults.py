@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
+    initialize,
     invariant,
     precondition,
     rule,
@@ -116,6 +117,11 @@ class FailingDisk(RuleBasedStateMachine):
         self.dead = self.stopped = False
         self.other: Callable[[Entries], bool] | None = None
         """What else may be found after a failure."""
+
+    @initialize(seed=st.integers(0, 1 << 32))
+    def luck(self, seed: int) -> None:
+        """What is left of unsynced data after a loss of power."""
+        self.disk.rng.seed(seed)
 
     def last(self) -> int:
         return self.first + len(self.entries) - 1

@@ -89,7 +89,7 @@ FIELDS_OF_VERSION_3: dict[type[msgspec.Struct], str] = {
 def test_every_later_field_is_left_out_for_servers_of_version_3(
     struct: type[msgspec.Struct],
 ) -> None:
-    """A field that is missing in `versions.py` would differ between old and new servers."""
+    """A field that is missing in `FIELDS_SINCE_4` would differ between old and new servers."""
     now = {each.name for each in msgspec.structs.fields(struct)}
     assert now - set(FIELDS_SINCE_4[struct]) == set(FIELDS_OF_VERSION_3[struct].split())
     assert without_new_fields(struct()) == struct()

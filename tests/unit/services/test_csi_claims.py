@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from orchgit.clock import FakeClock
-from orchgit.control.watchers.csi_claims import CsiClaimWatcher, ended_claims
+from orchgit.control.watchers.csi_claims import CsiClaimWatcher, all_claims, ended_claims
 from orchgit.errors import (
     ConflictError,
     NotAllowedError,
@@ -28,13 +28,16 @@ from orchgit.replication.commands.csi_volumes import (
     PutCsiVolume,
 )
 from orchgit.replication.commands.nodes import RegisterNode, UpdateNodeStatus
-from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.allocations.reports import NodeReports
 from orchgit.services.context import UseCaseContext
 from orchgit.services.csi.claims import CsiUseCases
 from orchgit.services.csi.node_calls import NodeCalls, PluginRefusedError
 from orchgit.services.csi.volumes import CsiVolumeUseCases
+from orchgit.state.snapshot import Snapshot
+from orchgit.state.store import Store
 from orchgit.wire.messages import ClaimVolumeRequest
 from tests.support.factories import make_group, make_job
+from tests.support.polling import until
 from tests.support.use_cases import placed_job, ready_node, with_context
 
 WRITER = VolumeCapability("single-node-writer", "file-system")
@@ -264,11 +267,12 @@ def test_claims_of_ended_allocations_are_to_be_released() -> None:
     async def work(world: World) -> None:
         await world.claim(0)
         with world.context.snapshot() as snapshot:
-            assert ended_claims(snapshot) == []
+            claims = all_claims(snapshot)
+            assert ended_claims(snapshot, claims) == {}
         update = AllocClientUpdate(world.allocs[0], "complete")
-        await update_allocs(world.context, world.nodes[0].id, [update])
+        await NodeReports(world.context, world.nodes[0].id).take([update])
         with world.context.snapshot() as snapshot:
-            assert ended_claims(snapshot) == [("default", "vol", world.allocs[0])]
+            assert ended_claims(snapshot, claims) == {("default", "vol"): [world.allocs[0]]}
 
     run(work)
 
@@ -300,7 +304,7 @@ def test_new_leader_releases_ended_claims_and_tries_again_what_failed() -> None:
     async def work(world: World) -> None:
         await world.claim(0)
         update = AllocClientUpdate(world.allocs[0], "complete")
-        await update_allocs(world.context, world.nodes[0].id, [update])
+        await NodeReports(world.context, world.nodes[0].id).take([update])
         clock, tried = world.context.clock, list[str]()
         assert isinstance(clock, FakeClock)
 
@@ -312,10 +316,11 @@ def test_new_leader_releases_ended_claims_and_tries_again_what_failed() -> None:
         with world.context.snapshot() as snapshot:
             watcher.restore(snapshot)
         loop = asyncio.create_task(watcher.run())
-        await clock.advance(1.0)
+        await until(lambda: tried == ["vol"])
+        await clock.advance(4.9)
         assert tried == ["vol"]
-        await clock.advance(5.0)
-        assert tried == ["vol", "vol"]
+        await clock.advance(0.1)
+        await until(lambda: tried == ["vol", "vol"])
         loop.cancel()
         await asyncio.gather(loop, return_exceptions=True)
 
@@ -331,7 +336,7 @@ def test_claim_whose_release_hangs_holds_up_no_other_volume() -> None:
         await world.context.propose(claim)
         await world.claim(0)
         update = AllocClientUpdate(world.allocs[0], "complete")
-        await update_allocs(world.context, world.nodes[0].id, [update])
+        await NodeReports(world.context, world.nodes[0].id).take([update])
         both, released = asyncio.Barrier(2), asyncio.Event()
 
         async def release(namespace: str, volume_id: str, alloc_id: str) -> None:
@@ -344,6 +349,61 @@ def test_claim_whose_release_hangs_holds_up_no_other_volume() -> None:
         loop = asyncio.create_task(watcher.run())
         async with asyncio.timeout(60):
             await released.wait()
+        loop.cancel()
+        await asyncio.gather(loop, return_exceptions=True)
+
+    run(work)
+
+
+class CountedReads:
+    """A store that counts its snapshots."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.count = 0
+
+    def snapshot(self) -> Snapshot:
+        self.count += 1
+        return self._store.snapshot()
+
+
+class CountedRests(FakeClock):
+    """A watcher rests when it knows the claims."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    async def sleep(self, seconds: float) -> None:
+        self.count += 1
+        await super().sleep(seconds)
+
+
+def test_claims_are_looked_at_when_an_allocation_with_a_claim_changes_and_for_no_other() -> None:
+    async def work(world: World) -> None:
+        (other,) = await placed_job(world.context, make_job(id="other"), [world.nodes[0]])
+        await world.claim(0)
+        reads, clock, began = CountedReads(world.context.state.store), CountedRests(), list[str]()
+        store: Any = reads
+
+        async def release(namespace: str, volume_id: str, alloc_id: str) -> None:
+            began.append(alloc_id)
+            await asyncio.Event().wait()
+
+        watcher = CsiClaimWatcher(store, clock, release)
+        feed = world.context.state.subscribe()
+
+        async def ends(alloc_id: str) -> None:
+            update = AllocClientUpdate(alloc_id, "complete")
+            await NodeReports(world.context, world.nodes[0].id).take([update])
+            watcher.take(await anext(feed))
+
+        loop = asyncio.create_task(watcher.run())
+        await until(lambda: clock.count == 1)
+        await ends(other)
+        await ends(world.allocs[0])
+        await until(lambda: began == [world.allocs[0]])
+        assert reads.count == 2
         loop.cancel()
         await asyncio.gather(loop, return_exceptions=True)
 

@@ -17,7 +17,7 @@ from orchgit.services.allocations.migration import (
     find_migration_source,
     is_proven_taker,
 )
-from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.allocations.reports import NodeReports
 from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.register import register_job
 from orchgit.wire.relay_proof import HEADER, MAX_AGE_S, is_proven, proof
@@ -42,7 +42,7 @@ class Moved:
 
     async def old_becomes(self, status: str) -> None:
         update = AllocClientUpdate(self.old_alloc, status)
-        await update_allocs(self.context, self.old.id, [update])
+        await NodeReports(self.context, self.old.id).take([update])
 
 
 async def moved(context: UseCaseContext) -> Moved:

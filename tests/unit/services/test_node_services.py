@@ -14,7 +14,7 @@ from orchgit.model.node import DrainStrategy, Node
 from orchgit.replication.commands.allocations import AllocClientUpdate, UpdateAllocsFromClient
 from orchgit.replication.commands.jobs import DeregisterJob, JobDeletion
 from orchgit.replication.commands.nodes import UpdateNodeStatus
-from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.allocations.reports import NodeReports
 from orchgit.services.allocations.stop import stop_allocation
 from orchgit.services.context import UseCaseContext
 from orchgit.services.jobs.register import register_job
@@ -26,7 +26,7 @@ from orchgit.services.nodes.operations import (
     set_node_eligibility,
 )
 from orchgit.services.nodes.registration import gated_status, register_node, update_node_status
-from tests.support.earlier_members import with_member_of
+from tests.support.earlier_members import WithEarlierMember, with_member_of, with_state
 from tests.support.factories import make_group, make_job, make_node, make_system_job
 from tests.support.use_cases import placed_job, ready_node, with_context
 
@@ -48,7 +48,7 @@ def test_registering_never_sets_a_known_nodes_status() -> None:
         node = make_node(status="ready")
         first = await register_node(context, node)
         assert first.status == "initializing"
-        await update_allocs(context, node.id, [])
+        await NodeReports(context, node.id).take([])
         await update_node_status(context, node.id, "ready")
         again = await register_node(context, replace(node, name="renamed", status="down"))
         assert again.status == stored(context, node.id).status == "ready"
@@ -108,7 +108,7 @@ def test_reports_leave_addresses_of_drivers_out_until_every_server_is_upgraded()
 
         async def addresses_after_report(by: UseCaseContext, status: str) -> object:
             report = AllocClientUpdate(alloc_id, status, driver_addresses={"web": address})
-            await update_allocs(by, node.id, [report])
+            await NodeReports(by, node.id).take([report])
             with context.snapshot() as snapshot:
                 found = snapshot.allocations.get(alloc_id)
             assert found is not None
@@ -121,6 +121,40 @@ def test_reports_leave_addresses_of_drivers_out_until_every_server_is_upgraded()
     with_context(work)
 
 
+def test_addresses_of_drivers_that_were_left_out_are_stored_after_the_upgrade() -> None:
+    """An agent that stays connected does not report them again by itself."""
+
+    async def work(context: UseCaseContext) -> None:
+        node = await ready_node(context)
+        (first,) = await placed_job(context, make_job(), [node])
+        (second,) = await placed_job(context, make_job(id="other"), [node])
+        address = {"web": DriverAddress(ip="172.20.0.2")}
+        state = WithEarlierMember(context.state, 6)
+        reports = NodeReports(with_state(state, context), node.id)
+
+        def stored() -> dict[str, object]:
+            with context.snapshot() as snapshot:
+                found = snapshot.allocations.get_many([first, second])
+            return {each.id: each.driver_addresses for each in found}
+
+        await reports.take(
+            [AllocClientUpdate(id_, "running", driver_addresses=address) for id_ in (first, second)]
+        )
+        await reports.take([AllocClientUpdate(second, "complete", driver_addresses={})])
+        before = context.state.store.watch.applied_index
+        await reports.store_left_out()
+        assert stored() == {first: None, second: None}
+        assert context.state.store.watch.applied_index == before, "an entry for nothing"
+        state.version = 7
+        await reports.store_left_out()
+        assert stored() == {first: address, second: None}
+        after = context.state.store.watch.applied_index
+        await reports.store_left_out()
+        assert context.state.store.watch.applied_index == after, "an entry for nothing"
+
+    with_context(work)
+
+
 def test_returning_node_is_initializing_until_its_report_is_applied() -> None:
     async def work(context: UseCaseContext) -> None:
         node = await ready_node(context)
@@ -128,10 +162,10 @@ def test_returning_node_is_initializing_until_its_report_is_applied() -> None:
             UpdateNodeStatus(node_id=node.id, status="down", missed_heartbeat=True)
         )
         with pytest.raises(RefusedError, match="while it is down"):
-            await update_allocs(context, node.id, [])
+            await NodeReports(context, node.id).take([])
         assert (await update_node_status(context, node.id, "ready")).status == "initializing"
         assert (await update_node_status(context, node.id, "ready")).status == "initializing"
-        await update_allocs(context, node.id, [])
+        await NodeReports(context, node.id).take([])
         assert (await update_node_status(context, node.id, "ready")).status == "ready"
 
     with_context(work)
@@ -166,8 +200,8 @@ def test_failed_allocation_evaluates_its_job_once() -> None:
         node = await ready_node(context)
         first, second = await placed_job(context, make_job(id="web", count=2), [node, node])
         reports = [AllocClientUpdate(first, "failed"), AllocClientUpdate(second, "failed")]
-        await update_allocs(context, node.id, reports)
-        await update_allocs(context, node.id, reports)
+        await NodeReports(context, node.id).take(reports)
+        await NodeReports(context, node.id).take(reports)
         with context.snapshot() as snapshot:
             found = snapshot.evaluations.of_job("default", "web")
         assert [each.triggered_by for each in found].count("alloc-failure") == 1
@@ -179,7 +213,7 @@ def test_reports_of_other_nodes_allocations_are_dropped() -> None:
     async def work(context: UseCaseContext) -> None:
         owner, stranger = await ready_node(context), await ready_node(context)
         (alloc_id,) = await placed_job(context, make_job(id="web"), [owner])
-        await update_allocs(context, stranger.id, [AllocClientUpdate(alloc_id, "failed")])
+        await NodeReports(context, stranger.id).take([AllocClientUpdate(alloc_id, "failed")])
         with context.snapshot() as snapshot:
             allocation = snapshot.allocations.get(alloc_id)
             evaluations = snapshot.evaluations.of_job("default", "web")
@@ -193,7 +227,7 @@ def test_reports_of_other_nodes_allocations_are_dropped() -> None:
 def test_reports_of_an_unknown_node_are_refused() -> None:
     async def work(context: UseCaseContext) -> None:
         with pytest.raises(NotFoundError, match="unknown"):
-            await update_allocs(context, "nobody", [])
+            await NodeReports(context, "nobody").take([])
 
     with_context(work)
 
@@ -268,7 +302,7 @@ def test_report_revives_only_lost_allocations(ended: str, reported: str, stays: 
             updates=[AllocClientUpdate(alloc_ids[0], ended)],
         )
         await context.propose(command)
-        await update_allocs(context, node.id, [AllocClientUpdate(alloc_ids[0], reported)])
+        await NodeReports(context, node.id).take([AllocClientUpdate(alloc_ids[0], reported)])
         with context.snapshot() as snapshot:
             held = snapshot.allocations.get(alloc_ids[0])
         assert held is not None

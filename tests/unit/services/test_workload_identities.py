@@ -20,7 +20,7 @@ from orchgit.model.workload_identity import IdentityClaims, WantedIdentity
 from orchgit.replication.commands.acl import PutAclPolicies
 from orchgit.replication.commands.allocations import AllocClientUpdate
 from orchgit.services.acl.resolve import IdentityKind, resolve
-from orchgit.services.allocations.reports import update_allocs
+from orchgit.services.allocations.reports import NodeReports
 from orchgit.services.context import UseCaseContext
 from orchgit.services.secrets.identities import IdentityUseCases, verified_claims
 from orchgit.services.secrets.keyring import Keyring
@@ -124,7 +124,9 @@ def test_token_for_another_audience_is_not_accepted_here() -> None:
 def test_token_is_refused_once_its_allocation_has_ended() -> None:
     async def work(rig: Rig) -> None:
         token = await rig.sign()
-        await update_allocs(rig.context, rig.node.id, [AllocClientUpdate(rig.alloc_id, "complete")])
+        await NodeReports(rig.context, rig.node.id).take(
+            [AllocClientUpdate(rig.alloc_id, "complete")]
+        )
         assert rig.verified(token) is None
         with pytest.raises(NotFoundError, match="does not run on node"):
             await rig.sign()
@@ -155,7 +157,9 @@ def test_key_whose_tokens_running_tasks_may_hold_is_deleted_by_force_only() -> N
         await rig.keyring.rotate(rig.context, full=True)
         with pytest.raises(ConflictError):
             await rig.keyring.delete(rig.context, second.key_id)  # tokens are renewed
-        await update_allocs(rig.context, rig.node.id, [AllocClientUpdate(rig.alloc_id, "complete")])
+        await NodeReports(rig.context, rig.node.id).take(
+            [AllocClientUpdate(rig.alloc_id, "complete")]
+        )
         await rig.keyring.delete(rig.context, old.key_id)
         await rig.keyring.delete(rig.context, second.key_id)
 

@@ -25,8 +25,9 @@ from orchgit.model.evaluation import AllocMetric
 from orchgit.model.plan import Placements
 from orchgit.model.resources import AllocatedPort
 from orchgit.state.store import Store
-from orchgit.state.tables.allocation_rows import AllocBody
+from orchgit.state.tables.allocation_rows import AllocBody, decode_body, encode_body
 from tests.support.factories import NOW_NS, make_job, make_node, make_placements, make_resources
+from tests.support.filled import filled
 from tests.support.state import open_store
 
 NOON = datetime(2027, 1, 2, 12, tzinfo=UTC)
@@ -167,3 +168,14 @@ def test_shared_part_is_deleted_with_its_last_allocation(store: Store) -> None:
 
     assert delete(placements.alloc_ids[:2]) == [(1,)]
     assert delete(placements.alloc_ids[2:]) == []
+
+
+def test_row_has_the_same_bytes_as_from_a_version_with_fewer_fields() -> None:
+    """During a rolling upgrade servers of both versions write it."""
+    assert encode_body(AllocBody()) is None
+    body = AllocBody(client_description="x", followup_eval_id="e")
+    data = encode_body(body)
+    assert data == b"\x82\xb2client_description\xa1x\xb0followup_eval_id\xa1e"
+    assert decode_body(data) == body
+    every = filled(AllocBody)
+    assert decode_body(encode_body(every)) == every
