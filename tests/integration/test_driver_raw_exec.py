@@ -172,13 +172,14 @@ def test_terminal_session_is_resized_and_returns_the_exit_code(tmp_path: Path) -
         handle = await driver.start_task(make(tmp_path, shell("sleep 1000; true")))
         session = await driver.exec_stream(handle, ["sh", "-i"], tty=True)
         session.resize(33, 44)
-        await session.write(b"stty size; expr 3 '*' 1111 > /dev/tty; exit 5\n")
+        await session.write(b"stty size; expr 3 '*' 1111 > /dev/tty; echo a $TERM; exit 5\n")
         said = b""
         while (piece := await session.read())[1]:
             said += piece[1]
         assert b"33 44" in said
         # Only a terminal that controls the session opens so, and passes on interrupts.
         assert b"3333" in said
+        assert b"a xterm" in said
         assert await session.wait() == 5
         await session.close()
         await driver.destroy_task(handle)
