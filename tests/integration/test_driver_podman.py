@@ -6,7 +6,6 @@ import asyncio
 import os
 import secrets
 import signal
-import subprocess
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -317,10 +316,11 @@ def test_running_container_whose_process_the_agent_does_not_see_goes_on(tmp_path
         await made.close()
         made = PodmanDriver(tmp_path, options, clock)
         state = {name: text for name, text in handle.state.items() if name != "ticks"}
-        with subprocess.Popen(["sleep", "1000"]) as other:
-            handle = msgspec.structs.replace(handle, pid=other.pid, state=state)
-            assert await made.recover_task(handle)
-            other.kill()
+        other = await asyncio.create_subprocess_exec("sleep", "1000")
+        handle = msgspec.structs.replace(handle, pid=other.pid, state=state)
+        assert await made.recover_task(handle)
+        other.kill()
+        await other.wait()
         waiting = asyncio.create_task(made.wait_task(handle))
         for _ in range(3):
             await clock.advance(NOTICE_S)
