@@ -22,8 +22,8 @@ CGROUP_PARENT = PARENT_CGROUP
 NO_LIMIT = -1
 """`memory_max` of a raw_exec task that may use all memory of the node."""
 _MIB = 1 << 20
-_LEAST_SHARES, _MOST_SHARES = 2, 262_144
-_MOST_WEIGHT = 10_000
+_LEAST_SHARES, _MOST_SHARES, _MOST_WEIGHT = 2, 262_144, 10_000
+"""Version 1 counts a group's part of the processor in shares, version 2 by weights from 1."""
 _V1_LIMITS = ("limit", "memsw.limit")
 """Of memory, and of memory and swap together: the order in which the kernel takes them."""
 _CLOCK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -97,8 +97,10 @@ class CgroupLayout(msgspec.Struct, frozen=True):
                 return None
             memory = {"memory.max": str(hard), "memory.swap.max": "0"} if hard else {}
             memory |= {"memory.low": str(soft)} if soft else {}
-            weight = {"cpu.weight": str(_weight(shares))}
-            limited = self._in_unified(group, {"memory": memory, "cpu": weight})
+            above = min(shares, _MOST_SHARES) - _LEAST_SHARES
+            weight = 1 + above * (_MOST_WEIGHT - 1) // (_MOST_SHARES - _LEAST_SHARES)
+            cpu = {"cpu.weight": str(weight)}
+            limited = self._in_unified(group, {"memory": memory, "cpu": cpu})
             return msgspec.structs.replace(limited, oom=f"{group.kill}/memory.events")
         memory = {f"memory.{each}_in_bytes": str(hard) for each in _V1_LIMITS} if hard else {}
         memory |= {"memory.soft_limit_in_bytes": str(soft)} if soft else {}
@@ -225,12 +227,6 @@ def oci_resources(resources: TaskResources) -> dict[str, object]:
     if resources.reserved_cores:
         cpu["cpus"] = ",".join(str(core) for core in resources.reserved_cores)
     return {"memory": memory, "cpu": cpu}
-
-
-def _weight(shares: int) -> int:
-    """Version 2 counts a group's part of the processor from 1 to 10,000."""
-    above_least = min(shares, _MOST_SHARES) - _LEAST_SHARES
-    return 1 + above_least * (_MOST_WEIGHT - 1) // (_MOST_SHARES - _LEAST_SHARES)
 
 
 def _usable(directory: Path) -> bool:

@@ -121,6 +121,8 @@ def _qemu(context: DriverContext) -> Driver:
 
 def _podman(context: DriverContext) -> Driver:
     options = decode_options("podman", context.options.get("podman", {}), PodmanOptions)
+    if options.recover_stopped:
+        _log.warning("recover_stopped has no effect: restart policies decide of ended containers")
     return PodmanDriver(context.data_dir, options, context.clock, context.report)
 
 
@@ -135,6 +137,11 @@ OPTION_SHAPES: Mapping[str, type[msgspec.Struct]] = {
     "nvidia": NvidiaOptions,
 }
 """What the agent's config may say of the built-in drivers."""
+NOMADS_NAMES: Mapping[str, str] = {
+    "nomad-driver-podman": "podman",
+    "nomad-device-nvidia": "nvidia",
+}
+"""The names of `plugin` blocks written for Nomad, where these are programs of their own."""
 _OFF_BY_DEFAULT = ("mock_driver",)
 """The mock driver is for tests: a job that names it by mistake would be reported as running."""
 _REPORTED_WHEN_OFF = ("raw_exec", "exec")

@@ -12,6 +12,7 @@ from orchgit.errors import DriverError
 from tests.support.ports import free_ports
 
 
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # by the SDK, where it fails
 def test_engine_that_is_not_there_is_named_with_the_systems_words(tmp_path: Path) -> None:
     dead = tmp_path / "dead.sock"
     with socket.socket(socket.AF_UNIX) as bound:
