@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
@@ -18,6 +18,13 @@ class DeviceStats(msgspec.Struct, frozen=True, kw_only=True):
 
     device_id: str
     values: dict[str, float] = {}
+
+
+@runtime_checkable
+class HasPeriod(Protocol):
+    """A plugin that says how often its devices are looked at; those of others, once a minute."""
+
+    period_s: float
 
 
 class DevicePlugin(Protocol):

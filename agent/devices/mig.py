@@ -21,7 +21,7 @@ def part_files(card: GpuFacts, proc_dir: Path) -> list[str]:
     files = []
     for right in (instance / "access", instance / f"ci{compute_instance}" / "access"):
         try:
-            told = dict(line.split(":") for line in right.read_text().splitlines())
+            told = dict(line.split(":", 1) for line in right.read_text().splitlines())
             files.append(f"nvidia-caps/nvidia-cap{int(told['DeviceFileMinor'])}")
         except (OSError, ValueError, KeyError) as error:
             raise DriverError(

@@ -16,6 +16,7 @@ from agent.devices.base import DeviceStats
 from agent.devices.mig import part_files
 from agent.devices.nvml import LIBRARY, GpuFacts, Nvml
 from agent.drivers.base import TaskDevices
+from agent.drivers.config import duration_s
 from orchgit.errors import DriverError
 from orchgit.model.node import NodeDevice, NodeDeviceInstance
 
@@ -30,6 +31,8 @@ class NvidiaOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     enabled: bool = True
     ignored_gpu_ids: list[str] = []
+    fingerprint_period: str = "1m"
+    """How often the cards are looked at."""
     library: str = LIBRARY
     """Where NVIDIA's library is, if not where the system looks."""
     device_dir: str = "/dev"
@@ -42,6 +45,7 @@ class NvidiaPlugin:
 
     def __init__(self, options: NvidiaOptions) -> None:
         self._options = options
+        self.period_s = duration_s(options.fingerprint_period)
         self._cards: dict[str, GpuFacts] = {}
 
     def fingerprint(self) -> list[NodeDevice]:

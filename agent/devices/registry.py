@@ -12,7 +12,7 @@ from importlib import metadata
 import msgspec
 import structlog
 
-from agent.devices.base import DevicePlugin, DeviceStats
+from agent.devices.base import DevicePlugin, DeviceStats, HasPeriod
 from agent.devices.nvidia import NvidiaOptions, NvidiaPlugin
 from agent.drivers.base import TaskDevices
 from agent.drivers.config import decode_options
@@ -21,6 +21,8 @@ from orchgit.model.node import NodeDevice
 from orchgit.model.resources import AllocatedDevice
 
 ENTRY_POINT_GROUP = "orchgit.devices"
+PERIOD_S = 60.0
+_LEAST_PERIOD_S = 1.0
 
 _log = structlog.get_logger(component="agent")
 
@@ -57,6 +59,12 @@ class Devices:
         self._plugins = plugins
         self._of_kind: dict[tuple[str, str, str], DevicePlugin] = {}
         self._ids: dict[tuple[str, str, str], list[str]] = {}
+
+    @property
+    def period_s(self) -> float:
+        """How often all devices are looked at: as often as the plugin wants that wants it most."""
+        wanted = (one.period_s for one in self._plugins if isinstance(one, HasPeriod))
+        return max(_LEAST_PERIOD_S, min(wanted, default=PERIOD_S))
 
     def fingerprint(self) -> list[NodeDevice]:
         """Blocking. All devices; those of a plugin that fails are left out."""

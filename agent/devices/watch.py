@@ -9,8 +9,6 @@ from agent.devices.registry import Devices
 from orchgit.clock import Clock
 from orchgit.model.node import NodeDevice
 
-PERIOD_S = 60.0
-
 
 async def watch_devices(
     devices: Devices,
@@ -20,7 +18,7 @@ async def watch_devices(
 ) -> None:
     """`known` is what the servers have been told. Never returns."""
     while True:
-        await clock.sleep(PERIOD_S)
+        await clock.sleep(devices.period_s)
         found = await asyncio.to_thread(devices.fingerprint)
         if found != known:
             known = found

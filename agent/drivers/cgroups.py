@@ -19,7 +19,13 @@ from orchgit.model.runtime_variables import PARENT_CGROUP
 
 CGROUP_PARENT = PARENT_CGROUP
 """As Nomad's, since jobs read it in NOMAD_PARENT_CGROUP. The groups below it have names of ours."""
+NO_LIMIT = -1
+"""`memory_max` of a raw_exec task that may use all memory of the node."""
 _MIB = 1 << 20
+_LEAST_SHARES, _MOST_SHARES, _MOST_WEIGHT = 2, 262_144, 10_000
+"""Version 1 counts a group's part of the processor in shares, version 2 by weights from 1."""
+_V1_LIMITS = ("limit", "memsw.limit")
+"""Of memory, and of memory and swap together: the order in which the kernel takes them."""
 _CLOCK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "freezer", "pids", "cpuset")
 
@@ -63,28 +69,82 @@ class CgroupLayout(msgspec.Struct, frozen=True):
             return group
         cores = ",".join(map(str, resources.reserved_cores))
         if self.mode == "v2" and group is not None:
-            passed_on = (self.unified, f"{self.unified}/{CGROUP_PARENT}")
-            enabled = {f"{path}/cgroup.subtree_control": "+cpuset" for path in passed_on}
-            return msgspec.structs.replace(
-                group, values={**group.values, **enabled, f"{group.kill}/cpuset.cpus": cores}
-            )
+            return self._in_unified(group, {"cpuset": {"cpuset.cpus": cores}})
         root = self.controllers.get("cpuset", "")
-        if not root:
+        mems = _text(f"{root}/cpuset.mems").strip()
+        values = {"cpuset.cpus": cores, "cpuset.mems": mems}
+        group = self._in_trees(group, name, {"cpuset": values})
+        if group is None or not root:
             return group
-        group = group or ControlGroup()
         parent = f"{root}/{CGROUP_PARENT}"
-        directory = f"{parent}/{name}"
-        return ControlGroup(
-            dirs=[*group.dirs, directory],
-            values={
-                f"{parent}/cpuset.cpus": _text(f"{root}/cpuset.cpus").strip(),
-                f"{parent}/cpuset.mems": _text(f"{root}/cpuset.mems").strip(),
-                f"{directory}/cpuset.cpus": cores,
-                f"{directory}/cpuset.mems": _text(f"{root}/cpuset.mems").strip(),
-            },
-            members=[*group.members, f"{directory}/cgroup.procs"],
-            kill=group.kill,
+        inherited = {
+            f"{parent}/cpuset.cpus": _text(f"{root}/cpuset.cpus").strip(),
+            f"{parent}/cpuset.mems": mems,
+        }
+        return msgspec.structs.replace(group, values={**inherited, **group.values})
+
+    def with_limits(
+        self, group: ControlGroup | None, name: str, resources: TaskResources
+    ) -> ControlGroup | None:
+        """The group, whose members together have the task's memory and its share of the processor,
+        where the node has the controllers and the job names no unified group of its own."""
+        hard, soft = memory_limits(resources)
+        if resources.memory_max_mb == NO_LIMIT:
+            hard, soft = 0, hard
+        shares = max(_LEAST_SHARES, resources.cpu_shares)
+        if self.mode == "v2":
+            if group is None:
+                return None
+            memory = {"memory.max": str(hard), "memory.swap.max": "0"} if hard else {}
+            memory |= {"memory.low": str(soft)} if soft else {}
+            above = min(shares, _MOST_SHARES) - _LEAST_SHARES
+            weight = 1 + above * (_MOST_WEIGHT - 1) // (_MOST_SHARES - _LEAST_SHARES)
+            cpu = {"cpu.weight": str(weight)}
+            limited = self._in_unified(group, {"memory": memory, "cpu": cpu})
+            return msgspec.structs.replace(limited, oom=f"{group.kill}/memory.events")
+        memory = {f"memory.{each}_in_bytes": str(hard) for each in _V1_LIMITS} if hard else {}
+        memory |= {"memory.soft_limit_in_bytes": str(soft)} if soft else {}
+        limited_v1 = self._in_trees(
+            group, name, {"memory": memory, "cpu": {"cpu.shares": str(shares)}}
         )
+        root = self.controllers.get("memory", "")
+        if limited_v1 is None or not root:
+            return limited_v1
+        oom = f"{root}/{CGROUP_PARENT}/{name}/memory.oom_control"
+        return msgspec.structs.replace(limited_v1, oom=oom)
+
+    def _in_unified(
+        self, group: ControlGroup, wanted: Mapping[str, Mapping[str, str]]
+    ) -> ControlGroup:
+        """`group` of the unified tree with values by controller, which are passed on to it first:
+        those that the node has."""
+        there = _text(f"{self.unified}/cgroup.controllers").split()
+        values = dict(group.values)
+        for path in (self.unified, f"{self.unified}/{CGROUP_PARENT}"):
+            file = f"{path}/cgroup.subtree_control"
+            enabled = [*values.get(file, "").split(), *(f"+{each}" for each in wanted)]
+            values[file] = " ".join(each for each in enabled if each[1:] in there)
+        for controller, files in wanted.items():
+            if controller in there:
+                values |= {f"{group.kill}/{file}": text for file, text in files.items()}
+        return msgspec.structs.replace(group, values=values)
+
+    def _in_trees(
+        self, group: ControlGroup | None, name: str, wanted: Mapping[str, Mapping[str, str]]
+    ) -> ControlGroup | None:
+        """`group` and a group in the tree of each controller that the node has, with its values."""
+        for controller, files in wanted.items():
+            if root := self.controllers.get(controller, ""):
+                directory = f"{root}/{CGROUP_PARENT}/{name}"
+                group = group or ControlGroup()
+                values = {f"{directory}/{file}": text for file, text in files.items()}
+                group = msgspec.structs.replace(
+                    group,
+                    dirs=[*group.dirs, directory],
+                    values={**group.values, **values},
+                    members=[*group.members, f"{directory}/cgroup.procs"],
+                )
+        return group
 
     def overrides(self, v1: Mapping[str, str], v2: str) -> list[str]:
         """Directories of the groups that a job names for this machine's kinds of groups."""
@@ -149,13 +209,21 @@ def process_stats(pid: int, group: ControlGroup | None) -> TaskStats:
     return TaskStats(memory_bytes=memory, cpu_ns=cpu_ns, pids=tuple(pids))
 
 
+def memory_limits(resources: TaskResources) -> tuple[int, int]:
+    """Returns the most bytes that a task may use, and how many it keeps when memory is short; 0
+    where that is not less."""
+    if resources.memory_max_mb > resources.memory_mb:
+        return resources.memory_max_mb * _MIB, resources.memory_mb * _MIB
+    return resources.memory_mb * _MIB, 0
+
+
 def oci_resources(resources: TaskResources) -> dict[str, object]:
     """The limits of a task as the OCI runtime specification has them."""
-    limit_mb = max(resources.memory_mb, resources.memory_max_mb)
-    memory = {"limit": limit_mb * _MIB, "swap": limit_mb * _MIB}
-    if resources.memory_max_mb > resources.memory_mb:
-        memory["reservation"] = resources.memory_mb * _MIB
-    cpu: dict[str, object] = {"shares": max(2, resources.cpu_shares)}
+    hard, soft = memory_limits(resources)
+    memory = {"limit": hard, "swap": hard}
+    if soft:
+        memory["reservation"] = soft
+    cpu: dict[str, object] = {"shares": max(_LEAST_SHARES, resources.cpu_shares)}
     if resources.reserved_cores:
         cpu["cpus"] = ",".join(str(core) for core in resources.reserved_cores)
     return {"memory": memory, "cpu": cpu}

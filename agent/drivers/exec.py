@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -28,7 +29,7 @@ from agent.drivers.locks import StartLocks
 from agent.drivers.options import check_ids, check_name
 from agent.drivers.programs import find_in_root
 from agent.drivers.runtimes import RuntimeProbe, find_runtime, runtime_command
-from agent.drivers.sessions import Command, StreamSession, open_session, run_command
+from agent.drivers.sessions import TERMINAL, Command, StreamSession, open_session, run_command
 from agent.drivers.signals import signal_number
 from agent.drivers.supervised import SupervisedDriver, group_name, log_streams
 from agent.drivers.users import DEFAULT_CHROOT_USER, UserIds, host_user
@@ -41,6 +42,8 @@ _ROOT = "root"
 _NOT_FOUND = re.compile(r"no such file or directory|executable file not found", re.IGNORECASE)
 """What runtimes say of a program that is not in the container."""
 _RUN_DIR = "/run/orchgit"
+_MOST_COMMANDS = 64
+"""How many commands of a task are on disk: each is read once, as it starts."""
 _WITHOUT_LIMITS = "Healthy, without limits: the agent does not run as root"
 
 
@@ -251,7 +254,7 @@ class ExecDriver(SupervisedDriver):
                 str(process),
                 group_name(handle.key),
             ],
-            env={"PATH": os.environ.get("PATH", os.defpath), "TERM": "xterm"},
+            env={"PATH": os.environ.get("PATH", os.defpath)},
             cwd="/",
         )
 
@@ -263,9 +266,14 @@ class ExecDriver(SupervisedDriver):
         bundle = self._bundle(key)
         config = msgspec.json.decode((bundle / "config.json").read_bytes())
         process = {**config["process"], "args": command, "terminal": tty}
+        if tty and not any(each.startswith("TERM=") for each in process["env"]):
+            process["env"] = [*process["env"], f"TERM={TERMINAL}"]
         content = msgspec.json.encode(process)
         path = bundle / f"command-{hashlib.sha256(content).hexdigest()[:32]}.json"
-        if not path.exists():
+        if path.exists():
+            os.utime(path)
+        else:
+            _remove_oldest(bundle.glob("command-*.json"), _MOST_COMMANDS - 1)
             with tempfile.NamedTemporaryFile(dir=bundle, delete=False) as file:
                 file.write(content)
             os.rename(file.name, path)
@@ -291,3 +299,10 @@ class ExecDriver(SupervisedDriver):
         if not self._options.enabled:
             return RuntimeProbe(problems=("disabled in the agent's config",))
         return await find_runtime(self._layout.oci_path(f"probe-{os.getpid()}"), self._rootless)
+
+
+def _remove_oldest(files: Iterable[Path], most: int) -> None:
+    """Removes all but the `most` files that were changed last."""
+    oldest_first = sorted(files, key=lambda file: file.stat().st_mtime_ns)
+    for file in oldest_first[: max(0, len(oldest_first) - most)]:
+        file.unlink(missing_ok=True)

@@ -130,7 +130,8 @@ class RawExecDriver(SupervisedDriver):
             raise explained(error, spec.argv) from None
 
     def _group(self, task: TaskConfig, config: RawExecConfig) -> ControlGroup | None:
-        """The group that holds the task together, with its cores, and those that the job names.
+        """The group that holds the task together, with its cores and limits, and those that the job
+        names.
 
         A process is in one group of the unified tree: where the job names that one, a group of
         another tree holds the task together, if the node has such.
@@ -142,6 +143,7 @@ class RawExecDriver(SupervisedDriver):
                 raise DriverError(f"cannot join the control group {path}: it is not there")
         group = layout.tracking(name, beside_unified=bool(config.cgroup_v2_override))
         group = layout.with_cores(group, name, task.resources)
+        group = layout.with_limits(group, name, task.resources)
         if not joined:
             return group
         members = [os.path.join(path, "cgroup.procs") for path in joined]

@@ -90,9 +90,10 @@ def load_drivers(context: DriverContext) -> dict[str, Driver]:
 
 def known_plugins() -> frozenset[str]:
     """Returns the names that a `plugin` block of this machine's agent may have: those of drivers
-    and of devices, built in or installed."""
+    and of devices, built in or installed, also as Nomad names them."""
     installed = (metadata.entry_points(group=group) for group in (ENTRY_POINT_GROUP, DEVICES_GROUP))
-    return frozenset((*OPTION_SHAPES, *(name for points in installed for name in points.names)))
+    names = (name for points in installed for name in points.names)
+    return frozenset((*OPTION_SHAPES, *NOMADS_NAMES, *names))
 
 
 def _load(point: metadata.EntryPoint, context: DriverContext) -> Driver:
@@ -127,6 +128,8 @@ def _qemu(context: DriverContext) -> Driver:
 
 def _podman(context: DriverContext) -> Driver:
     options = decode_options("podman", context.options.get("podman", {}), PodmanOptions)
+    if options.recover_stopped:
+        _log.warning("recover_stopped has no effect: restart policies decide of ended containers")
     return PodmanDriver(context.data_dir, options, context.clock, context.report)
 
 
@@ -141,6 +144,11 @@ OPTION_SHAPES: Mapping[str, type[msgspec.Struct]] = {
     "nvidia": NvidiaOptions,
 }
 """What the agent's config may say of the built-in drivers."""
+NOMADS_NAMES: Mapping[str, str] = {
+    "nomad-driver-podman": "podman",
+    "nomad-device-nvidia": "nvidia",
+}
+"""The names of `plugin` blocks written for Nomad, where these are programs of their own."""
 _OFF_BY_DEFAULT = ("mock_driver",)
 """The mock driver is for tests: a job that names it by mistake would be reported as running."""
 _REPORTED_WHEN_OFF = ("raw_exec", "exec")

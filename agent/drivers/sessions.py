@@ -16,6 +16,7 @@ import re
 import shutil
 import struct
 import termios
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -27,8 +28,11 @@ from orchgit.errors import DriverError
 
 OUTPUT_LIMIT_BYTES = 256 << 10
 TIMED_OUT = -1
+TERMINAL = "xterm"
+"""What `TERM` says to a program with a terminal, where the task does not."""
 
 _READ_BYTES = 65536
+_MOST_JOINING = 1000
 _UNSAFE = re.compile(
     "(LD|MALLOC)_.*|GCONV_PATH|GETCONF_DIR|GLIBC_TUNABLES|HOSTALIASES|LOCALDOMAIN|LOCPATH|NIS_PATH"
     "|NLSPATH|RESOLV_HOST_CONF|RES_OPTIONS|TMPDIR|TZDIR"
@@ -163,9 +167,10 @@ async def _open_terminal(command: Command) -> StreamSession:
     setsid = shutil.which("setsid")
     if setsid is None:
         raise DriverError("cannot give the command a terminal: install setsid, or use -t=false")
+    command = msgspec.structs.replace(command, env={"TERM": TERMINAL, **command.env})
     main_fd, task_fd = pty.openpty()
     try:
-        process = await _start(command, task_fd, task_fd, task_fd, (setsid, "--ctty"))
+        process = await _start(command, task_fd, task_fd, task_fd, (setsid, "-c"))
     except BaseException:
         os.close(main_fd)
         raise
@@ -225,9 +230,11 @@ def join_groups(members: Sequence[str], pid: int) -> None:
     it.
     """
     for file in members:
-        waiting = [pid]
-        while waiting:
-            member = waiting.pop()
+        waiting = deque([pid])
+        for _ in range(_MOST_JOINING):  # a command may fork for ever, then as a member
+            if not waiting:
+                break
+            member = waiting.popleft()
             try:
                 Path(file).write_text(str(member))
             except OSError as error:

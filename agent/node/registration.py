@@ -68,6 +68,7 @@ def build_node(
         links=found.links,
         drivers=dict(drivers),
         host_volumes=_host_volumes(config, volumes),
+        host_networks=_host_networks(config),
         csi_node_plugins=csi.described(NODE) if csi is not None else None,
         csi_controller_plugins=csi.described(CONTROLLER) if csi is not None else None,
         scheduling_eligibility=(
@@ -96,3 +97,17 @@ def _host_volumes(
         for name, volume in config.host_volumes.items()
     }
     return {**made, **configured}
+
+
+def _host_networks(config: AgentConfig) -> dict[str, dict[str, object]] | None:
+    """The addresses with names, as the node's configuration says them."""
+    found: dict[str, dict[str, object]] = {
+        name: {
+            "Name": name,
+            "CIDR": each.cidr,
+            "Interface": each.interface,
+            "ReservedPorts": each.reserved_ports,
+        }
+        for name, each in config.host_networks.items()
+    }
+    return found or None

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from agent.drivers.config import option_problems
-from agent.drivers.registry import OPTION_SHAPES, known_plugins
+from agent.drivers.registry import NOMADS_NAMES, OPTION_SHAPES, known_plugins
 from orchgit.configuration.reading import Fault, plain_value
 from orchgit.go_quote import quote
 from orchgit.hcl1.tree import Hcl1Body, Position
@@ -18,8 +18,10 @@ def plugin_faults(file: Hcl1Body) -> Iterator[Fault]:
     Other drivers check their options themselves.
     """
     for block in file.labelled("plugin"):
-        shape = OPTION_SHAPES.get(block.label.text) if block.label else None
-        if shape is None or block.label is None:
+        if block.label is None:
+            continue
+        shape = OPTION_SHAPES.get(NOMADS_NAMES.get(block.label.text, block.label.text))
+        if shape is None:
             continue
         for config in block.body.blocks("config"):
             for problem in option_problems(plain_value(config), shape):

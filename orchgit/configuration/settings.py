@@ -18,6 +18,7 @@ from agent.config import (
     MeasuredConfig,
     ReservedConfig,
 )
+from agent.drivers.registry import NOMADS_NAMES
 from agent.http_json import HttpService
 from agent.networks.config import GroupNetworkConfig
 from agent.vault.tokens import VaultConfig
@@ -494,7 +495,9 @@ def _source(name: str, section: SourceSection) -> Source:
 def _driver_options(file: FileConfig) -> dict[str, dict[str, Any]]:
     """Returns the options of each driver; `client.chroot_env` is one of the drivers with a root
     file system made of the host's files."""
-    options = {name: dict(section.config) for name, section in file.plugin.items()}
+    options: dict[str, dict[str, Any]] = {}
+    for name, section in file.plugin.items():
+        options.setdefault(NOMADS_NAMES.get(name, name), {}).update(section.config)
     if file.client.chroot_env:
         for name in ("exec", "java"):
             options.setdefault(name, {}).setdefault("chroot_env", file.client.chroot_env)

@@ -286,11 +286,12 @@ def test_shell_opens_in_a_running_task(tmp_path: Path) -> None:
             said += piece[1]
         assert (said, await session.wait()) == (b"b\n65534\n", 4)
         await session.close()
-        terminal = await driver.exec_stream(handle, ["/bin/sh", "-c", "tty; stty size"], tty=True)
+        terminal = await driver.exec_stream(handle, ["/bin/sh", "-c", "tty; echo $TERM"], tty=True)
         said = b""
         while (piece := await terminal.read())[1]:
             said += piece[1]
         assert b"/dev/pts/" in said
+        assert b"xterm" in said
         assert await terminal.wait() == 0
         await terminal.close()
         await driver.destroy_task(handle)
@@ -307,6 +308,21 @@ def test_command_has_the_user_the_groups_and_the_rights_of_its_task(tmp_path: Pa
         await until(lambda: "NoNewPrivs" in log_text(task))
         told = await driver.exec_task(handle, ["/bin/sh", "-c", rights], 60)
         assert told.output.decode() == log_text(task)
+        await driver.destroy_task(handle)
+
+    run(tmp_path, scenario)
+
+
+def test_many_commands_leave_few_files(tmp_path: Path) -> None:
+    task = make(tmp_path, script("sleep 100"))
+
+    async def scenario(driver: ExecDriver) -> None:
+        handle = await driver.start_task(task)
+        (bundle,) = Path("/run/orchgit").glob(f"*/bundles/{group_name(task.key)}")
+        for number in range(70):
+            told = await driver.exec_task(handle, ["/bin/sh", "-c", f"exit {number}"], 60)
+            assert told.exit_code == number
+        assert len(list(bundle.glob("command-*"))) < 70
         await driver.destroy_task(handle)
 
     run(tmp_path, scenario)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import docker
+import msgspec
 import psutil
 import pytest
 
@@ -28,6 +29,7 @@ from agent.drivers.docker.process_watch import NOTICE_S
 from agent.drivers.podman.config import PodmanOptions
 from agent.drivers.podman.driver import PodmanDriver
 from agent.networks import namespaces
+from agent.supervisor import proc
 from orchgit.clock import FakeClock, SystemClock
 from orchgit.errors import DriverError
 from tests.support import podman_engine
@@ -300,3 +302,32 @@ def test_end_that_podman_does_not_notice_is_reported(tmp_path: Path) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 120))
     assert [each.exit_code for each in results] == [-1]
     assert "podman has not noticed" in results[0].error
+
+
+def test_running_container_whose_process_the_agent_does_not_see_goes_on(tmp_path: Path) -> None:
+    """An engine that counts pids in another namespace names a pid that is another process here."""
+    clock = FakeClock()
+
+    async def scenario() -> None:
+        options = PodmanOptions(socket_path=f"unix:{podman_engine.socket()}")
+        made = PodmanDriver(tmp_path, options, clock)
+        handle = await made.start_task(task(tmp_path, "exec sleep 1000", {}))
+        assert int(handle.state["ticks"]) == proc.start_ticks(handle.pid)
+        await made.close()
+        made = PodmanDriver(tmp_path, options, clock)
+        state = {name: text for name, text in handle.state.items() if name != "ticks"}
+        other = await asyncio.create_subprocess_exec("sleep", "1000")
+        handle = msgspec.structs.replace(handle, pid=other.pid, state=state)
+        assert await made.recover_task(handle)
+        other.kill()
+        await other.wait()
+        waiting = asyncio.create_task(made.wait_task(handle))
+        for _ in range(3):
+            await clock.advance(NOTICE_S)
+            await asyncio.wait([waiting], timeout=0.2)
+        assert not waiting.done()
+        await made.destroy_task(handle)
+        await made.close()
+        await asyncio.gather(waiting, return_exceptions=True)
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from agent.drivers import cgroups
-from agent.drivers.base import Mount, TaskConfig, TaskHandle, TaskResources
+from agent.drivers.base import ExitResult, Mount, TaskConfig, TaskHandle, TaskResources
 from agent.drivers.raw_exec import RawExecDriver, RawExecOptions
 from agent.supervisor.client import SupervisorClient
 from orchgit.errors import DriverError
@@ -172,13 +172,14 @@ def test_terminal_session_is_resized_and_returns_the_exit_code(tmp_path: Path) -
         handle = await driver.start_task(make(tmp_path, shell("sleep 1000; true")))
         session = await driver.exec_stream(handle, ["sh", "-i"], tty=True)
         session.resize(33, 44)
-        await session.write(b"stty size; expr 3 '*' 1111 > /dev/tty; exit 5\n")
+        await session.write(b"stty size; expr 3 '*' 1111 > /dev/tty; echo a $TERM; exit 5\n")
         said = b""
         while (piece := await session.read())[1]:
             said += piece[1]
         assert b"33 44" in said
         # Only a terminal that controls the session opens so, and passes on interrupts.
         assert b"3333" in said
+        assert b"a xterm" in said
         assert await session.wait() == 5
         await session.close()
         await driver.destroy_task(handle)
@@ -271,6 +272,32 @@ def test_task_with_reserved_cores_runs_on_them_only(tmp_path: Path) -> None:
     text = "grep Cpus_allowed_list /proc/self/status"
     task = make(tmp_path, shell(text), resources=TaskResources(reserved_cores=(last,)))
     assert run_once(tmp_path, task).split() == ["Cpus_allowed_list:", str(last)]
+
+
+@_ROOT
+@pytest.mark.skipif(
+    _LAYOUT.mode != "v2" and not {"cpu", "memory"} <= _LAYOUT.controllers.keys(),
+    reason="needs the memory and the cpu controller",
+)
+@pytest.mark.parametrize("memory_max_mb", [0, 200, -1])
+def test_memory_of_all_processes_of_a_task_is_limited(tmp_path: Path, memory_max_mb: int) -> None:
+    results: list[ExitResult] = []
+    grow = "head -c 60000000 /dev/zero | tail -c 50000000 > /dev/null"
+    task = make(
+        tmp_path,
+        shell(f"({grow}) || exit 3; echo grown"),
+        resources=TaskResources(memory_mb=30, memory_max_mb=memory_max_mb),
+    )
+
+    async def scenario(driver: RawExecDriver) -> None:
+        handle = await driver.start_task(task)
+        results.append(await driver.wait_task(handle))
+        await driver.destroy_task(handle)
+
+    run(tmp_path, scenario)
+    ended = [(each.exit_code, each.oom_killed) for each in results]
+    assert ended == ([(0, False)] if memory_max_mb else [(3, True)])
+    assert log_text(task) == ("grown\n" if memory_max_mb else "")
 
 
 @_ROOT

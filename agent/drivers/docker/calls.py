@@ -14,6 +14,7 @@ from orchgit.errors import DriverError
 
 T = TypeVar("T")
 
+_MOST_WRAPPED = 20
 _UNREADABLE = ("does not support reading", "is not logging output", "cannot read logs")
 """What engines say of containers whose output they do not have."""
 
@@ -37,6 +38,16 @@ def failure(what: str, error: Exception) -> DriverError:
 
 
 def explain(error: Exception) -> str:
+    """Returns what the engine or the system says; the libraries wrap the latter several times."""
     if isinstance(error, APIError):
         return str(error.explanation or error)
+    inner: list[object] = [error]
+    for _ in range(_MOST_WRAPPED):
+        if not inner:
+            break
+        one = inner.pop(0)
+        if isinstance(one, OSError) and one.strerror:
+            return one.strerror
+        if isinstance(one, BaseException):
+            inner += [*one.args, one.__cause__]
     return str(error)

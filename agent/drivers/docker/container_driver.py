@@ -32,7 +32,7 @@ from agent.drivers.docker.image_garbage import ImageGarbage
 from agent.drivers.docker.image_names import ImageName
 from agent.drivers.docker.memory_kills import MemoryKillWatch
 from agent.drivers.docker.network import driver_network
-from agent.drivers.docker.process_watch import NOTICE_S, ProcessWatch
+from agent.drivers.docker.process_watch import NOTICE_S, ProcessWatch, container_ticks
 from agent.drivers.docker.pull_progress import PullProgress
 from agent.drivers.docker.pulls import ImagePulls
 from agent.drivers.docker.session import DockerSession
@@ -58,6 +58,7 @@ _THREADS = 8
 _START_TRIES = 3
 _KILLED = 137
 """The exit code of a container that SIGKILL ended."""
+_TICKS = "ticks"
 _UNNOTICED = "the exit code is unknown: {engine} has not noticed that the container ended"
 
 
@@ -179,6 +180,9 @@ class ContainerDriver:
             container = await self._make(engine, task, wanted, start)
         collects_logs = self._flavour.settings.collects_logs and wanted.has_readable_logs
         streams = log_streams(task) if collects_logs else []
+        state = _log_state(container, streams)
+        if not self._flavour.settings.tells_every_end:
+            state[_TICKS] = str(container_ticks(container.pid, container.id))
         handle = TaskHandle(
             driver=self.name,
             key=task.key,
@@ -186,7 +190,7 @@ class ContainerDriver:
             pid=container.pid,
             kill_signal=task.kill_signal,
             kill_timeout_s=task.kill_timeout_s,
-            state=_log_state(container, streams),
+            state=state,
             network=driver_network(container.addresses, wanted.ports, wanted.prefers_ipv6),
         )
         self._follow(engine, handle)
@@ -249,13 +253,13 @@ class ContainerDriver:
             if not end.done():
                 end.set_result(result)
 
-        if not settings.tells_every_end:
+        if ticks := self._process_ticks(handle):
 
             def process_ended() -> None:
                 noticing = spawn(self._end_unnoticed(engine, container, set_end), "unnoticed end")
                 watches.callback(noticing.cancel)
 
-            watches.callback(ProcessWatch(handle.pid, container, process_ended).close)
+            watches.callback(ProcessWatch(handle.pid, ticks, process_ended).close)
 
         def ended(result: ExitResult) -> None:
             if not loop.is_closed():
@@ -270,6 +274,15 @@ class ContainerDriver:
         )
         self._followers[handle.key] = follower
         follower.start()
+
+    def _process_ticks(self, handle: TaskHandle) -> int:
+        """Returns when the process to watch has started; 0 where there is none to watch. Handles of
+        earlier versions do not tell."""
+        if self._flavour.settings.tells_every_end:
+            return 0
+        if (stored := handle.state.get(_TICKS)) is not None:
+            return int(stored)
+        return container_ticks(handle.pid, handle.state["container"])
 
     async def _end_unnoticed(
         self, engine: Engine, container: str, set_end: Callable[[ExitResult], None]

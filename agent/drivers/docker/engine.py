@@ -71,7 +71,8 @@ class Engine:
         self, endpoint: str = "", tls: DockerTlsOptions | None = None, name: str = "docker"
     ) -> None:
         self._name = name
-        self._api = translated(lambda: _connect(endpoint, tls), f"reach the {name} engine")
+        where = f" at {endpoint}" if endpoint else ""
+        self._api = translated(lambda: _connect(endpoint, tls), f"reach the {name} engine{where}")
         self.images = EngineImages(self._api)
 
     def version(self) -> dict[str, Any]:

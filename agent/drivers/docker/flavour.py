@@ -41,7 +41,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     tells_memory_kills: bool = True
     """Whether the engine says of an ended container that the kernel killed it for its memory."""
     tells_every_end: bool = True
-    """Whether the engine sees each end itself. Another one's containers run on this machine."""
+    """Whether the engine sees each end itself; else the agent watches the containers' processes."""
 
 
 class ImageWanted(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from agent.drivers.docker.options import (
 
 REFUSED = {
     "dns": "write dns_servers",
+    "port_map": "write ports, and the port inside as `to` of the port in the group's network",
     "init_path": "the service takes it from its own containers.conf",
     "socket": "a node has one service of Podman, the option socket_path of the plugin",
 }
@@ -107,3 +108,5 @@ class PodmanOptions(msgspec.Struct, frozen=True, kw_only=True):
     extra_labels: list[str] = []
     logging: PodmanLogging = PodmanLogging()
     disable_log_collection: bool = False
+    recover_stopped: bool = False
+    """Nomad's; has no effect, of which the agent warns: an ended container is reported."""

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from agent.allocations.alloc_runner import AllocRunner
 from agent.allocations.garbage import AllocGarbageCollector, DiskUse, EndedAlloc, to_remove
 from agent.allocations.stop_when_disconnected import DisconnectWatch
-from agent.config import AgentConfig, GarbageConfig, HostVolumeConfig
+from agent.config import AgentConfig, GarbageConfig, HostNetworkConfig, HostVolumeConfig
 from agent.fingerprint.node import Fingerprint
 from agent.local_state.store import LocalState
 from agent.node.host_volumes import DynamicHostVolumes
@@ -367,6 +367,7 @@ def test_node_combines_config_fingerprint_drivers_and_volumes(tmp_path: Path) ->
         node_name="n",
         meta={"a": "b"},
         host_volumes={"data": HostVolumeConfig(path=str(tmp_path), read_only=True)},
+        host_networks={"inner": HostNetworkConfig(cidr="10.0.0.0/8", reserved_ports="22")},
     )
     node = build_node(
         config,
@@ -384,3 +385,5 @@ def test_node_combines_config_fingerprint_drivers_and_volumes(tmp_path: Path) ->
     }
     assert node.host_volumes["made"].id == "1"
     assert (node.host_volumes["data"].path, node.host_volumes["data"].id) == (str(tmp_path), "")
+    inner = {"Name": "inner", "CIDR": "10.0.0.0/8", "Interface": "", "ReservedPorts": "22"}
+    assert node.host_networks == {"inner": inner}

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent.devices.nvidia import NvidiaOptions, NvidiaPlugin
-from agent.devices.registry import load_devices
-from agent.devices.watch import PERIOD_S, watch_devices
+from agent.devices.registry import PERIOD_S, load_devices
+from agent.devices.watch import watch_devices
 from agent.drivers.base import TaskDevices
 from agent.drivers.docker.config import DockerConfig
 from agent.drivers.docker.container import container_request
@@ -173,6 +173,12 @@ def test_changes_of_the_cards_are_told_once_each(
         watching.cancel()
 
     asyncio.run(scenario())
+
+
+def test_devices_are_looked_at_as_often_as_the_configuration_says() -> None:
+    assert load_devices({}).period_s == PERIOD_S
+    assert load_devices({"nvidia": {"fingerprint_period": "10s"}}).period_s == 10
+    assert load_devices({"nvidia": {"fingerprint_period": "0s"}}).period_s > 0
 
 
 def test_node_without_a_driver_has_no_devices(tmp_path: Path) -> None:

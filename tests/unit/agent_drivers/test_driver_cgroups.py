@@ -19,7 +19,7 @@ def tree(root: Path, layout: str) -> Path:
         (root / "unified" / "cgroup.controllers").write_text("")
     if layout == "v2":
         root.mkdir()
-        (root / "cgroup.controllers").write_text("cpu memory pids\n")
+        (root / "cgroup.controllers").write_text("cpuset cpu memory pids\n")
     return root
 
 
@@ -82,6 +82,66 @@ def test_cores_are_set_in_the_one_group_of_version_two_after_they_are_passed_on_
     ]
     assert layout.with_cores(None, "t", cores) is None
     assert layout.with_cores(layout.tracking("t"), "t", TaskResources()) == layout.tracking("t")
+
+
+@pytest.mark.parametrize(
+    ("resources", "memory"),
+    [
+        (TaskResources(memory_mb=10), {"memory.max": 10 << 20, "memory.swap.max": 0}),
+        (
+            TaskResources(memory_mb=10, memory_max_mb=20),
+            {"memory.max": 20 << 20, "memory.swap.max": 0, "memory.low": 10 << 20},
+        ),
+        (TaskResources(memory_mb=10, memory_max_mb=-1), {"memory.low": 10 << 20}),
+    ],
+)
+def test_limits_are_set_in_the_one_group_of_version_two(
+    tmp_path: Path, resources: TaskResources, memory: dict[str, int]
+) -> None:
+    root = tree(tmp_path / "cgroup", "v2")
+    layout = cgroups.detect(root)
+    group = layout.with_limits(layout.tracking("t"), "t", resources)
+    assert group is not None
+    assert group.oom == f"{root}/nomad.slice/t/memory.events"
+    assert group.values == {
+        f"{root}/cgroup.subtree_control": "+memory +cpu",
+        f"{root}/nomad.slice/cgroup.subtree_control": "+memory +cpu",
+        **{f"{root}/nomad.slice/t/{name}": str(value) for name, value in memory.items()},
+        f"{root}/nomad.slice/t/cpu.weight": "4",
+    }
+    assert layout.with_limits(None, "t", resources) is None
+
+
+def test_cores_and_limits_of_version_two_are_passed_on_together(tmp_path: Path) -> None:
+    root = tree(tmp_path / "cgroup", "v2")
+    layout, resources = cgroups.detect(root), TaskResources(reserved_cores=(1,))
+    (root / "cgroup.controllers").write_text("cpuset cpu\n")
+    group = layout.with_cores(layout.tracking("t"), "t", resources)
+    group = layout.with_limits(group, "t", resources)
+    assert group is not None
+    assert group.values == {
+        f"{root}/cgroup.subtree_control": "+cpuset +cpu",
+        f"{root}/nomad.slice/cgroup.subtree_control": "+cpuset +cpu",
+        f"{root}/nomad.slice/t/cpuset.cpus": "1",
+        f"{root}/nomad.slice/t/cpu.weight": "4",
+    }
+
+
+def test_limits_of_version_one_are_set_in_groups_of_their_own(tmp_path: Path) -> None:
+    root = tree(tmp_path / "cgroup", "v1")
+    layout, resources = cgroups.detect(root), TaskResources(memory_mb=10, memory_max_mb=20)
+    group = layout.with_limits(layout.tracking("t"), "t", resources)
+    assert group is not None
+    assert group.kill == f"{root}/freezer/nomad.slice/t"
+    assert group.dirs == [f"{root}/{each}/nomad.slice/t" for each in ("freezer", "memory", "cpu")]
+    assert group.members == [f"{each}/cgroup.procs" for each in group.dirs]
+    assert group.oom == f"{root}/memory/nomad.slice/t/memory.oom_control"
+    assert list(group.values.items()) == [
+        (f"{root}/memory/nomad.slice/t/memory.limit_in_bytes", str(20 << 20)),
+        (f"{root}/memory/nomad.slice/t/memory.memsw.limit_in_bytes", str(20 << 20)),
+        (f"{root}/memory/nomad.slice/t/memory.soft_limit_in_bytes", str(10 << 20)),
+        (f"{root}/cpu/nomad.slice/t/cpu.shares", "100"),
+    ]
 
 
 def test_without_groups_there_is_none(tmp_path: Path) -> None:

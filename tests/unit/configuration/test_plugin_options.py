@@ -43,6 +43,26 @@ def test_nested_options_reach_the_driver(tmp_path: Path) -> None:
     assert drivers["of-somebody"] == {"anything": 1}
 
 
+def test_plugins_have_the_names_that_they_have_as_programs_of_nomad(tmp_path: Path) -> None:
+    text = """
+plugin "nomad-driver-podman" {
+  config {
+    recover_stopped = true
+    volumes { enabled = false }
+  }
+}
+plugin "nomad-device-nvidia" { config { fingerprint_period = "10s" } }
+"""
+    drivers = read_config(written(tmp_path, text)).agent["drivers"]
+    assert drivers == {
+        "podman": {"recover_stopped": True, "volumes": {"enabled": False}},
+        "nvidia": {"fingerprint_period": "10s"},
+    }
+    wrong = text.replace("recover_stopped", "recover_stoped")
+    with pytest.raises(InvalidInputError, match=r'did you mean "recover_stopped"'):
+        read_config(written(tmp_path, wrong))
+
+
 @pytest.mark.parametrize(
     ("options", "place", "message"),
     [
