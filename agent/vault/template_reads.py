@@ -62,7 +62,7 @@ class VaultReads:
     async def _value(
         self, query: Query, shown: str, access: VaultAccess, last: OutsideValue | None
     ) -> OutsideValue:
-        if last is not None and "LeaseID" in last.value:
+        if last is not None and query.kind in (QueryKind.VAULT_SECRET, QueryKind.VAULT_WRITE):
             renewed = await self._renewed(access, last)
             if renewed is not None:
                 return renewed

@@ -7,9 +7,11 @@ node or a plugin could not do at the time.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import groupby
-from operator import itemgetter
+from typing import NamedTuple
 
 import structlog
 
@@ -23,16 +25,29 @@ from orchgit.state.store import Store
 _log = structlog.get_logger(component="control")
 
 _RETRY_S = 5.0
+_AT_ONCE = 8
+"""Volumes of one plugin that are released at once."""
 _FOLLOWED = ("csi_volumes", "allocations", "nodes")
 
 ReleaseClaim = Callable[[str, str, str], Awaitable[None]]
 """(namespace, volume, allocation). Raises an OrchgitError where it has to be tried again."""
 
 
-def ended_claims(snapshot: Snapshot) -> list[tuple[str, str, str]]:
-    """Returns (namespace, volume, allocation) of the claims that nothing needs any more."""
+class EndedClaim(NamedTuple):
+    namespace: str
+    volume_id: str
+    alloc_id: str
+    plugin_id: str
+
+    @property
+    def volume(self) -> tuple[str, str]:
+        return self.namespace, self.volume_id
+
+
+def ended_claims(snapshot: Snapshot) -> list[EndedClaim]:
+    """Returns the claims that nothing needs any more, those of one volume together."""
     return [
-        (volume.namespace, volume.id, claim.alloc_id)
+        EndedClaim(volume.namespace, volume.id, claim.alloc_id, volume.plugin_id)
         for volume in snapshot.csi_volumes.all()
         for claim in volume.claims
         if (found := snapshot.allocations.get(claim.alloc_id)) is None or found.is_client_terminal
@@ -41,10 +56,11 @@ def ended_claims(snapshot: Snapshot) -> list[tuple[str, str, str]]:
 
 class CsiClaimWatcher:
     """Looks at the claims whenever allocations, nodes or volumes change; a cluster without volumes
-    costs nothing."""
+    costs nothing. A plugin that hangs holds up the volumes of no other."""
 
     def __init__(self, store: Store, clock: Clock, release: ReleaseClaim) -> None:
         self._store = store
+        self._clock = clock
         self._release = release
         self._changed = Wakeup(clock)
         self._any = False
@@ -59,24 +75,39 @@ class CsiClaimWatcher:
             self._changed.set()
 
     async def run(self) -> None:
-        failed = False
-        while True:
-            await self._changed.wait(_RETRY_S if failed else None)
-            with self._store.snapshot() as snapshot:
-                ended = ended_claims(snapshot) if self._any else []
-            # At once, since a plugin that hangs is waited for; one volume's claims in turn.
-            released = await asyncio.gather(
-                *(self._release_all(list(claims)) for _, claims in groupby(ended, itemgetter(0, 1)))
-            )
-            failed = not all(released)
+        releasing: dict[tuple[str, str], asyncio.Task[None]] = {}
+        turns: defaultdict[str, asyncio.Semaphore] = defaultdict(
+            partial(asyncio.Semaphore, _AT_ONCE)
+        )
+        try:
+            while True:
+                await self._changed.wait(None)
+                for volume in [key for key, work in releasing.items() if work.done()]:
+                    releasing.pop(volume).result()
+                with self._store.snapshot() as snapshot:
+                    ended = ended_claims(snapshot) if self._any else []
+                for volume, claims in groupby(ended, lambda each: each.volume):
+                    if volume not in releasing:
+                        work = asyncio.create_task(self._release_all(list(claims), turns))
+                        work.add_done_callback(lambda _: self._changed.set())
+                        releasing[volume] = work
+        finally:
+            for work in releasing.values():
+                work.cancel()
+            await asyncio.gather(*releasing.values(), return_exceptions=True)
 
-    async def _release_all(self, ended: Sequence[tuple[str, str, str]]) -> bool:
-        """Returns whether all claims could be released."""
-        done = True
-        for namespace, volume_id, alloc_id in ended:
-            try:
-                await self._release(namespace, volume_id, alloc_id)
-            except OrchgitError as error:
-                done = False
-                _log.warning("cannot release a claim", volume=volume_id, error=str(error))
-        return done
+    async def _release_all(
+        self, ended: Sequence[EndedClaim], turns: defaultdict[str, asyncio.Semaphore]
+    ) -> None:
+        """Releases the claims of one volume in turn; after a failure, returns when it is time to
+        try again."""
+        failed = False
+        async with turns[ended[0].plugin_id]:
+            for each in ended:
+                try:
+                    await self._release(each.namespace, each.volume_id, each.alloc_id)
+                except OrchgitError as error:
+                    failed = True
+                    _log.warning("cannot release a claim", volume=each.volume_id, error=str(error))
+        if failed:
+            await self._clock.sleep(_RETRY_S)
