@@ -282,6 +282,7 @@ class Agent:
                         str(root),
                         seen_root(task.task, self.drivers[task.task.driver].isolation),
                         health_timeout_s(task.task),
+                        task.handle.key,
                     )
 
     def _end_silent_plugin(self, plugin: PluginTask, why: str) -> None:

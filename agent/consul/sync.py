@@ -8,7 +8,7 @@ change, and each interval, since a Consul agent that was restarted or changed by
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -56,6 +56,8 @@ class ConsulSync:
         self._attributes_changed = attributes_changed
         self._attributes: dict[str, str] = {}
         self._registered: dict[str, dict[str, Any]] = {}
+        self._refused: dict[str, str] = {}
+        """Services that Consul refuses, and why."""
         self._failures = 0
 
     async def run(self) -> None:
@@ -89,6 +91,8 @@ class ConsulSync:
     async def _read_attributes(self) -> None:
         found = (await self._ask("GET", "/v1/agent/self")).body
         config = _table(found, "Config")
+        if not config.get("Version"):
+            raise RefusedError(f"cannot use {self._consul.url}: it does not answer as Consul does")
         attributes = {
             "consul.version": str(config.get("Version", "")),
             "consul.revision": str(config.get("Revision", "")),
@@ -111,7 +115,9 @@ class ConsulSync:
 
     async def _synchronize(self) -> None:
         there = (await self._ask("GET", f"/v1/agent/services{self._query}")).body
-        known: Mapping[str, Any] = there if isinstance(there, dict) else {}
+        if not isinstance(there, dict):
+            raise RefusedError(f"cannot use {self._consul.url}: it lists its services as no Consul")
+        known: Mapping[str, Any] = there
         # Both are of one moment: what is taken up meanwhile is either still resumed, or wanted.
         wanted = {service_id(each): each for each in self._provided()}
         resuming = tuple(
@@ -123,16 +129,37 @@ class ConsulSync:
             mine = _table(entry, "Meta").get(NODE_META) == self._node_id
             kept = id_ in wanted or id_.startswith(resuming)
             if id_.startswith(ID_PREFIX) and mine and not kept:
-                await self._ask("PUT", f"/v1/agent/service/deregister/{quote(id_)}{self._query}")
+                path = f"/v1/agent/service/deregister/{quote(id_)}{self._query}"
+                await self._try(id_, self._ask("PUT", path))
                 self._registered.pop(id_, None)
         for id_, provided in wanted.items():
             definition = service_definition(provided, self._node_id, provided.is_canary)
-            if id_ not in known or self._registered.get(id_) != definition:
-                mark = "&" if self._query else "?"
-                path = f"/v1/agent/service/register{self._query}{mark}replace-existing-checks=true"
-                await self._ask("PUT", path, definition)
-                self._registered[id_] = definition
-            await self._tell_scripts(provided)
+            is_new = id_ not in known or self._registered.get(id_) != definition
+            await self._try(id_, self._provide(id_, provided, definition if is_new else None))
+        for id_ in self._refused.keys() - wanted.keys() - known.keys():
+            del self._refused[id_]
+
+    async def _try(self, id_: str, work: Awaitable[object]) -> None:
+        """What Consul refuses of one service holds up no other; it is told once. Raises
+        UnreachableError."""
+        try:
+            await work
+            self._refused.pop(id_, None)
+        except RefusedError as error:
+            if self._refused.get(id_) != str(error):
+                self._refused[id_] = str(error)
+                _log.warning("Consul refuses a service", service=id_, error=str(error))
+
+    async def _provide(
+        self, id_: str, provided: ProvidedService, definition: dict[str, Any] | None
+    ) -> None:
+        """Registers the service, if there is a definition, and tells the results of its scripts."""
+        if definition is not None:
+            mark = "&" if self._query else "?"
+            path = f"/v1/agent/service/register{self._query}{mark}replace-existing-checks=true"
+            await self._ask("PUT", path, definition)
+            self._registered[id_] = definition
+        await self._tell_scripts(provided)
 
     async def _tell_scripts(self, provided: ProvidedService) -> None:
         """Consul cannot run a script in a task: it is told the result."""

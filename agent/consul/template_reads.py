@@ -18,7 +18,14 @@ from orchgit.errors import RefusedError, UnreachableError
 from orchgit.go_templates.values import from_bytes
 
 _INTERVAL_S = 5.0
-_NOT_FOUND = 404
+_ABSENT = (
+    (QueryKind.CONSUL_KEY, 404),
+    (QueryKind.CONSUL_KEYS, 404),
+    (QueryKind.CONSUL_NODE, 404),
+    (QueryKind.CONSUL_NODE, 200),
+)
+"""Statuses of an empty answer that says that nothing is there. Any other is no answer of Consul:
+nothing must seem to be absent because of it."""
 _AT_ONCE = 2
 """Requests under way: each holds a thread."""
 _TOKEN_HEADER = "X-Consul-Token"  # noqa: S105 - the header's name
@@ -108,9 +115,11 @@ class ConsulReads:
                     await self._ask(query, shown, f"agent/connect/ca/leaf/{name}"), query.name
                 )
             case QueryKind.CONSUL_PARTITIONS:
-                found = await self._ask(query, shown, "partitions")
-                if found is None:
-                    raise RefusedError(f"{shown}: only Consul Enterprise has partitions")
+                try:
+                    found = await self._ask(query, shown, "partitions")
+                except RefusedError as error:
+                    why = "only Consul Enterprise has partitions"
+                    raise RefusedError(f"{error}; {why}") from None
                 return sorted(map(values.partition, found), key=lambda one: str(one["Name"]))
         of_partition = {"partition": query.name} if query.name else {}
         if query.kind is QueryKind.CONSUL_PEERINGS:
@@ -130,7 +139,7 @@ class ConsulReads:
                 reply = await request(self._service, "GET", f"/v1/{path}?{urlencode(options)}")
         except UnreachableError as error:
             raise UnreachableError(f"{shown}: {error}") from None
-        if reply.status == _NOT_FOUND:
+        if reply.body is None and (query.kind, reply.status) in _ABSENT:
             return None
         return _checked(reply, shown)
 

@@ -41,6 +41,8 @@ class PluginTask:
     """What a task in a container sees in place of `root`; empty for one that sees the node's
     files."""
     health_timeout_s: float = 30.0
+    attempt: str = ""
+    """The key of the task's attempt: the next one may be another plugin with other abilities."""
 
 
 @dataclass(slots=True)
@@ -129,12 +131,20 @@ class CsiPlugins:
     async def _follow(self) -> None:
         while True:
             wanted = set(self._tasks())
-            gone = [task for task in self._plugins if task not in wanted]
-            for task in gone:
-                await self._plugins.pop(task).client.close()
+            gone = {
+                (task.alloc_id, task.task_name): self._plugins.pop(task)
+                for task in list(self._plugins)
+                if task not in wanted
+            }
+            for plugin in gone.values():
+                await plugin.client.close()
             for task in wanted - set(self._plugins):
                 client = CsiClient(task.socket, task.root, task.seen_root)
-                self._plugins[task] = _Plugin(task, client, self._clock.monotonic_s())
+                made = self._plugins[task] = _Plugin(task, client, self._clock.monotonic_s())
+                if before := gone.get((task.alloc_id, task.task_name)):  # until the next answers
+                    made.facts = before.facts
+                    made.node_info = before.node_info
+                    made.controller_info = before.controller_info
             now_s = self._clock.monotonic_s()
             due = [
                 plugin

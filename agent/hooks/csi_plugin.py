@@ -17,13 +17,15 @@ from orchgit.model.task import Task
 SOCKET = "csi.sock"
 _MAX_SOCKET_PATH_BYTES = 107
 _HEALTH_TIMEOUT_S = 30.0
+_DEVICES = "/dev"
 _MOUNT_INFO = Path("/proc/self/mountinfo")
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 async def prepare(setup: TaskSetup) -> None:
     """A task that sees the node's files gets the socket's own path; any other finds it in its
-    `mount_dir`, and has the places of the node's volumes in its `stage_publish_base_dir`. Raises
+    `mount_dir`, and has the places of the node's volumes in its `stage_publish_base_dir`, and the
+    node's devices. Raises
     SetupError for a plugin whose mounts the node would not see."""
     config = setup.task.csi_plugin_config
     if config is None:
@@ -57,6 +59,8 @@ async def prepare(setup: TaskSetup) -> None:
             )
         for name in MOUNTED:
             setup.mounts.append(Mount(str(root / name), f"{base}/{name}", is_shared=True))
+        # A disk that is attached later has a device there; the container's own files would not.
+        setup.mounts.append(Mount(_DEVICES, _DEVICES))
     setup.results.env["CSI_ENDPOINT"] = f"unix://{seen}/{SOCKET}"
 
 

@@ -24,6 +24,7 @@ from orchgit.model.task import Template
 _MAX_SOURCE_BYTES = 4 << 20
 _MAX_PLAIN_CHARACTERS = 1 << 16
 _MOST_PERMISSIONS = 0o777
+_RENDER_FAILED = 'Template failed: error rendering "(dynamic)" => "{}"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,8 @@ async def render_templates(
     """Renders these templates, and writes those that are ready and changed.
 
     A template that was rendered before keeps its text while what it reads is missing. Raises
-    FatalSetupError for a template that is wrong, and SetupError for a source that cannot be read.
+    FatalSetupError for a template that is wrong, and SetupError for a source that cannot be read or
+    a disk that is full.
     """
     live = setup.task_templates
     changed: list[int] = []
@@ -224,7 +226,7 @@ def _destination(setup: TaskSetup, template: Template) -> tuple[Path, list[str],
 
 
 def _write(setup: TaskSetup, template: Template, text: bytes) -> None:
-    """Raises FatalSetupError."""
+    """Raises FatalSetupError, and a SetupError that is recoverable where the disk is full."""
     root, parts, path = _destination(setup, template)
     why = ""
     try:
@@ -236,6 +238,8 @@ def _write(setup: TaskSetup, template: Template, text: bytes) -> None:
         else:
             write_inside(root, "/".join(parts), text, mode, template.uid, template.gid)
     except (SetupError, ValueError) as error:
+        if isinstance(error, SetupError) and error.recoverable:
+            raise _hook_failed(f"{_RENDER_FAILED.format(path)}: {error}") from None
         why = str(error)
     if why:
-        raise FatalSetupError(f'Template failed: error rendering "(dynamic)" => "{path}": {why}')
+        raise FatalSetupError(f"{_RENDER_FAILED.format(path)}: {why}")

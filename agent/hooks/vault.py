@@ -80,10 +80,13 @@ def configured_vault(setup: TaskSetup) -> Vault:
 
 def place(setup: TaskSetup, token: VaultToken) -> None:
     """Puts the token into the setup's environment and the task's files."""
+    known = read_lease(setup)
     ends_ns = setup.clock.now_ns() + token.lease_s * NS_PER_S if token.lease_s else 0
     lease = Lease(token.token, token.lease_s, token.renewable, ends_ns)
     write_inside(setup.paths.task_dir, _OWN_FILE, msgspec.json.encode(lease), _ALONE)
     _hand_out(setup, token.token)
+    if known is not None and known.token != token.token:
+        setup.task_templates.read_again()
 
 
 def _hand_out(setup: TaskSetup, token: str) -> None:

@@ -60,6 +60,7 @@ async def keep_rendered(task: TemplatedTask, is_resumed: bool) -> None:
     if not templates or not (is_resumed or live.are_live):
         return
     due: dict[int, _Due] = {}
+    problems: dict[int, str] = {}
     if is_resumed:
         now_ns = setup.clock.now_ns()
         due = {at: _Due(now_ns, now_ns) for at, each in enumerate(templates) if not each.once}
@@ -74,27 +75,32 @@ async def keep_rendered(task: TemplatedTask, is_resumed: bool) -> None:
                 first_ns = due[at].first_ns if at in due else now_ns
                 due[at] = _Due(first_ns, min(now_ns + wait.min_ns, first_ns + wait.max_ns))
         ready = sorted(at for at, each in due.items() if each.at_ns <= now_ns)
-        for at in ready:
+        changed: list[Template] = []
+        for (
+            at
+        ) in ready:  # one by one: what has changed is told of, though another cannot be written
             del due[at]
-        if not ready:
-            continue
-        try:
-            result = await render_templates(setup, ready, is_start=False)
-        except FatalSetupError as error:
-            task.kill(_killing(setup, str(error)))
-            return
-        except SetupError as error:
-            _log.warning(
-                "cannot render a template again; trying again",
-                alloc=setup.alloc.id,
-                task=setup.task.name,
-                error=str(error),
-            )
-            later_ns = setup.clock.now_ns() + round(_RETRY_S * NS_PER_S)
-            due |= {at: _Due(later_ns, later_ns) for at in ready}
-            continue
-        if result.changed:
-            changed = [(setup.task.templates or [])[at] for at in result.changed]
+            try:
+                result = await render_templates(setup, [at], is_start=False)
+            except FatalSetupError as error:
+                task.kill(_killing(setup, str(error)))
+                return
+            except SetupError as error:
+                if problems.get(at) != str(error):
+                    problems[at] = str(error)
+                    _log.warning(
+                        "cannot render a template again; trying again",
+                        alloc=setup.alloc.id,
+                        task=setup.task.name,
+                        error=str(error),
+                    )
+                    task.happened(error.event_type, f"{error}; trying again")
+                later_ns = setup.clock.now_ns() + round(_RETRY_S * NS_PER_S)
+                due[at] = _Due(later_ns, later_ns)
+                continue
+            problems.pop(at, None)
+            changed += [(setup.task.templates or [])[each] for each in result.changed]
+        if changed:
             await _tell(task, setup, changed)
 
 

@@ -109,6 +109,8 @@ class _Entry:
     subscriptions: dict[Subscription, None] = field(default_factory=dict)
     loop: asyncio.Task[None] | None = None
     """Reads it, where no server does."""
+    again: asyncio.Event = field(default_factory=asyncio.Event)
+    """It is to be read at once."""
 
 
 class ClusterReads:
@@ -199,6 +201,7 @@ class ClusterReads:
         clock = self._clock
         assert clock is not None, "reads need a clock"
         while True:
+            entry.again.clear()
             try:
                 last = await source.read(entry.query, reader, last)
                 failures, entry.problem, pause_s = 0, "", last.next_s
@@ -212,7 +215,8 @@ class ClusterReads:
                     _log.warning("cannot read for templates; trying again", error=entry.problem)
                     for subscription in list(entry.subscriptions):
                         subscription.note_problem()
-            await clock.sleep(pause_s)
+            async with wait_first(clock.sleep(pause_s), entry.again.wait()):
+                pass
 
     # -- the blocking query ------------------------------------------------------------------------
 
@@ -305,6 +309,12 @@ class Subscription:
     def note_problem(self) -> None:
         """Wakes the reader: something cannot be read, for a reason that is new."""
         self._news.set()
+
+    def read_again(self) -> None:
+        """Has what is read with the task's own rights read at once: it has others now, and what
+        the earlier ones gave may have ended with them."""
+        for entry in self._entries.values():
+            entry.again.set()
 
     def problems(self) -> tuple[str, ...]:
         """Returns why things cannot be read now, each reason once."""

@@ -37,6 +37,11 @@ class TaskTemplates:
             self._subscription = self.reads.subscribe(self.reader)
         return self._subscription
 
+    def read_again(self) -> None:
+        """What the task's own rights give is read at once: it has others now."""
+        if self._subscription is not None:
+            self._subscription.read_again()
+
     def close(self) -> None:
         """The task has ended, or the agent stops."""
         if self._subscription is not None:

@@ -19,6 +19,8 @@ from orchgit.model.base import NS_PER_S
 _INTERVAL_S = 300.0
 """Between reads of what has no lease."""
 _NOT_FOUND = 404
+_NO_ANSWERS = (400, 403, 404)
+"""Of a token that may not ask for the engine of a path: then it is one of version 1."""
 _AT_ONCE = 2
 """Requests under way: each holds a thread."""
 _SHORTEST_S = 1.0
@@ -62,7 +64,7 @@ class VaultReads:
     async def _value(
         self, query: Query, shown: str, access: VaultAccess, last: OutsideValue | None
     ) -> OutsideValue:
-        if last is not None and "LeaseID" in last.value:
+        if last is not None and query.kind in (QueryKind.VAULT_SECRET, QueryKind.VAULT_WRITE):
             renewed = await self._renewed(access, last)
             if renewed is not None:
                 return renewed
@@ -103,6 +105,9 @@ class VaultReads:
         another part."""
         quoted = quote(path, safe="/")
         reply = await self._ask(access, "GET", f"sys/internal/ui/mounts/{quoted}")
+        if not isinstance(reply.body, dict) or not (reply.ok or reply.status in _NO_ANSWERS):
+            # Of the wrong path, everything would seem to be absent.
+            raise ValueError("it is not known which engine has the path")
         mount = _table(reply.body, "data") if reply.ok else {}
         name = str(mount.get("path") or "")
         if _table(mount, "options").get("version") != "2" or not f"{path}/".startswith(name):
@@ -121,9 +126,10 @@ class VaultReads:
 
 
 def _secret(reply: Reply, shown: str, query: Query, now_s: float) -> OutsideValue:
+    is_written = query.kind is QueryKind.VAULT_WRITE
+    _refuse_others(reply, shown)
     answer = reply.body if isinstance(reply.body, dict) else {}
     data = answer.get("data")
-    is_written = query.kind is QueryKind.VAULT_WRITE
     if is_written:
         _refuse_errors(reply, shown)
         data = data if isinstance(data, dict) else {}  # Vault need not answer anything
@@ -171,11 +177,21 @@ def _certificate(reply: Reply, shown: str, now_s: float) -> OutsideValue:
 
 def _names(reply: Reply, shown: str) -> list[str]:
     """Those below a path, in order; none where nothing is there."""
+    _refuse_others(reply, shown)
     if reply.status == _NOT_FOUND:
         return []
     _refuse_errors(reply, shown)
     keys = _table(reply.body, "data").get("keys")
     return sorted(map(str, keys)) if isinstance(keys, list) else []
+
+
+def _refuse_others(reply: Reply, shown: str) -> None:
+    """Raises RefusedError for a page of something between the agent and Vault, whatever its status:
+    nothing must seem to be absent because of it."""
+    if isinstance(reply.body, str) or (reply.status == _NOT_FOUND and reply.body is None):
+        raise RefusedError(
+            f"{shown}: cannot read the answer: it is not Vault's, with status {reply.status}"
+        )
 
 
 def _refuse_errors(reply: Reply, shown: str) -> None:

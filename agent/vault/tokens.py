@@ -9,7 +9,9 @@ from typing import Any
 from agent.http_json import HttpService, request
 from orchgit.errors import NotAllowedError, RefusedError
 
-_TOO_MANY, _SERVER_ERROR = 429, 500
+_REFUSALS = (400, 401, 403, 404, 405)
+"""Statuses by which Vault says no; any other may be another one later."""
+_SHOWN_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +56,18 @@ class Vault:
         return await self._token("PUT", "auth/token/renew-self", token, namespace, {})
 
     async def facts(self) -> dict[str, str]:
-        """What a node says of its Vault; raises UnreachableError."""
+        """What a node says of its Vault; raises UnreachableError, and RefusedError for what is no
+        answer of Vault."""
         reply = await request(
             self.config.service, "GET", "/v1/sys/health?standbyok=true&perfstandbyok=true"
         )
         found = reply.body if isinstance(reply.body, dict) else {}
-        version = str(found.get("version", ""))
-        if not version:
-            return {}
+        version = found.get("version")
+        if not isinstance(version, str) or not version:
+            raise RefusedError(
+                f"cannot use {self.config.service.url}: sys/health was answered with "
+                f"{reply.status}, and not as Vault does"
+            )
         facts = {
             "vault.accessible": "true",
             "vault.version": version.partition("+")[0],
@@ -81,15 +87,18 @@ class Vault:
         reply = await request(self.config.service, method, f"/v1/{path}", body, headers)
         answer = reply.body if isinstance(reply.body, dict) else {}
         auth = answer.get("auth")
-        if reply.ok and isinstance(auth, dict) and auth.get("client_token"):
-            return VaultToken(
-                str(auth["client_token"]),
-                int(auth.get("lease_duration") or 0),
-                bool(auth.get("renewable")),
-            )
+        if reply.ok and isinstance(auth, dict):
+            granted, lease_s = auth.get("client_token"), auth.get("lease_duration") or 0
+            if isinstance(granted, str) and granted and isinstance(lease_s, int) and lease_s >= 0:
+                return VaultToken(granted, lease_s, bool(auth.get("renewable")))
         errors = answer.get("errors")
-        why = "; ".join(map(str, errors)) if isinstance(errors, list) else ""
-        text = f"cannot get a token of Vault: {path} was answered with {reply.status}: {why}"
-        if reply.status == _TOO_MANY or reply.status >= _SERVER_ERROR or reply.ok:
-            raise RefusedError(text)
-        raise NotAllowedError(text)
+        why = (
+            "; ".join(map(str, errors)) if isinstance(errors, list) else "the answer is not Vault's"
+        )
+        text = (
+            f"cannot get a token of Vault: {path} was answered with {reply.status}: "
+            f"{why[:_SHOWN_CHARACTERS]}"
+        )
+        if reply.status in _REFUSALS and isinstance(errors, list):
+            raise NotAllowedError(text)
+        raise RefusedError(text)

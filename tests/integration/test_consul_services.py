@@ -247,6 +247,29 @@ def test_services_stay_registered_over_a_restart_of_the_agent(tmp_path: Path) ->
             rig.stop()
 
 
+def test_service_that_consul_refuses_holds_up_no_other(tmp_path: Path) -> None:
+    with ConsulStub() as consul:
+        consul.refused.add("bad")
+        config = {"consul": ConsulConfig(service=HttpService(url=consul.url, timeout_s=60))}
+        rig = ServerRig(tmp_path, agent_config=config)
+        rig.start()
+        try:
+            node_id = rig.wait_ready_node()
+            rig.wait_for(f"/v1/node/{node_id}", lambda node: "consul.version" in node["Attributes"])
+            rig.register({**consul_job(Name="bad"), "ID": "a-bad"})
+            rig.wait_for(
+                "/v1/job/a-bad/allocations",
+                lambda found: [each["ClientStatus"] for each in found] == ["running"],
+            )
+            for number in range(3):
+                rig.register({**consul_job(), "ID": f"web-{number}"})
+            until_blocking(lambda: len(consul.services) == 3, 120)
+            node = rig.http.get(f"/v1/node/{node_id}").json()
+            assert node["Attributes"]["consul.version"] == "1.17.2"
+        finally:
+            rig.stop()
+
+
 def test_consul_that_does_not_answer_is_named() -> None:
     service = HttpService(url="http://127.0.0.1:9", timeout_s=1)
     with pytest.raises(UnreachableError, match=r"cannot reach http://127\.0\.0\.1:9"):

@@ -57,6 +57,8 @@ class ConsulStub(JsonHttpStub):
         self.checks: dict[str, dict[str, Any]] = {}
         self.registered = 0
         self.deregistered: list[str] = []
+        self.refused: set[str] = set()
+        """Names of services that are not registered."""
         self.keys: dict[str, str] = {}
         self.instances: list[tuple[str, str, list[str], list[str]]] = []
         """Of the service `web`: id, address, tags, and the states of its checks."""
@@ -100,6 +102,8 @@ class ConsulStub(JsonHttpStub):
 
     def _put(self, path: str, body: Any) -> tuple[int, object]:
         if path == "/v1/agent/service/register":
+            if body["Name"] in self.refused:
+                return 400, f"Invalid service name {body['Name']}"
             self.registered += 1
             self.services[body["ID"]] = {"Service": body["Name"], **body}
             for check in body.get("Checks") or ():

@@ -1,7 +1,8 @@
 """A CSI plugin for tests: volumes are directories, mounts are links. Run as a task of a job.
 
-`python -m tests.support.csi_plugin DIRECTORY [NODE_ID]` serves on `CSI_ENDPOINT`. Each call is a
-line in `DIRECTORY/calls`. It uses grpcio with the tables of `agent/csi`.
+`python -m tests.support.csi_plugin DIRECTORY [NODE_ID [mounts]]` serves on `CSI_ENDPOINT`. Each
+call is a line in `DIRECTORY/calls`. It uses grpcio with the tables of `agent/csi`. With `mounts`,
+volumes are file systems in memory that are mounted.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from concurrent import futures
@@ -175,6 +177,42 @@ class Plugin:
         return {}
 
 
+class MountingPlugin(Plugin):
+    """Stages an empty file system, and publishes what is staged; both by mounts."""
+
+    def NodeStageVolume(self, request: Request) -> Request:
+        staging = request["staging_target_path"]
+        if not os.path.ismount(staging):
+            _mount("-t", "tmpfs", f"volume-{request['volume_id']}", staging)
+        return {}
+
+    def NodeUnstageVolume(self, request: Request) -> Request:
+        _unmount(request["staging_target_path"])
+        return {}
+
+    def NodePublishVolume(self, request: Request) -> Request:
+        target = request["target_path"]
+        os.makedirs(target, exist_ok=True)
+        if not os.path.ismount(target):
+            _mount("--bind", request["staging_target_path"], target)
+        return {}
+
+    def NodeUnpublishVolume(self, request: Request) -> Request:
+        _unmount(request["target_path"])
+        return {}
+
+
+def _mount(*arguments: str) -> None:
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Refused(grpc.StatusCode.INTERNAL, done.stderr)
+
+
+def _unmount(path: str) -> None:
+    if os.path.ismount(path):
+        subprocess.run(["umount", path], check=True)
+
+
 def serve(plugin: Plugin, endpoint: str, without: Sequence[str] = ()) -> grpc.Server:
     """Serves all methods of the plugin but those in `without`."""
 
@@ -212,4 +250,5 @@ def serve(plugin: Plugin, endpoint: str, without: Sequence[str] = ()) -> grpc.Se
 
 if __name__ == "__main__":
     node_id = sys.argv[2] if len(sys.argv) > 2 else "node-1"
-    serve(Plugin(Path(sys.argv[1]), node_id), os.environ["CSI_ENDPOINT"]).wait_for_termination()
+    kind = MountingPlugin if "mounts" in sys.argv[3:] else Plugin
+    serve(kind(Path(sys.argv[1]), node_id), os.environ["CSI_ENDPOINT"]).wait_for_termination()

@@ -48,23 +48,23 @@ def mount_settings(
     allows = _Allows(options, engine)
     mounts = [_mount(mount, task, allows) for mount in (*config.mount, *config.mounts)]
     binds = [_volume(text, task, config, allows) for text in config.volumes]
-    if label:  # the engine labels what is given as text only
-        binds += [
-            f"{os.path.realpath(mount.host_path)}:{mount.task_path}:"
-            f"{'ro' if mount.read_only else 'rw'},{label}{',rshared' * mount.is_shared}"
-            for mount in own
-        ]
-    else:
-        mounts += [
-            {
-                "Type": "bind",
-                "Source": os.path.realpath(mount.host_path),
-                "Target": mount.task_path,
-                "ReadOnly": mount.read_only,
-                **({"BindOptions": {"Propagation": "rshared"}} if mount.is_shared else {}),
-            }
-            for mount in own
-        ]
+    # Podman leaves out what is mounted below, unless it is told in words that Docker does not know.
+    shared = ["rshared"] if engine == "docker" else ["rshared", "rbind"]
+    for mount in own:
+        source = os.path.realpath(mount.host_path)
+        if label or mount.is_shared:  # the engine labels what is given as text only
+            modes = ["ro" if mount.read_only else "rw", *(shared if mount.is_shared else ())]
+            modes += [label] if label else []
+            binds.append(f"{source}:{mount.task_path}:{','.join(modes)}")
+        else:
+            mounts.append(
+                {
+                    "Type": "bind",
+                    "Source": source,
+                    "Target": mount.task_path,
+                    "ReadOnly": mount.read_only,
+                }
+            )
     return {"Mounts": mounts, "Binds": binds, "VolumeDriver": config.volume_driver}
 
 

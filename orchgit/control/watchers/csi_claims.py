@@ -7,7 +7,10 @@ node or a plugin could not do at the time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
 
 import structlog
 
@@ -21,7 +24,8 @@ from orchgit.state.store import Store
 _log = structlog.get_logger(component="control")
 
 _RETRY_S = 5.0
-_AT_ONCE = 64
+_AT_ONCE = 8
+"""Volumes of one plugin whose claims are released at once."""
 _REST_FACTOR = 10.0
 _REST_MAX_S = 2.0
 
@@ -29,31 +33,43 @@ ReleaseClaim = Callable[[str, str, str], Awaitable[None]]
 """(namespace, volume, allocation). Raises an OrchgitError where it has to be tried again."""
 VolumeKey = tuple[str, str]
 """Namespace and id."""
-ClaimsOf = dict[VolumeKey, list[str]]
-"""The allocations of claims, by volume."""
 
 
-def all_claims(snapshot: Snapshot) -> ClaimsOf:
+class VolumeClaims(NamedTuple):
+    """Claims on one volume: its plugin, and the allocations that have them."""
+
+    plugin_id: str
+    alloc_ids: list[str]
+
+
+def all_claims(snapshot: Snapshot) -> dict[VolumeKey, VolumeClaims]:
     return {
-        (volume.namespace, volume.id): [claim.alloc_id for claim in volume.claims]
+        (volume.namespace, volume.id): VolumeClaims(
+            volume.plugin_id, [claim.alloc_id for claim in volume.claims]
+        )
         for volume in snapshot.csi_volumes.all()
     }
 
 
-def ended_claims(snapshot: Snapshot, claims: ClaimsOf) -> ClaimsOf:
+def ended_claims(
+    snapshot: Snapshot, claims: dict[VolumeKey, VolumeClaims]
+) -> dict[VolumeKey, VolumeClaims]:
     """Returns those of the claims that nothing needs any more."""
 
     def has_ended(alloc_id: str) -> bool:
         found = snapshot.allocations.get(alloc_id)
         return found is None or found.is_client_terminal
 
-    ended = {key: [each for each in ids if has_ended(each)] for key, ids in claims.items()}
-    return {key: ids for key, ids in ended.items() if ids}
+    ended = {
+        key: VolumeClaims(plugin_id, [each for each in alloc_ids if has_ended(each)])
+        for key, (plugin_id, alloc_ids) in claims.items()
+    }
+    return {key: found for key, found in ended.items() if found.alloc_ids}
 
 
 class CsiClaimWatcher:
     """Looks at all claims whenever a volume or the allocation of a claim changes, in a thread;
-    other changes cost nothing."""
+    other changes cost nothing. A plugin that hangs holds up the volumes of no other."""
 
     def __init__(self, store: Store, clock: Clock, release: ReleaseClaim) -> None:
         self._store = store
@@ -64,7 +80,9 @@ class CsiClaimWatcher:
         """Allocations with a claim; None while that is not known."""
         self._under_way: set[VolumeKey] = set()
         """Volumes whose claims are being released, or wait to be tried again."""
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._turns: defaultdict[str, asyncio.Semaphore]
+        self._turns = defaultdict(partial(asyncio.Semaphore, _AT_ONCE))
+        """By plugin."""
 
     def restore(self, snapshot: Snapshot) -> None:
         """There is nothing to restore: `run` reads the state first."""
@@ -81,7 +99,9 @@ class CsiClaimWatcher:
                 began_s = self._clock.monotonic_s()
                 self._claimed = None  # allocations that end while the claims are read count
                 claims, ended = await asyncio.to_thread(self._read)
-                self._claimed = {alloc_id for ids in claims.values() for alloc_id in ids}
+                self._claimed = {
+                    alloc_id for each in claims.values() for alloc_id in each.alloc_ids
+                }
                 for key in ended.keys() - self._under_way:
                     self._under_way.add(key)
                     releases.create_task(self._release_all(key, ended[key]))
@@ -89,17 +109,18 @@ class CsiClaimWatcher:
                 await self._clock.sleep(min(_REST_MAX_S, spent_s * _REST_FACTOR))
                 await self._changed.wait(None)
 
-    def _read(self) -> tuple[ClaimsOf, ClaimsOf]:
+    def _read(self) -> tuple[dict[VolumeKey, VolumeClaims], dict[VolumeKey, VolumeClaims]]:
+        """Returns all claims, and the ended ones."""
         with self._store.snapshot() as snapshot:
             claims = all_claims(snapshot)
             return claims, ended_claims(snapshot, claims)
 
-    async def _release_all(self, key: VolumeKey, alloc_ids: Sequence[str]) -> None:
+    async def _release_all(self, key: VolumeKey, ended: VolumeClaims) -> None:
         """Releases the claims of one volume in turn: a plugin that hangs is waited for. Later looks
         at the claims again."""
         failed = False
-        async with self._turns:
-            for alloc_id in alloc_ids:
+        async with self._turns[ended.plugin_id]:
+            for alloc_id in ended.alloc_ids:
                 try:
                     await self._release(*key, alloc_id)
                 except OrchgitError as error:

@@ -25,7 +25,7 @@ from orchgit.model.node import NodeStatus
 from orchgit.replication.commands.csi_volumes import ClaimCsiVolume, ReleaseCsiClaim
 from orchgit.scheduler.placement.fit import volume_source
 from orchgit.services.context import UseCaseContext
-from orchgit.services.csi.node_calls import RELEASE, NodeCalls, is_gone
+from orchgit.services.csi.node_calls import RELEASE, NodeCalls, is_gone, may_be_done
 from orchgit.services.csi.plugins import CsiPlugin, plugins_of
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.csi import capability
@@ -61,10 +61,9 @@ class CsiUseCases:
                         "volume_context": volume.context or {},
                     },
                 )
-            except UnavailableError:
-                raise  # it may be attached: the claim is released, and the volume detached, with it
-            except OrchgitError:
-                if volume.claim_of(claim.alloc_id) is None:  # else it may be mounted already
+            except OrchgitError as error:
+                # One that may be attached, or was mounted before, is detached with its release.
+                if not may_be_done(error) and volume.claim_of(claim.alloc_id) is None:
                     await self._drop(volume.namespace, volume.id, claim.alloc_id)
                 raise
             claim = replace(claim, publish_context=published["publish_context"])

@@ -15,6 +15,10 @@ CALL_TIMEOUT_S = 90.0
 RELEASE = "Release"
 NODE_EXPAND = "NodeExpandVolume"
 
+_MAY_BE_DONE = ("ABORTED", "CANCELLED", "DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED", "UNAVAILABLE")
+"""Codes of errors that do not say that nothing was done: the plugin, or the node, goes on with it,
+or may have done it."""
+
 
 class PluginRefusedError(RefusedError):
     """A plugin answered with an error; `code` is gRPC's."""
@@ -81,3 +85,10 @@ class NodeCalls:
 def is_gone(error: OrchgitError) -> bool:
     """Whether a plugin says that what is to be removed is not there."""
     return isinstance(error, PluginRefusedError) and error.code == "NOT_FOUND"
+
+
+def may_be_done(error: OrchgitError) -> bool:
+    """Whether what was asked for may have been done all the same."""
+    if isinstance(error, PluginRefusedError):
+        return error.code in _MAY_BE_DONE
+    return isinstance(error, UnavailableError)

@@ -49,7 +49,7 @@ class CsiVolumeUseCases:
                     f"{reply.get('message', '')}"
                 )
         volume, nodes_too = await self._expanded(volume, known, plugin)
-        index = await self._put(volume)
+        index = await self._put(replace(volume, topologies=_reachable_from(volume, known)))
         if known is not None and nodes_too:
             await self._expand_on_nodes(volume, known)
         return index
@@ -59,7 +59,12 @@ class CsiVolumeUseCases:
         _check(volume)
         plugin, known = await self._plugin(volume)
         if known is not None:
-            merged = replace(volume, external_id=known.external_id, context=known.context)
+            merged = replace(
+                volume,
+                external_id=known.external_id,
+                context=known.context,
+                topologies=known.topologies,
+            )
             volume, nodes_too = await self._expanded(merged, known, plugin)
             await self._put(volume)
             if nodes_too:
@@ -238,6 +243,15 @@ def _provider_name(volume: CsiVolume) -> str:
     namespaces are two. Names in the default namespace are as Nomad gives them."""
     name = volume.name or volume.id
     return name if volume.namespace == DEFAULT_NAMESPACE else f"{volume.namespace}.{name}"
+
+
+def _reachable_from(volume: CsiVolume, known: CsiVolume | None) -> list[CsiTopology] | None:
+    """Returns where a registered volume can be used: whoever registers it says so, since only the
+    answer to its creation has it from the provider."""
+    wanted = volume.requested_topologies
+    if volume.topologies or (wanted is not None and wanted.required):
+        return volume.topologies or (wanted.required if wanted is not None else None)
+    return known.topologies if known is not None else None
 
 
 def _range(volume: CsiVolume) -> dict[str, Any]:

@@ -4,6 +4,7 @@ told to say."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -392,6 +393,34 @@ def test_plugin_that_is_not_healthy_for_its_health_timeout_is_told_of_once_each_
         assert [why for _, why in told] == ["it is not ready"] * 2
         assert told[0][0] - began_s >= 6.0
         assert told[1][0] - told[0][0] >= 7.0
+        await plugins.stop()
+        server.stop(None).wait()
+
+    asyncio.run(whole())
+
+
+def test_next_attempt_of_a_plugin_is_asked_anew_and_described_meanwhile(tmp_path: Path) -> None:
+    async def whole() -> None:
+        clock = FakeClock()
+        served = MoodyPlugin(tmp_path / "a", "first")
+        server = serve(served, f"unix:{tmp_path}/a.sock")
+        tasks = [PluginTask("p", "node", "a", tmp_path / "a.sock", "t", attempt="1")]
+        plugins = CsiPlugins(lambda: list(tasks), clock, lambda: None, lambda _task, _why: None)
+        plugins.start()
+
+        async def until(is_reached: Callable[[dict[str, object]], bool]) -> None:
+            async with asyncio.timeout(60):
+                while not is_reached((plugins.described(NODE) or {}).get("p", {})):
+                    await clock.advance(0.5)
+
+        await until(lambda found: bool(found.get("Healthy")))
+        served.ready, served.node_id = False, "second"
+        tasks[:] = [dataclasses.replace(tasks[0], attempt="2")]
+        await until(lambda found: not found["Healthy"])
+        assert plugins.node_info("p")["ID"] == "first"
+        served.ready = True
+        await until(lambda found: bool(found["Healthy"]))
+        assert plugins.node_info("p")["ID"] == "second"
         await plugins.stop()
         server.stop(None).wait()
 

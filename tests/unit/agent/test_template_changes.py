@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from agent.drivers.base import ExecResult
@@ -25,6 +27,7 @@ from orchgit.model.allocation import TaskEvent
 from orchgit.model.base import NS_PER_S
 from orchgit.model.task import ChangeScript, Template
 from tests.support.polling import until
+from tests.support.small_disk import small_disk
 from tests.unit.agent.test_cluster_reads import WEB, Servers
 from tests.unit.agent.test_hooks import new_setup
 
@@ -207,6 +210,31 @@ def test_failure_after_a_change_kills_the_task(
     rig.exit_code = 3
     rig.servers.put("app", "1")
     run(rig, work)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_full_disk_keeps_the_file_and_the_task_and_holds_up_no_other_template(
+    tmp_path: Path,
+) -> None:
+    async def work(rig: Rig) -> None:
+        disk.fill()
+        rig.servers.put("app", "2")
+        await rig.until(lambda: len(rig.told) == 2)
+        assert rig.told[0].startswith("Task hook failed: Template failed: error rendering")
+        assert rig.told[0].endswith("have the task write less there; trying again")
+        assert rig.told[1] == "SIGUSR1"
+        assert (rig.local / "../secrets/b").read_text().strip() == "1"
+        await rig.clock.advance(100)
+        disk.free()
+        await rig.until(lambda: rig.told[2:] == ["SIGUSR2"])
+        assert (rig.local / "../secrets/b").read_text().strip() == "2"
+
+    large = live("signal", change_signal="SIGUSR2", embedded_tmpl=VALUE + " " * 100_000)
+    large = msgspec.structs.replace(large, dest_path="secrets/b")
+    rig = Rig(tmp_path, large, live("signal", change_signal="SIGUSR1"))
+    rig.servers.put("app", "1")
+    with small_disk(rig.local / "../secrets", 1) as disk:
+        run(rig, work)
 
 
 def test_deleted_variable_and_once_leave_the_file_as_it_is(tmp_path: Path) -> None:

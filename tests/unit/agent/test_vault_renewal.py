@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 from agent.hooks.base import TaskSetup
-from agent.hooks.vault import prepare
+from agent.hooks.vault import prepare, vault_access
 from agent.http_json import HttpService
 from agent.identities.task_identities import TaskIdentities
+from agent.templates.cluster_reads import ClusterReads, OutsideValue, Reader
+from agent.templates.queries import Query, QueryKind
+from agent.templates.task_templates import TaskTemplates
 from agent.vault.renewal import keep_token
 from agent.vault.tokens import Vault, VaultConfig, VaultToken
 from orchgit.errors import NotAllowedError, RefusedError
@@ -163,3 +167,48 @@ def test_clock_that_was_put_back_does_not_put_the_renewal_off(tmp_path: Path) ->
         work.cancel()
 
     asyncio.run(run())
+
+
+def test_templates_read_vault_again_with_the_new_token_and_not_with_the_same(
+    tmp_path: Path,
+) -> None:
+    rig = Rig(tmp_path)
+    source = TokenReads()
+
+    async def run() -> None:
+        await prepare(rig.setup())
+        reads = ClusterReads(clock=rig.clock)
+        reads.add_source(source)
+        access = partial(vault_access, rig.setup().task, rig.setup().paths.task_dir)
+        reader = Reader("alloc", "web", "default", "job/web", access)
+        rig.setup().task_templates = TaskTemplates(reads, reader)
+        rig.setup().task_templates.subscription.ask(SECRET)
+        work = rig.keep()
+        await rig.clock.advance(LEASE_S / 2)
+        assert source.tokens == ["hvs.1"]
+        rig.vault.revoked = True
+        await rig.clock.advance(LEASE_S / 2)
+        assert source.tokens == ["hvs.1", "hvs.2"]
+        work.cancel()
+        await reads.close()
+
+    asyncio.run(run())
+
+
+SECRET = Query(QueryKind.VAULT_SECRET, "db/creds")
+
+
+class TokenReads:
+    """Notes the tokens with which it is read; what it gives has no end."""
+
+    kinds = frozenset([QueryKind.VAULT_SECRET])
+    is_per_task = True
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+
+    async def read(self, query: Query, reader: Reader, last: OutsideValue | None) -> OutsideValue:
+        access = reader.vault_access()
+        assert access is not None
+        self.tokens.append(access.token)
+        return OutsideValue({}, 100 * LEASE_S)

@@ -165,7 +165,11 @@ def test_claim_that_the_provider_refuses_is_not_kept() -> None:
 
 def test_claim_that_may_be_attached_or_mounted_already_is_kept() -> None:
     async def work(world: World) -> None:
-        for error in (UnavailableError("no answer"), PluginRefusedError("no", "INTERNAL")):
+        for error in (
+            UnavailableError("no answer"),
+            PluginRefusedError("no", "INTERNAL"),
+            PluginRefusedError("it hangs", "DEADLINE_EXCEEDED"),
+        ):
             world.calls.fails["ControllerPublishVolume"] = error
             with pytest.raises(type(error)):
                 await world.claim()
@@ -176,6 +180,10 @@ def test_claim_that_may_be_attached_or_mounted_already_is_kept() -> None:
         await world.claim(release=True)
         assert world.calls.take()[-1] == "ControllerUnpublishVolume"
         assert world.volume().claims == []
+        world.calls.fails["ControllerPublishVolume"] = PluginRefusedError("hangs", "ABORTED")
+        with pytest.raises(PluginRefusedError):
+            await world.claim()
+        assert len(world.volume().claims) == 1
 
     run(work)
 
@@ -272,7 +280,7 @@ def test_claims_of_ended_allocations_are_to_be_released() -> None:
         update = AllocClientUpdate(world.allocs[0], "complete")
         await NodeReports(world.context, world.nodes[0].id).take([update])
         with world.context.snapshot() as snapshot:
-            assert ended_claims(snapshot, claims) == {("default", "vol"): [world.allocs[0]]}
+            assert ended_claims(snapshot, claims) == {("default", "vol"): ("p", [world.allocs[0]])}
 
     run(work)
 
@@ -333,21 +341,24 @@ def test_claim_whose_release_hangs_holds_up_no_other_volume() -> None:
         await world.context.propose(PutCsiVolume(volume=other))
         gone = CsiClaim("gone", access_mode="single-node-writer", attachment_mode="file-system")
         claim = ClaimCsiVolume(namespace="default", volume_id="other", claim=gone)
-        await world.context.propose(claim)
         await world.claim(0)
         update = AllocClientUpdate(world.allocs[0], "complete")
         await NodeReports(world.context, world.nodes[0].id).take([update])
-        both, released = asyncio.Barrier(2), asyncio.Event()
+        hangs, released = asyncio.Event(), asyncio.Event()
 
         async def release(namespace: str, volume_id: str, alloc_id: str) -> None:
-            await both.wait()
-            released.set()
+            if volume_id == "other":
+                released.set()
+            hangs.set()
+            await asyncio.Event().wait()
 
         watcher = CsiClaimWatcher(world.context.state.store, world.context.clock, release)
-        with world.context.snapshot() as snapshot:
-            watcher.restore(snapshot)
+        feed = world.context.state.subscribe()
         loop = asyncio.create_task(watcher.run())
         async with asyncio.timeout(60):
+            await hangs.wait()
+            await world.context.propose(claim)
+            watcher.take(await anext(feed))
             await released.wait()
         loop.cancel()
         await asyncio.gather(loop, return_exceptions=True)
