@@ -30,7 +30,7 @@ from agent.tasks import lifecycle, task_state
 from agent.tasks.alloc_tasks import AllocTasks
 from agent.tasks.commands import script_runner
 from agent.tasks.end_events import group_end_event
-from agent.tasks.task_state import RUNNING, TaskEventType, kill_request
+from agent.tasks.task_state import DEAD, TaskEventType, kill_request
 from orchgit.clock import Clock
 from orchgit.errors import DriverError, OrchgitError
 from orchgit.model.allocation import Allocation, TaskEvent, TaskState
@@ -80,9 +80,10 @@ class AllocRunner:
             node.services.changed,
             self._note_service,
         )
-        running = {name for name, record in tasks.items() if record.state.state == RUNNING}
-        if running:
-            self.services.resuming_owners = {"", *running}
+        if not local.finished:
+            # Also of a group whose tasks had not started: its services come before them.
+            alive = {name for name, record in tasks.items() if record.state.state != DEAD}
+            self.services.resuming_owners = {"", *alive}
         self.tasks = AllocTasks(node, context, self.services, tasks, self._wake.set)
         self._network = AllocNetwork(
             node,

@@ -337,3 +337,27 @@ def test_server_with_an_older_snapshot_ends_no_allocation(run: Callable[[Scenari
         assert rig.state(runner).state == "running"
 
     run(scenario)
+
+
+def test_services_of_tasks_that_had_not_started_are_kept_by_the_next_agent(tmp_path: Path) -> None:
+    tasks = [
+        mock_task("main"),
+        mock_task("init", lifecycle=TaskLifecycle(hook="prestart")),
+        mock_task("done", config={"run_for": "1s"}, lifecycle=TaskLifecycle(hook="prestart")),
+    ]
+
+    async def scenario() -> None:
+        first = AgentRig(tmp_path)
+        runner = first.deliver(mock_job(*tasks))
+        await first.until(lambda: first.state(runner, "init").state == "running")
+        await first.until(lambda: first.state(runner, "done").state == "running")
+        await first.clock.advance(1.5)
+        await first.until(lambda: first.state(runner, "done").state == "dead")
+        assert first.state(runner, "main").state == "pending"
+        await first.close()
+        again = AgentRig(tmp_path, first.clock)
+        kept = again.services.by_alloc[runner.id].resuming_owners
+        assert kept == {"", "main", "init"}
+        await again.close()
+
+    asyncio.run(scenario())
