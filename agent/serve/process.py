@@ -60,7 +60,12 @@ class _ProcessRoutes:
 
     async def monitor(self, request: Request) -> Response:
         level = self._query(request).get("log_level") or "INFO"
-        options = ProcessLog(level, flag(request, "plain"), flag(request, "log_json"))
+        options = ProcessLog(
+            level,
+            flag(request, "plain"),
+            flag(request, "log_json"),
+            flag(request, "log_include_location"),
+        )
         lines = process_answers.monitored(options, lambda: True)
         return StreamingResponse(lines, media_type=options.media_type)
 

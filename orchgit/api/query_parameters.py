@@ -195,6 +195,7 @@ OF_ENDPOINT: Mapping[tuple[str, str], tuple[Parameter, ...]] = {
         _NODE,
         _text("log_level", "TRACE, DEBUG, INFO, WARN or ERROR"),
         _flag("log_json", "lines as JSON objects"),
+        _flag("log_include_location", "each line names its place in the code"),
         _flag("plain", "lines as text, not in frames"),
     ),
     ("/v1/agent/monitor/export", "GET"): (
