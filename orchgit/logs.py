@@ -142,7 +142,8 @@ def _to_taps(
     """Hands a line to those who follow; drops it where only they asked for its level."""
     level = _LEVELS.get(method.upper(), logging.ERROR)
     is_placed = any(tap.with_location for tap in _TAPS)
-    place = (event.pop("filename"), event.pop("lineno")) if is_placed else ()
+    # Another thread may log between the beginning of a tap and that of the new chain.
+    place = (event.pop("filename", "?"), event.pop("lineno", 0)) if is_placed else ()
     for tap in _TAPS:
         if level >= tap.level:
             line = {**event, "caller": "{}:{}".format(*place)} if tap.with_location else {**event}
