@@ -141,7 +141,10 @@ OF_ENDPOINT: Mapping[tuple[str, str], tuple[Parameter, ...]] = {
     ("/v1/vars", "GET"): _LIST,
     ("/v1/var/{path:path}", "PUT"): (
         _CAS,
-        _text("lock-operation", "acquire, renew or release a lock"),
+        *(
+            _text(f"lock-{each}", f"{each}s the lock that the body names")
+            for each in ("acquire", "renew", "release")
+        ),
     ),
     ("/v1/var/{path:path}", "DELETE"): (_CAS,),
     ("/v1/volumes", "GET"): (*_LIST, *_VOLUMES),
