@@ -269,13 +269,14 @@ def commands(text: str) -> Iterator[list[str]]:
 def check_command(words: list[str]) -> str | None:
     """Returns what is wrong with the words of one command."""
     command: click.Command = cli
-    context = click.Context(cli)
+    context = click.Context(cli, **cli.context_settings)
     while isinstance(command, click.Group) and words and not words[0].startswith("-"):
         following = command.get_command(context, words[0])
         if following is None:
             return f"{words[0]} is no command"
         command, words = following, words[1:]
     options = {name for each in command.params for name in each.opts + each.secondary_opts}
+    options.update(context.help_option_names)  # of every command
     asked = [word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)]
     return next((f"{word} is no option" for word in asked if word not in options), None)
 
