@@ -33,6 +33,7 @@ def routes(agent: Agent) -> list[BaseRoute]:
         Route("/v1/agent/self", process.self_),
         Route("/v1/agent/health", process.health),
         Route("/v1/agent/servers", process.servers, methods=["GET"]),
+        Route("/v1/agent/reload", process.reload, methods=["PUT", "POST"]),
     ]
 
 
@@ -125,3 +126,10 @@ class _ProcessRoutes:
 
     async def servers(self, request: Request) -> Response:
         return json_reply(list(self._agent.link.servers))
+
+    async def reload(self, request: Request) -> Response:
+        """Reads configuration and certificates again, as SIGHUP does."""
+        if self._agent.reload is None:
+            raise RefusedError("cannot reload: this agent was started without a configuration")
+        self._agent.reload()
+        return Response()
