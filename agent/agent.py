@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 
 import structlog
@@ -126,6 +126,8 @@ class Agent:
         self._lock_fd = -1
         self._sweeps: list[asyncio.Task[None]] = []
         self._identity: SignedIdentity | None = None
+        self.reload: Callable[[], None] | None = None
+        """Reads configuration and certificates again."""
         self.is_started = False
         """Whether every part exists."""
 

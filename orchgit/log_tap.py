@@ -10,11 +10,15 @@ MAX_WAITING_LINES = 512
 
 
 class LogTap:
-    """The lines of a level and above for one follower. `wake` is called on the thread that logs."""
+    """The lines of a level and above for one follower. `wake` is called on the thread that logs.
+    `with_location`: each line names the place in the code."""
 
-    def __init__(self, level: int, as_json: bool, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, level: int, as_json: bool, wake: Callable[[], None], with_location: bool = False
+    ) -> None:
         self.level = level
         self.as_json = as_json
+        self.with_location = with_location
         self._wake = wake
         self._lines: deque[str] = deque()
         self._dropped = 0

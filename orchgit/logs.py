@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
+from structlog.processors import CallsiteParameter, CallsiteParameterAdder
 
 from orchgit.errors import InvalidInputError
 from orchgit.log_file import LogFile, LogRotation
@@ -115,6 +116,7 @@ def _configure_chain() -> None:
             structlog.processors.TimeStamper(fmt="iso"),
             structlog.processors.format_exc_info,
             _printable_values,
+            *([_ADD_LOCATION] if any(tap.with_location for tap in _TAPS) else []),
             *([_to_taps] if _TAPS else []),
             _RENDERERS[settings.json],
         ],
@@ -122,6 +124,10 @@ def _configure_chain() -> None:
     )
 
 
+_ADD_LOCATION = CallsiteParameterAdder(
+    [CallsiteParameter.FILENAME, CallsiteParameter.LINENO],
+    additional_ignores=["orchgit.logs", "logging"],  # of what libraries log
+)
 _RENDERERS: Mapping[bool, Callable[..., Any]] = {
     True: structlog.processors.JSONRenderer(),
     False: structlog.processors.LogfmtRenderer(
@@ -135,9 +141,13 @@ def _to_taps(
 ) -> MutableMapping[str, Any]:
     """Hands a line to those who follow; drops it where only they asked for its level."""
     level = _LEVELS.get(method.upper(), logging.ERROR)
+    is_placed = any(tap.with_location for tap in _TAPS)
+    # Another thread may log between the beginning of a tap and that of the new chain.
+    place = (event.pop("filename", "?"), event.pop("lineno", 0)) if is_placed else ()
     for tap in _TAPS:
         if level >= tap.level:
-            tap.push(str(_RENDERERS[tap.as_json](logger, method, dict(event))))
+            line = {**event, "caller": "{}:{}".format(*place)} if tap.with_location else {**event}
+            tap.push(str(_RENDERERS[tap.as_json](logger, method, line)))
     if level < _LEVELS[_LINES.settings.level.upper()]:
         raise structlog.DropEvent
     return event
@@ -148,9 +158,11 @@ def is_level(level: str) -> bool:
 
 
 @contextlib.contextmanager
-def followed(level: str, as_json: bool, wake: Callable[[], None]) -> Iterator[LogTap]:
+def followed(
+    level: str, as_json: bool, wake: Callable[[], None], with_location: bool = False
+) -> Iterator[LogTap]:
     """Follows the lines of this process from `level` on, also where it writes fewer itself."""
-    tap = LogTap(_LEVELS[level.upper()], as_json, wake)
+    tap = LogTap(_LEVELS[level.upper()], as_json, wake, with_location)
     _TAPS.append(tap)
     _configure_chain()
     try:

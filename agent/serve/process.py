@@ -33,6 +33,7 @@ def routes(agent: Agent) -> list[BaseRoute]:
         Route("/v1/agent/self", process.self_),
         Route("/v1/agent/health", process.health),
         Route("/v1/agent/servers", process.servers, methods=["GET"]),
+        Route("/v1/agent/reload", process.reload, methods=["PUT", "POST"]),
     ]
 
 
@@ -60,7 +61,12 @@ class _ProcessRoutes:
 
     async def monitor(self, request: Request) -> Response:
         level = self._query(request).get("log_level") or "INFO"
-        options = ProcessLog(level, flag(request, "plain"), flag(request, "log_json"))
+        options = ProcessLog(
+            level,
+            flag(request, "plain"),
+            flag(request, "log_json"),
+            flag(request, "log_include_location"),
+        )
         lines = process_answers.monitored(options, lambda: True)
         return StreamingResponse(lines, media_type=options.media_type)
 
@@ -120,3 +126,10 @@ class _ProcessRoutes:
 
     async def servers(self, request: Request) -> Response:
         return json_reply(list(self._agent.link.servers))
+
+    async def reload(self, request: Request) -> Response:
+        """Reads configuration and certificates again, as SIGHUP does."""
+        if self._agent.reload is None:
+            raise RefusedError("cannot reload: this agent was started without a configuration")
+        self._agent.reload()
+        return Response()

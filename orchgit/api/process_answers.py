@@ -35,6 +35,7 @@ class ProcessLog:
     level: str
     plain: bool
     as_json: bool
+    with_location: bool
 
     @property
     def media_type(self) -> str:
@@ -59,7 +60,7 @@ async def _lines(options: ProcessLog, goes_on: Callable[[], bool]) -> AsyncItera
 
     _MONITORS.count += 1
     try:
-        with logs.followed(options.level, options.as_json, wake) as tap:
+        with logs.followed(options.level, options.as_json, wake, options.with_location) as tap:
             silent_s = HEARTBEAT_S  # a client learns at once that its request is accepted
             while goes_on():
                 lines = tap.take()

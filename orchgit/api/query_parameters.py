@@ -141,7 +141,10 @@ OF_ENDPOINT: Mapping[tuple[str, str], tuple[Parameter, ...]] = {
     ("/v1/vars", "GET"): _LIST,
     ("/v1/var/{path:path}", "PUT"): (
         _CAS,
-        _text("lock-operation", "acquire, renew or release a lock"),
+        *(
+            _text(f"lock-{each}", f"{each}s the lock that the body names")
+            for each in ("acquire", "renew", "release")
+        ),
     ),
     ("/v1/var/{path:path}", "DELETE"): (_CAS,),
     ("/v1/volumes", "GET"): (*_LIST, *_VOLUMES),
@@ -195,6 +198,7 @@ OF_ENDPOINT: Mapping[tuple[str, str], tuple[Parameter, ...]] = {
         _NODE,
         _text("log_level", "TRACE, DEBUG, INFO, WARN or ERROR"),
         _flag("log_json", "lines as JSON objects"),
+        _flag("log_include_location", "each line names its place in the code"),
         _flag("plain", "lines as text, not in frames"),
     ),
     ("/v1/agent/monitor/export", "GET"): (

@@ -196,13 +196,18 @@ class Server:
             self._forwarder.app_of,
             clock,
         )
+        audit = audit_log(config.audit, config.data_dir, clock, ids, audited_by(self._callers))
         self.http = HttpServer(
             self.front,
             config.http_bind,
             config.http_access,
             KeptRequests(lambda: leadership.is_leader and leadership.leads_for_certain),
-            audit_log(config.audit, config.data_dir, clock, ids, audited_by(self._callers)),
+            audit,
         )
+        self._of_agents: ASGIApp = self.front
+        """Answers what agents pass on: for their tasks, and for clients of their own HTTP."""
+        if audit is not None:
+            self._of_agents = audit.around(self.front, lambda: self.rpc_address)
         self._leader_duties = LeaderDuties(
             config, self.services, self.gitops, self._end_streams, clock
         )
@@ -324,7 +329,7 @@ class Server:
                 limits=config.limits,
                 translate=self.directory.translated,
                 authorize=authorizer(self._api.access, self._callers),
-                task_api=self.front,
+                task_api=self._of_agents,
                 rights_of_task=self._callers.workload_rights if self._callers else everything,
             ),
             self.services,

@@ -278,6 +278,12 @@ def test_agent_tells_of_itself(alone: AloneAgent) -> None:
     assert own["stats"]["client"]["node_id"] == alone.agent.node_id
     assert own["config"]["ACL"] == {"Enabled": True}
     assert own["config"]["Server"] == {"Enabled": False}
+    reloads: list[bool] = []
+    alone.agent.reload = lambda: reloads.append(True)
+    for token, status in ((alone.reader, 403), (management, 200)):
+        headers = {"X-Nomad-Token": token}
+        assert alone.http.put("/v1/agent/reload", headers=headers).status_code == status
+    assert reloads == [True]  # the agent's, not a server's
     servers = alone.get("/v1/agent/servers", management).json()
     assert servers == [alone.rig.server.rpc_address]
 

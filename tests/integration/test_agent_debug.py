@@ -50,6 +50,12 @@ def test_monitor_sends_frames_of_json_lines(rig: ServerRig) -> None:
     assert {json.loads(line)["component"] for line in lines} >= {"test"}
 
 
+def test_monitor_names_the_place_of_each_line_where_it_is_asked_for(rig: ServerRig) -> None:
+    wanted = {"log_level": "DEBUG", "plain": "true", "log_include_location": "true"}
+    assert "caller=test_agent_debug.py:" in first_with_mark(rig, **wanted)
+    assert "caller=" not in first_with_mark(rig, log_level="DEBUG", plain="true")
+
+
 def test_monitor_of_a_silent_log_tells_at_once_that_it_follows(rig: ServerRig) -> None:
     """A command that follows it goes on after the death of its server from then on."""
     with rig.http.stream("GET", "/v1/agent/monitor", params={"log_level": "ERROR"}) as answer:

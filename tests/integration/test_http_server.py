@@ -10,11 +10,17 @@ from pathlib import Path
 import httpx
 import pytest
 from click.testing import CliRunner
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from orchgit.cli.main import cli
 from orchgit.errors import InvalidInputError, RefusedError
 from orchgit.server.config import ServerConfig
+from orchgit.server.http.server import HttpServer
 from orchgit.server.server import Server
+from tests.support.http_listener import on_uvloop
 from tests.support.server_rig import server_rig
 
 JOB = {
@@ -104,3 +110,29 @@ def test_two_servers_cannot_share_a_data_directory(tmp_path: Path) -> None:
 def test_invalid_config_is_refused(tmp_path: Path, change: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidInputError, match=problem):
         ServerConfig(data_dir=tmp_path, **change)  # type: ignore[arg-type]
+
+
+def test_answer_that_the_stop_cuts_leaves_no_traceback_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    asked = asyncio.Event()
+
+    async def endless(request: Request) -> Response:
+        asked.set()
+        await asyncio.Event().wait()
+        raise AssertionError("nothing ends it")
+
+    async def run() -> None:
+        server = HttpServer(Starlette(routes=[Route("/", endless)]), "127.0.0.1:0")
+        await server.start()
+        async with httpx.AsyncClient(
+            base_url=f"http://{server.address}", trust_env=False
+        ) as client:
+            asking = asyncio.ensure_future(client.get("/", timeout=60))
+            await asked.wait()
+            await server.stop(0.1)
+            with pytest.raises(httpx.TransportError):
+                await asking
+
+    on_uvloop(run)
+    assert "Exception in ASGI application" not in caplog.text

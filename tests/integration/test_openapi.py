@@ -97,7 +97,7 @@ def test_a_few_requests_of_each_read_are_answered_as_described(
 def test_requests_of_every_operation_never_make_the_server_fail(
     rig: ServerRig, document: dict[str, Any]
 ) -> None:
-    sent(rig, document, ("GET", "PUT", "DELETE"), examples=25)
+    sent(rig, document, ("GET", "PUT", "DELETE"), examples=20)
 
 
 def sent(

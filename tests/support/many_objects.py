@@ -36,7 +36,7 @@ from tests.support.factories import (
 )
 
 _AT_ONCE = 100
-_PARENT, _BIG = "parent", "big"
+_PARENT, _BIG, _WIDE = "parent", "big", "wide"
 _LISTS = """
 jobs jobs/statuses evaluations evaluations/count allocations deployments nodes node/pools
 node/pool/default/jobs node/pool/default/nodes services service/web-1 vars volumes?type=host
@@ -60,6 +60,11 @@ def _jobs(jobs: int, allocations: int) -> Iterator[Job]:
         named = replace(service, name=f"web-{number}", address="10.0.0.1")
         group = make_group(count=count, services=[named])
         yield make_job(id=f"job-{number}" if number else _BIG, task_groups=[group])
+
+
+def _wide(groups: int, team: str) -> Job:
+    named = [make_group(name=f"g-{number}", count=0) for number in range(groups)]
+    return make_job(id=_WIDE, meta={"team": team}, task_groups=named)
 
 
 def _plan(job: Job, nodes: list[Node], context: UseCaseContext) -> ApplyPlan:
@@ -97,7 +102,8 @@ async def commit(context: UseCaseContext, entries: Iterable[Entry]) -> None:
 
 async def fill(context: UseCaseContext, jobs: int, allocations: int, nodes: int) -> None:
     """Commits `jobs` jobs that share the allocations, with an evaluation, a deployment, a service
-    and a variable each; a job of `jobs` allocations, and one that was dispatched `jobs` times."""
+    and a variable each; a job of `jobs` allocations, one that was dispatched `jobs` times, and one
+    of `jobs` groups in two versions."""
     await context.propose(SetSchedulerConfig(config=SchedulerConfig(pause_eval_broker=True)))
     await context.propose(PutQuotas(quotas=[QuotaSpec(name="all")]))
     quota = Namespace(name="default", quota="all")
@@ -115,6 +121,8 @@ async def fill(context: UseCaseContext, jobs: int, allocations: int, nodes: int)
     )
     made += [parent, *children]
     await commit(context, (RegisterJob(upsert=JobUpsert(job=job)) for job in made[jobs + 1 :]))
+    for team in ("a", "b"):
+        await context.propose(RegisterJob(upsert=JobUpsert(job=_wide(jobs, team))))
     updates: dict[str, list[AllocClientUpdate]] = {}
 
     def plans() -> Iterator[ApplyPlan]:
@@ -150,6 +158,8 @@ def reads(snapshot: Snapshot) -> Iterator[tuple[str, str, dict[str, Any] | None]
     for name in _OF_JOB.split():
         yield "GET", f"/v1/job/{_BIG}/{name}", None
     yield "GET", f"/v1/job/{_BIG}", None
+    for name in ("", "/versions", "/versions?diffs=true", "/scale", "/summary"):
+        yield "GET", f"/v1/job/{_WIDE}{name}", None
     yield "GET", f"/v1/job/{_PARENT}/summary", None
     for name in _LISTS.split():
         yield "GET", f"/v1/{name}", None

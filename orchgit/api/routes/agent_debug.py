@@ -59,7 +59,9 @@ async def monitor(call: ApiCall) -> Response:
     if (answer := await _elsewhere(call)) is not None:
         return answer
     level = call.query.get("log_level") or "INFO"
-    options = ProcessLog(level, call.flag("plain"), call.flag("log_json"))
+    options = ProcessLog(
+        level, call.flag("plain"), call.flag("log_json"), call.flag("log_include_location")
+    )
 
     def goes_on() -> bool:
         return not call.api.events.closed and call.keeps_access()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 from typing import Any
 
@@ -57,12 +58,13 @@ async def versions(call: ApiCall) -> Response:
     if not found:
         headers = {"X-Nomad-Index": str(index), **call.contact_headers()}
         return text_response("job versions not found", 404, headers)
-    diffs = _differences(call, found) if call.flag("diffs") else None
-    value = {
-        "Versions": found,
-        "Diffs": diffs,
-    }
-    return call.answer_query(value, index)
+    with_diffs = call.flag("diffs")
+
+    def answer() -> Response:
+        diffs = _differences(call, found) if with_diffs else None
+        return call.answer_query({"Versions": found, "Diffs": diffs}, index)
+
+    return await asyncio.to_thread(answer)
 
 
 def _differences(call: ApiCall, found: list[Job]) -> list[Any]:

@@ -108,6 +108,7 @@ async def run_until_stopped(
             agent, client_http = _agent_alone(
                 agent_config, client_http_bind, client_http_advertise, client_audit
             )
+            agent.reload = reloader.reload
             await agent.start()
             await client_http.start()
         settle_collector()

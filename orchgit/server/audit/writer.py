@@ -30,6 +30,7 @@ class AuditWriter:
         self._executor = ThreadPoolExecutor(1, "audit")
         self._writing: asyncio.Task[None] | None = None
         self._warned_s: float | None = None
+        self._is_closed = False
 
     def open(self) -> None:
         """Raises InvalidInputError if the file cannot be written and delivery is enforced."""
@@ -46,6 +47,8 @@ class AuditWriter:
     async def write(self, line: bytes) -> bool:
         """Returns whether the request may go on: True when the line is written, or where delivery
         is best effort."""
+        if self._is_closed:
+            return not self._settings.enforced
         if not self._settings.enforced:
             if len(self._waiting) < MAX_WAITING:
                 self._enqueue(line, None)
@@ -59,6 +62,7 @@ class AuditWriter:
         return True
 
     async def close(self) -> None:
+        self._is_closed = True
         if self._writing is not None:
             await self._writing
         self._executor.shutdown()

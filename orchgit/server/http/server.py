@@ -34,11 +34,11 @@ _SWEEP_S = 1.0
 
 
 class _NoBrokenAnswers(logging.Filter):
-    """Drops the log lines of answers whose client has gone."""
+    """Drops the log lines of answers whose client has gone, or which the listener's stop cuts."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, ConnectionError)
+        return not isinstance(error, ConnectionError | asyncio.CancelledError)
 
 
 _NO_BROKEN_ANSWERS = _NoBrokenAnswers()

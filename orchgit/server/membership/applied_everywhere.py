@@ -65,8 +65,11 @@ class AppliedEverywhere:
     async def _ask(self, address: str, index: int) -> None:
         if address not in self._channels:
             self._channels[address] = Channel(address, self._tls)
+        channel = self._channels[address]
         request = AppliedRequest(index=index, timeout_s=WAIT_S)
         try:
-            await self._channels[address].call(APPLIED, request, WAIT_S)
-        except OrchgitError as error:
+            async with asyncio.timeout(WAIT_S):
+                if await channel.is_ready(WAIT_S):  # a server may just have come back
+                    await channel.call(APPLIED, request, WAIT_S)
+        except (OrchgitError, TimeoutError) as error:
             _log.debug("a server may not have applied it", server=address, error=str(error))

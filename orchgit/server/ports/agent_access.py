@@ -20,6 +20,7 @@ _OF_AGENTS = (
     "/v1/agent/self",
     "/v1/agent/health",
     "/v1/agent/servers",
+    "/v1/agent/reload",
 )
 """How the paths begin that agents answer at their own address."""
 
