@@ -82,7 +82,8 @@ def stop(
         answers.append(answer)
         if output.is_text:
             codes.append(_follow(client, found, answer, options, output, with_deployment=False))
-    output.printed(answers[0] if len(identifiers) == 1 else answers)
+    if not output.is_text:
+        output.printed(answers[0] if len(identifiers) == 1 else answers)
     raise SystemExit(max(codes, default=0))
 
 

@@ -60,3 +60,18 @@ def test_answer_to_a_change_is_printed_and_nothing_is_followed(words: tuple[str,
 def test_jobs_are_not_stopped_for_a_program_without_its_yes() -> None:
     found = CliRunner().invoke(cli, ["job", "stop", "-json", "web", "-address", "http://[::1]:1"])
     assert "cannot ask for confirmation with -json or -t: add -yes" in found.output
+
+
+def test_jobs_stay_where_a_person_says_no() -> None:
+    with Cluster() as cluster:
+        words = ["job", "stop", "web", "-address", cluster.url]
+        found = CliRunner().invoke(cli, words, input="n\n")
+    assert (found.exit_code, found.exception) == (0, None), found.output
+    assert "Stop job 'web'?" in found.output
+
+
+def test_answers_to_several_stops_are_a_list() -> None:
+    with Cluster() as cluster:
+        words = ["job", "stop", "-yes", "-json", "web", "web", "-address", cluster.url]
+        found = CliRunner().invoke(cli, words)
+    assert json.loads(found.output) == [ANSWER, ANSWER]
