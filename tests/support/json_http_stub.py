@@ -40,7 +40,7 @@ class JsonHttpStub:
                 self.end_headers()
                 self.wfile.write(answer)
 
-            do_GET = do_POST = do_PUT = _answer
+            do_GET = do_POST = do_PUT = do_DELETE = _answer
 
             def log_message(self, format: str, *args: object) -> None:
                 """A test's output stays free of requests."""

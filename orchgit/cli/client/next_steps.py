@@ -7,9 +7,10 @@ import re
 _NEXT_STEPS = (
     (r'job "([^"]+)".* version \d+ not found', "`orchgit job history {}` lists the versions"),
     (
-        r"can't promote terminal deployment",
-        "the newest deployment has ended: `orchgit deployment list` shows how",
+        r"can't \w+ terminal deployment",
+        "the deployment has ended: `orchgit deployment list` shows how",
     ),
+    (r"no canaries to promote", "`orchgit deployment status` shows a deployment's canaries"),
     (
         r'job "([^"]+)" is not a parameterized job',
         "only jobs with a `parameterized` block are dispatched: `orchgit job run` runs others",

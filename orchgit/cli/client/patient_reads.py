@@ -88,21 +88,21 @@ class Patience:
         first request that none answers so is raised at once. A stream that `has_end` is done when
         it ends; any other is opened again, unless it brought nothing or was none.
         """
-        is_open = False
+        was_open = is_open = False
 
         def opened() -> None:
-            nonlocal is_open
-            is_open = True
+            nonlocal was_open, is_open
+            was_open = is_open = True
             self.answered()
 
         while True:
-            is_empty = True
+            is_open, is_empty = False, True
             try:
                 for piece in open_stream(opened):
                     is_empty = False
                     yield piece
             except ApiError as error:
-                if not is_open:
+                if not was_open:
                     raise
                 self.wait_after(error)
                 continue

@@ -77,13 +77,21 @@ def status(
 @option("group", multiple=True, help="Promote only this group; may be repeated.")
 @detach_option
 @verbose_option
+@formatted
 @connected
 def promote(
-    client: ApiClient, identifier: str, group: tuple[str, ...], detach: bool, verbose: bool
+    client: ApiClient,
+    identifier: str,
+    group: tuple[str, ...],
+    detach: bool,
+    verbose: bool,
+    output: OutputFormat,
 ) -> None:
     """Make the canaries of a deployment its version."""
     body = {"All": not group, "Groups": list(group)}
     found, answer = _change(client, "promote", identifier, body)
+    if output.printed(answer):
+        return
     click.echo(f"Deployment {short(found['ID'], verbose)} is promoted.")
     _follow(client, found, answer, detach)
 
@@ -91,10 +99,13 @@ def promote(
 @deployment.command("pause")
 @id_argument("identifier", DEPLOYMENT)
 @verbose_option
+@formatted
 @connected
-def pause(client: ApiClient, identifier: str, verbose: bool) -> None:
+def pause(client: ApiClient, identifier: str, verbose: bool, output: OutputFormat) -> None:
     """Place nothing more for a deployment until it is resumed."""
-    found, _ = _change(client, "pause", identifier, {"Pause": True})
+    found, answer = _change(client, "pause", identifier, {"Pause": True})
+    if output.printed(answer):
+        return
     click.echo(f"Deployment {short(found['ID'], verbose)} is paused.")
 
 
@@ -102,10 +113,15 @@ def pause(client: ApiClient, identifier: str, verbose: bool) -> None:
 @id_argument("identifier", DEPLOYMENT)
 @detach_option
 @verbose_option
+@formatted
 @connected
-def resume(client: ApiClient, identifier: str, detach: bool, verbose: bool) -> None:
+def resume(
+    client: ApiClient, identifier: str, detach: bool, verbose: bool, output: OutputFormat
+) -> None:
     """Go on with a paused deployment."""
     found, answer = _change(client, "pause", identifier, {"Pause": False})
+    if output.printed(answer):
+        return
     click.echo(f"Deployment {short(found['ID'], verbose)} is resumed.")
     _follow(client, found, answer, detach)
 
@@ -114,10 +130,15 @@ def resume(client: ApiClient, identifier: str, detach: bool, verbose: bool) -> N
 @id_argument("identifier", DEPLOYMENT)
 @detach_option
 @verbose_option
+@formatted
 @connected
-def fail(client: ApiClient, identifier: str, detach: bool, verbose: bool) -> None:
+def fail(
+    client: ApiClient, identifier: str, detach: bool, verbose: bool, output: OutputFormat
+) -> None:
     """End a deployment as failed; with auto_revert the last stable version runs again."""
     found, answer = _change(client, "fail", identifier, {})
+    if output.printed(answer):
+        return
     click.echo(f"Deployment {short(found['ID'], verbose)} is failed.")
     if answer.get("RevertedJobVersion") is not None:
         click.echo(f"The job runs version {answer['RevertedJobVersion']} again.")
@@ -128,10 +149,15 @@ def fail(client: ApiClient, identifier: str, detach: bool, verbose: bool) -> Non
 @id_argument("identifier", DEPLOYMENT)
 @detach_option
 @verbose_option
+@formatted
 @connected
-def unblock(client: ApiClient, identifier: str, detach: bool, verbose: bool) -> None:
+def unblock(
+    client: ApiClient, identifier: str, detach: bool, verbose: bool, output: OutputFormat
+) -> None:
     """Let a deployment go on that waits for other regions."""
     found, answer = _change(client, "unblock", identifier, {})
+    if output.printed(answer):
+        return
     click.echo(f"Deployment {short(found['ID'], verbose)} is unblocked.")
     _follow(client, found, answer, detach)
 

@@ -19,6 +19,7 @@ from orchgit.cli.client.tls_client import TlsClient
 from orchgit.cli.command import cli_command
 from orchgit.cli.commands.agent import with_dev_defaults
 from orchgit.cli.options import option_field, options_of
+from orchgit.cli.printing.output import counted
 
 if TYPE_CHECKING:
     from orchgit.server.config import ServerConfig
@@ -180,4 +181,4 @@ async def end_tasks(directory: Path) -> None:
         unmount_below(allocation)
     await remove_networks(directory)
     os.close(lock_fd)
-    click.echo(f"==> {len(reports)} tasks stopped.")
+    click.echo(f"==> {counted(len(reports), 'task')} stopped.")

@@ -18,6 +18,7 @@ from orchgit.cli.importing.cluster_objects import ClusterObjects
 from orchgit.cli.importing.job_texts import JobText, VariableNames, dumped, submitted
 from orchgit.cli.importing.report import ImportReport
 from orchgit.cli.options import connected, option, option_field, options_of
+from orchgit.cli.printing.output import counted
 from orchgit.errors import OrchgitError
 
 _UNSAFE = re.compile(r"[^\w.-]+")
@@ -189,7 +190,7 @@ def _say_what_next(root: Path, written: list[Path], report: ImportReport) -> Non
     report.show_left()
     variables = [path for path in written if path.name.endswith(".vars.hcl")]
     jobs = len(written) - len(variables)
-    click.echo(f"\n{jobs} jobs written to {root}")
+    click.echo(f"\n{counted(jobs, 'job')} written to {root}")
     if not jobs:
         return
     given = "".join(f" -var-file {path.relative_to(root)}" for path in variables)

@@ -17,6 +17,7 @@ from orchgit.cli.job_files.job_files import read_input
 from orchgit.cli.options import (
     connected,
     detach_option,
+    formatted,
     named_values,
     option,
     option_field,
@@ -26,6 +27,7 @@ from orchgit.cli.options import (
 )
 from orchgit.cli.printing.monitor import monitor_evaluation
 from orchgit.cli.printing.output import console, plain, short
+from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.whole_number import whole_number
 
 
@@ -63,25 +65,34 @@ class StopOptions(WatchOptions):
 @cli_command("stop")
 @id_argument("identifiers", JOB, nargs=-1, required=True)
 @options_of(StopOptions)
+@formatted
 @connected
-def stop(client: ApiClient, identifiers: tuple[str, ...], options: StopOptions) -> None:
-    """Stop jobs."""
-    codes = []
+def stop(
+    client: ApiClient, identifiers: tuple[str, ...], options: StopOptions, output: OutputFormat
+) -> None:
+    """Stop jobs. With -json, several ids make a list of answers."""
+    output.refuse_question(options.yes)
+    codes, answers = [], []
     for identifier in identifiers:
         found = find_job(client, identifier)
         if not options.yes and not click.confirm(f"Stop job {found['ID']!r}?"):
             continue
         path = f"/v1/job/{quoted(found['ID'])}"
         answer = client.delete(path, namespace=found["Namespace"], **options.params())
-        codes.append(_follow(client, found, answer, options, with_deployment=False))
+        answers.append(answer)
+        if output.is_text:
+            codes.append(_follow(client, found, answer, options, output, with_deployment=False))
+    if not output.is_text:
+        output.printed(answers[0] if len(identifiers) == 1 else answers)
     raise SystemExit(max(codes, default=0))
 
 
 @cli_command("start")
 @id_argument("identifier", JOB)
 @options_of(WatchOptions)
+@formatted
 @connected
-def start(client: ApiClient, identifier: str, options: WatchOptions) -> None:
+def start(client: ApiClient, identifier: str, options: WatchOptions, output: OutputFormat) -> None:
     """Start a stopped job again, as it was."""
     found = find_job(client, identifier)
     job = of_job(client, found)
@@ -94,15 +105,22 @@ def start(client: ApiClient, identifier: str, options: WatchOptions) -> None:
         if error.status != 404:
             raise
     answer = client.put("/v1/jobs", body, namespace=found["Namespace"])
-    raise SystemExit(_follow(client, found, answer, options))
+    raise SystemExit(_follow(client, found, answer, options, output))
 
 
 @cli_command("revert")
 @id_argument("identifier", JOB)
 @click.argument("version")
 @options_of(WatchOptions)
+@formatted
 @connected
-def revert(client: ApiClient, identifier: str, version: str, options: WatchOptions) -> None:
+def revert(
+    client: ApiClient,
+    identifier: str,
+    version: str,
+    options: WatchOptions,
+    output: OutputFormat,
+) -> None:
     """Run a past version of a job again: its number, or its tag."""
     found = find_job(client, identifier)
     number = whole_number(version)
@@ -114,7 +132,7 @@ def revert(client: ApiClient, identifier: str, version: str, options: WatchOptio
         number = tags[version]
     body = {"JobID": found["ID"], "JobVersion": number}
     answer = client.put(f"/v1/job/{quoted(found['ID'])}/revert", body, namespace=found["Namespace"])
-    raise SystemExit(_follow(client, found, answer, options))
+    raise SystemExit(_follow(client, found, answer, options, output))
 
 
 @cli_command("scale")
@@ -123,6 +141,7 @@ def revert(client: ApiClient, identifier: str, version: str, options: WatchOptio
 @click.argument("count", type=int, required=False)
 @option("check-index", type=int, help="Only if the job's modify index is this.")
 @options_of(WatchOptions)
+@formatted
 @connected
 def scale(
     client: ApiClient,
@@ -131,6 +150,7 @@ def scale(
     count: int | None,
     check_index: int | None,
     options: WatchOptions,
+    output: OutputFormat,
 ) -> None:
     """Change the count of a group: `orchgit job scale JOB [GROUP] COUNT`."""
     group, wanted = group_or_count, count
@@ -152,7 +172,7 @@ def scale(
     if check_index is not None:
         body |= {"EnforceIndex": True, "JobModifyIndex": check_index}
     answer = client.put(f"/v1/job/{quoted(found['ID'])}/scale", body, namespace=found["Namespace"])
-    raise SystemExit(_follow(client, found, answer, options))
+    raise SystemExit(_follow(client, found, answer, options, output))
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +196,14 @@ class DispatchOptions(WatchOptions):
 @click.argument("payload_path", required=False)
 @options_of(DispatchOptions)
 @ui_option
+@formatted
 @connected
 def dispatch(
-    client: ApiClient, identifier: str, payload_path: str | None, options: DispatchOptions
+    client: ApiClient,
+    identifier: str,
+    payload_path: str | None,
+    options: DispatchOptions,
+    output: OutputFormat,
 ) -> None:
     """Launch a parameterized job, with a payload from a file (or `-`)."""
     found = find_job(client, identifier)
@@ -195,14 +220,15 @@ def dispatch(
         namespace=found["Namespace"],
         idempotency_token=options.idempotency_token,
     )
-    click.echo(f"Dispatched job: {answer['DispatchedJobID']}")
-    code = _follow(client, found, answer, options)
+    if output.is_text:
+        click.echo(f"Dispatched job: {answer['DispatchedJobID']}")
+    code = _follow(client, found, answer, options, output)
     if options.wait and not code:
-        code = _ended(client, {**found, "ID": answer["DispatchedJobID"]})
+        code = _ended(client, {**found, "ID": answer["DispatchedJobID"]}, output)
     raise SystemExit(code)
 
 
-def _ended(client: ApiClient, found: dict[str, Any]) -> int:
+def _ended(client: ApiClient, found: dict[str, Any], output: OutputFormat) -> int:
     """Waits until a job has ended; returns 1 if an allocation of it failed."""
     index, path = 0, f"/v1/job/{quoted(found['ID'])}"
     reads = PatientReads(client, f"job {found['ID']!r}")
@@ -212,7 +238,8 @@ def _ended(client: ApiClient, found: dict[str, Any]) -> int:
             break
     allocations = of_job(client, found, "allocations")
     failed = [each for each in allocations if each["ClientStatus"] in ("failed", "lost")]
-    click.echo(f"Job {found['ID']!r} has {'failed' if failed else 'ended'}.")
+    if output.is_text:
+        click.echo(f"Job {found['ID']!r} has {'failed' if failed else 'ended'}.")
     return 1 if failed else 0
 
 
@@ -220,9 +247,14 @@ def _ended(client: ApiClient, found: dict[str, Any]) -> int:
 @id_argument("identifier", JOB)
 @option("force-reschedule", is_flag=True, help="Replace failed allocations now.")
 @options_of(WatchOptions)
+@formatted
 @connected
 def evaluate(
-    client: ApiClient, identifier: str, force_reschedule: bool, options: WatchOptions
+    client: ApiClient,
+    identifier: str,
+    force_reschedule: bool,
+    options: WatchOptions,
+    output: OutputFormat,
 ) -> None:
     """Look at a job again."""
     found = find_job(client, identifier)
@@ -230,7 +262,7 @@ def evaluate(
     answer = client.put(
         f"/v1/job/{quoted(found['ID'])}/evaluate", body, namespace=found["Namespace"]
     )
-    raise SystemExit(_follow(client, found, answer, options))
+    raise SystemExit(_follow(client, found, answer, options, output))
 
 
 @cli_group("periodic")
@@ -241,14 +273,15 @@ def periodic() -> None:
 @periodic.command("force")
 @id_argument("identifier", JOB)
 @options_of(WatchOptions)
+@formatted
 @connected
-def force(client: ApiClient, identifier: str, options: WatchOptions) -> None:
+def force(client: ApiClient, identifier: str, options: WatchOptions, output: OutputFormat) -> None:
     """Launch a periodic job now."""
     found = find_job(client, identifier)
     answer = client.put(
         f"/v1/job/{quoted(found['ID'])}/periodic/force", namespace=found["Namespace"]
     )
-    raise SystemExit(_follow(client, found, answer, options))
+    raise SystemExit(_follow(client, found, answer, options, output))
 
 
 @cli_command("promote")
@@ -256,9 +289,15 @@ def force(client: ApiClient, identifier: str, options: WatchOptions) -> None:
 @option("group", multiple=True, help="Promote only this group; may be repeated.")
 @detach_option
 @verbose_option
+@formatted
 @connected
 def promote(
-    client: ApiClient, identifier: str, group: tuple[str, ...], detach: bool, verbose: bool
+    client: ApiClient,
+    identifier: str,
+    group: tuple[str, ...],
+    detach: bool,
+    verbose: bool,
+    output: OutputFormat,
 ) -> None:
     """Make the canaries of a job's deployment its version."""
     found = find_job(client, identifier)
@@ -267,6 +306,8 @@ def promote(
         raise ApiError(f"cannot promote: job {found['ID']!r} has no deployment")
     body = {"DeploymentID": deployment["ID"], "All": not group, "Groups": list(group)}
     answer = client.put(f"/v1/deployment/promote/{deployment['ID']}", body)
+    if output.printed(answer):
+        return
     click.echo(f"Deployment {short(deployment['ID'], verbose)} is promoted.")
     if not detach and answer.get("EvalID"):
         raise SystemExit(monitor_evaluation(client, answer["EvalID"], found["Namespace"]))
@@ -277,9 +318,13 @@ def _follow(
     found: dict[str, Any],
     answer: dict[str, Any],
     options: WatchOptions,
+    output: OutputFormat,
     with_deployment: bool = True,
 ) -> int:
-    """Follows the evaluation of a change, unless told not to; returns the exit code."""
+    """Follows the evaluation of a change, unless told not to, or a program reads the answer;
+    returns the exit code."""
+    if output.printed(answer):
+        return 0
     if answer.get("Warnings"):
         console().print(f"[yellow]Warnings:[/yellow]\n{plain(answer['Warnings'])}")
     if not answer.get("EvalID"):

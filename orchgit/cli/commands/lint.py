@@ -12,6 +12,7 @@ from orchgit.cli.command import cli_command
 from orchgit.cli.job_files.job_files import var_file_contents
 from orchgit.cli.job_files.paths import SUFFIXES, found_files
 from orchgit.cli.options import named_values, option
+from orchgit.cli.printing.output import counted
 
 if TYPE_CHECKING:
     from orchgit.cli.job_files.linting import Finding
@@ -55,8 +56,9 @@ def lint(
             click.echo(finding.pretty(), err=True)
         problems = sum(finding.level == "error" for finding in findings)
         warnings = len(findings) - problems
-        more = f", {warnings} warnings" if warnings else ""
-        click.echo(f"{len(files)} files, {problems} problems{more}")
+        told = [counted(len(files), "file"), counted(problems, "problem")]
+        told += [counted(warnings, "warning")] * bool(warnings)
+        click.echo(", ".join(told))
     raise SystemExit(1 if any(each.level == ERROR for each in findings) else 0)
 
 

@@ -20,7 +20,7 @@ import click
 from orchgit.cli.client.http_client import ApiClient
 from orchgit.cli.command import cli_group
 from orchgit.cli.options import connected, formatted, option, yes_option
-from orchgit.cli.printing.output import heading, pairs, plain, table
+from orchgit.cli.printing.output import counted, heading, pairs, plain, table
 from orchgit.cli.printing.output_format import OutputFormat
 from orchgit.cli.printing.terminal import raw_stream
 from orchgit.errors import InvalidInputError
@@ -152,7 +152,7 @@ def restore(client: ApiClient, force: bool, yes: bool, file: str) -> None:
         with _read(archive) as (meta, state):
             meta.refuse_redacted()
             jobs = _row_counts(state).get("jobs", 0)
-        click.echo(f"==> {file}: index {meta.index}, {_taken(meta)}, {jobs} jobs")
+        click.echo(f"==> {file}: index {meta.index}, {_taken(meta)}, {counted(jobs, 'job')}")
         if not yes:
             click.confirm(f"Replace the state of the cluster at {client.address}?", abort=True)
         size = archive.seek(0, os.SEEK_END)

@@ -15,6 +15,9 @@ from orchgit.cli.options import connected, formatted, option
 from orchgit.cli.printing.output import plain, table
 from orchgit.cli.printing.output_format import OutputFormat
 
+_JSON_SHOWN = 24
+"""So much of an object is shown on a terminal; -json, -csv and pipes have all of it."""
+
 
 @cli_command("sql")
 @click.argument("query", required=False)
@@ -60,9 +63,19 @@ def sql(
         return
     table(
         [plain(name) for name in answer["Columns"]],
-        [["-" if value is None else plain(value) for value in row] for row in answer["Rows"]],
+        [
+            ["-" if value is None else plain(_cell(value)) for value in row]
+            for row in answer["Rows"]
+        ],
         empty="No rows",
     )
+
+
+def _cell(value: object) -> str:
+    """Returns the value in one line; on a terminal, of JSON its beginning."""
+    text = str(value).replace("\n", " ")
+    is_long = text.startswith(("{", "[")) and len(text) > _JSON_SHOWN and sys.stdout.isatty()
+    return f"{text[: _JSON_SHOWN - 1]}\N{HORIZONTAL ELLIPSIS}" if is_long else text
 
 
 def _print_schema(client: ApiClient, output: OutputFormat) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from orchgit.cli.client.http_client import ApiClient, ApiError, quoted
 from orchgit.cli.importing.report import ImportReport
+from orchgit.cli.printing.output import counted
 
 _NOT_FOUND = 404
 _UNANSWERED = (0, 500, 502, 503, 504)
@@ -147,7 +148,7 @@ class ClusterObjects:
         listed = self.old.get("/v1/vars", namespace=namespace)
         if not self.variables and listed:
             self.report.leave(
-                f"{len(listed)} variables",
+                counted(len(listed), "variable"),
                 "-variables takes them; the new cluster encrypts them under its own root key",
             )
             return

@@ -177,6 +177,11 @@ def moment(unix_ns: int | None) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", local) + offset
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns `1 job`, `2 jobs`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def duration(span_ns: int) -> str:
     """Returns the two largest units of a span of time."""
     seconds = max(0, span_ns) // 1_000_000_000

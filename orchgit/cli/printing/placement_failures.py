@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from orchgit.cli.printing.output import heading
+from orchgit.cli.printing.output import counted, heading
 
 
 def show_failures(failures: dict[str, dict[str, Any]], title: str = "Failed Placements") -> None:
@@ -16,8 +16,8 @@ def show_failures(failures: dict[str, dict[str, Any]], title: str = "Failed Plac
     heading(title)
     for name, metric in failures.items():
         missed = 1 + metric.get("CoalescedFailures", 0)
-        noun = "allocation" if missed == 1 else "allocations"
-        click.echo(f'Task Group "{name}" (failed to place {missed} {noun}):')
+        what = counted(missed, "allocation")
+        click.echo(f'Task Group "{name}" (failed to place {what}):')
         for line in _reasons(metric):
             click.echo(f"  * {line}")
 
@@ -32,14 +32,10 @@ def _reasons(metric: dict[str, Any]) -> list[str]:
         if count == 0:
             lines.append(f"No node of datacenter {datacenter!r} is available")
     for constraint, count in sorted((metric.get("ConstraintFiltered") or {}).items()):
-        lines.append(f"{constraint}: excluded {_nodes(count)}")
+        lines.append(f"{constraint}: excluded {counted(count, 'node')}")
     for name, count in sorted((metric.get("ClassFiltered") or {}).items()):
-        lines.append(f"Class {name!r}: excluded {_nodes(count)}")
+        lines.append(f"Class {name!r}: excluded {counted(count, 'node')}")
     for dimension, count in sorted((metric.get("DimensionExhausted") or {}).items()):
-        lines.append(f"{dimension}: exhausted on {_nodes(count)}")
+        lines.append(f"{dimension}: exhausted on {counted(count, 'node')}")
     lines.extend(f"Quota reached: {quota}" for quota in metric.get("QuotaExhausted") or [])
-    return lines or [f"None of {_nodes(metric.get('NodesEvaluated', 0))} fits"]
-
-
-def _nodes(count: int) -> str:
-    return f"{count} node" if count == 1 else f"{count} nodes"
+    return lines or [f"None of {counted(metric.get('NodesEvaluated', 0), 'node')} fits"]

@@ -13,7 +13,7 @@ GIVES_WAY = frozenset(("Subject", "DisplayMessage", "Output", "URL", "Author", "
 WRAPS = frozenset(("Why", "Reason", "Description"))
 LEFT_OUT = (
     *("Modified", "Created", "Namespace", "Node ID", "Kind", "Ref"),
-    *("RaftProtocol", "SerfStatus", "LastContact", "StableSince"),
+    *("RaftProtocol", "SerfStatus", "LastContact", "StableSince", "Priority"),
 )
 """On a terminal that is too narrow for a table, these are left out, the first of them first."""
 _GAPS = (2, 1)

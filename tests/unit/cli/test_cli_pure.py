@@ -99,6 +99,8 @@ def test_help_of_a_group_lists_its_commands(words: tuple[str, ...]) -> None:
         ('job "web" in namespace "default" at version 99 not found', "`orchgit job history web`"),
         ('job "web" version 99 not found', "`orchgit job history web`"),
         ("can't promote terminal deployment", "`orchgit deployment list`"),
+        ("can't pause terminal deployment", "`orchgit deployment list`"),
+        ("no canaries to promote", "`orchgit deployment status`"),
         ('Specified job "web" is not a parameterized job', "`orchgit job run`"),
         ("can't force launch non-periodic job", "`orchgit job eval`"),
         ('task group "x" specified for scaling does not exist in job', "`orchgit job status`"),

@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_clean_files_are_clean(folder: Path) -> None:
     (folder / "good.nomad.hcl").write_text(GOOD)
     done = run("lint", ".")
-    assert (done.exit_code, done.output) == (0, "1 files, 0 problems\n")
+    assert (done.exit_code, done.output) == (0, "1 file, 0 problems\n")
 
 
 def test_every_kind_of_mistake_has_its_place(folder: Path) -> None:
@@ -64,7 +64,7 @@ def test_text_shows_the_line_and_a_caret(folder: Path) -> None:
     assert 'Did you mean "driver"?' in done.stderr
     assert "    4 |       drvier =" in done.stderr
     assert "^^^^^^" in done.stderr
-    assert done.stdout == "1 files, 1 problems\n"
+    assert done.stdout == "1 file, 1 problem\n"
 
 
 def test_warnings_alone_are_no_failure(folder: Path) -> None:
@@ -76,7 +76,7 @@ def test_warnings_alone_are_no_failure(folder: Path) -> None:
     done = run("lint", "web.hcl")
     assert done.exit_code == 0
     assert "warning: " in done.stderr
-    assert done.stdout == "1 files, 0 problems, 1 warnings\n"
+    assert done.stdout == "1 file, 0 problems, 1 warning\n"
 
 
 def test_lint_sarif_names_rule_level_and_place(folder: Path) -> None:
@@ -248,11 +248,11 @@ def test_references_in_a_driver_config_are_left_to_the_node(folder: Path) -> Non
     config = 'command = "${NOMAD_META_x}"\n args = ["${NOMAD_PORT_p}"]'
     text = SERVICE.format(driver="raw_exec", service="", vault="", config=config)
     (folder / "s.hcl").write_text(text)
-    assert run("lint", "s.hcl").output == "1 files, 0 problems\n"
+    assert run("lint", "s.hcl").output == "1 file, 0 problems\n"
 
 
 def test_own_examples_have_no_findings(folder: Path) -> None:
     examples = Path(__file__).parents[3] / "examples" / "jobs"
     assert "0 problems\n" in run("lint", str(examples)).output
     assert run("job", "init", "new.hcl").exit_code == 0
-    assert run("lint", "new.hcl").output == "1 files, 0 problems\n"
+    assert run("lint", "new.hcl").output == "1 file, 0 problems\n"

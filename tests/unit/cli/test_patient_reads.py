@@ -150,6 +150,17 @@ def test_whole_answer_of_another_program_is_not_asked_for_again() -> None:
     assert streams.answers == [[]]
 
 
+def test_whole_answer_of_another_program_after_a_stream_is_not_asked_for_again() -> None:
+    class Replaced(Streams):
+        def open(self, opened: Callable[[], None]) -> Iterator[str]:
+            self.is_stream = len(self.answers) == 3
+            return super().open(opened)
+
+    streams = Replaced(["{}", "a"], ["<html>"], [])
+    assert read_until_refused(streams, "no stream answered") == ["{}", "a", "<html>"]
+    assert streams.answers == [[]]
+
+
 def test_stream_that_brings_nothing_is_told_to_be_empty(capsys: pytest.CaptureFixture[str]) -> None:
     """A token without rights gets an empty answer, at first or when it lost them."""
     assert read_until_refused(Streams([]), "a token may lack the right") == []
