@@ -25,6 +25,7 @@ from agent.devices.registry import load_devices
 from agent.devices.watch import watch_devices
 from agent.drivers import cgroups
 from agent.drivers.base import Driver, EndsOrphans
+from agent.drivers.lost import LostDriver, drivers_in_use
 from agent.drivers.registry import DriverContext, load_drivers
 from agent.fingerprint.drivers import DriverWatch
 from agent.fingerprint.node import fingerprint_node
@@ -181,6 +182,9 @@ class Agent:
         self.hook_times = HookTimes()
         self.allocations = Allocations(self._node_context(), self.link.report)
         stored = self.local.allocations()
+        for name in sorted(drivers_in_use(stored) - self.drivers.keys()):
+            _log.warning("tasks run whose driver this node has no more", driver=name)
+            self.drivers[name] = LostDriver(name, self._supervisor)
         await self._end_orphans({entry.alloc.id for entry in stored})
         self.offline = DisconnectWatch(self.allocations, self.clock)
         self.garbage = AllocGarbageCollector(
@@ -327,7 +331,7 @@ class Agent:
             )
         )
         self.usage = UsageSampler(self.drivers, self.node, self.clock)
-        self._watch = DriverWatch(self.drivers, self.clock, self.description.drivers_changed)
+        self._watch = DriverWatch(dict(self.drivers), self.clock, self.description.drivers_changed)
         _, infos, fingerprint = await asyncio.gather(
             self._supervisor.connect(),
             self._watch.start(_DRIVERS_WAIT_S),

@@ -69,6 +69,7 @@ class AllocRunner:
         self._killing: asyncio.Task[None] | None = None
         self._loop: asyncio.Task[None] | None = None
         self._held = False
+        self._is_prepared = False
         self.ended = asyncio.Event()
         self.services = AllocServices(
             node.clock,
@@ -220,6 +221,7 @@ class AllocRunner:
             self._limit.begin(self.local.received_ns, self.context.group.max_run_duration_ns)
             try:
                 await self._prepare()
+                self._is_prepared = True
             except (OrchgitError, OSError) as error:
                 self._fail_all(error)
             await self._supervise()
@@ -361,8 +363,8 @@ class AllocRunner:
 
     def _start_group_services(self) -> None:
         """Register the services of the group, in place of those before; they know nothing of its
-        tasks."""
-        if self._killing is None:
+        tasks. Their addresses are known once the network is set up."""
+        if self._is_prepared and self._killing is None:
             first = self.context.group.tasks[0].name
             self.services.start(
                 "",

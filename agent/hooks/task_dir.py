@@ -34,9 +34,22 @@ async def prepare(setup: TaskSetup) -> None:
         _make(str(setup.paths.secrets), secrets_mode)
         setup.secrets.mount(setup.paths.secrets, setup.task.resources.secrets_mb, secrets_mode)
         if not in_image and (user := setup.user()) is not None:
-            os.chown(setup.paths.secrets, user.uid, user.gid, follow_symlinks=False)
+            _give(setup, user.uid, user.gid)
     except OSError as error:
         raise SetupError(f"cannot make the directories of the task: {error}") from None
+
+
+def _give(setup: TaskSetup, uid: int, gid: int) -> None:
+    """The secrets belong to the task's user."""
+    try:
+        os.chown(setup.paths.secrets, uid, gid, follow_symlinks=False)
+    except PermissionError:
+        if os.geteuid() == 0:
+            raise
+        raise SetupError(
+            f'cannot run as "{setup.task.user}": the agent does not run as root, so its tasks run '
+            "as its own user"
+        ) from None
 
 
 def _make(path: str, mode: int) -> None:

@@ -217,6 +217,9 @@ def test_allocation_whose_port_is_taken_fails_and_tells_which(tmp_path: Path) ->
             wanted = job(network, task("web", "raw_exec", _SERVE))
             wanted["TaskGroups"][0]["RestartPolicy"] = {"Attempts": 0, "Mode": "fail"}
             wanted["TaskGroups"][0]["ReschedulePolicy"] = {"Attempts": 0, "Unlimited": False}
+            wanted["TaskGroups"][0]["Services"] = [
+                {"Name": "web", "PortLabel": "http", "AddressMode": "alloc", "Provider": "nomad"}
+            ]
             httpx.put(f"{server.address}/v1/jobs", json={"Job": wanted}, trust_env=False)
             (found,) = server.wait_for(
                 "/v1/job/net/allocations",
@@ -228,6 +231,7 @@ def test_allocation_whose_port_is_taken_fails_and_tells_which(tmp_path: Path) ->
                 and ":18080" in each["DisplayMessage"]
                 for each in events
             )
+            assert not any("cannot register" in each["DisplayMessage"] for each in events)
         assert no_network_left(server.data_dir)
 
     on_dev_server(tmp_path, body)

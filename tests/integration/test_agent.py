@@ -12,6 +12,7 @@ import pytest
 
 from agent.agent import Agent, AgentConfig
 from agent.supervisor.client import SupervisorClient
+from orchgit.errors import DriverError
 from orchgit.model.allocation import Allocation
 from orchgit.model.job import Job
 from orchgit.model.task import Task
@@ -151,3 +152,34 @@ def test_restarted_agent_recovers_its_tasks(tmp_path: Path) -> None:
         await server.stop()
 
     asyncio.run(whole())
+
+
+def test_agent_without_the_driver_of_a_running_task_follows_and_ends_it(tmp_path: Path) -> None:
+    async def whole() -> None:
+        server = StubServer()
+        await server.start()
+        first = new_agent(server, tmp_path)
+        await first.start()
+        await first.connected.wait()
+        alloc, job = allocation(first, raw_task("exec sleep 300"))
+        server.deliver((alloc, job))
+        await server.until_status(alloc.id, "running")
+        handle = first.allocations.get(alloc.id).tasks["web"].handle
+        await first.stop()
+        server.reports.clear()
+        second = new_agent(server, tmp_path, driver_denylist=("raw_exec",))
+        await second.start()
+        await server.until_status(alloc.id, "running")
+        assert "raw_exec" not in second.node().drivers
+        assert handle is not None
+        with pytest.raises(DriverError, match='this node has no driver "raw_exec"'):
+            await second.allocations.get(alloc.id).tasks["web"].run_command(["true"], 10)
+        alloc.desired_status = "stop"
+        server.deliver((alloc, job))
+        await server.until_status(alloc.id, "complete")
+        assert not Path(f"/proc/{handle.pid}").exists()
+        await second.stop()
+        await end_everything(tmp_path)
+        await server.stop()
+
+    asyncio.run(asyncio.wait_for(whole(), 120))

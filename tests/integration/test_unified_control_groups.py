@@ -18,6 +18,7 @@ _TESTS = (
     f"{_DRIVERS}exec_isolation.py::test_stats_are_read_from_the_tasks_control_group",
     f"{_DRIVERS}exec_isolation.py::test_command_has_the_user_the_groups_and_the_rights_of_its_task",
     f"{_DRIVERS}raw_exec.py::test_stats_include_every_process_of_the_task",
+    f"{_DRIVERS}raw_exec.py::test_memory_of_all_processes_of_a_task_is_limited",
     "tests/integration/test_supervisor_tasks.py::"
     "test_ended_task_leaves_no_process_of_its_control_group",
 )

@@ -47,6 +47,7 @@ def run_in_virtual_machine(command: Sequence[str], memory_mb: int = 3072) -> int
                 *("con=null", "con0=fd:0,fd:1"),
                 f"init={_INIT}",
                 f"machine={directory}",
+                f"repository={_REPOSITORY}",
             ],
             stdin=subprocess.DEVNULL,
         )

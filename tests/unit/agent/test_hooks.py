@@ -104,6 +104,18 @@ def test_secrets_belong_to_the_tasks_user(tmp_path: Path) -> None:
     assert paths.secrets.stat().st_uid != 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_agent_that_is_not_root_refuses_another_user() -> None:
+    with scratch_directory() as directory:
+        directory.chmod(0o777)
+        os.seteuid(61234)
+        try:
+            with pytest.raises(SetupError, match='cannot run as "nobody": the agent does not run'):
+                new_setup(directory / "made", user="nobody")
+        finally:
+            os.seteuid(0)
+
+
 def test_second_attempt_finds_the_directories_as_they_are(tmp_path: Path) -> None:
     setup = new_setup(tmp_path)
     setup.paths.local.chmod(0o700)
