@@ -206,7 +206,7 @@ def _object(answer: bytes) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise DriverError("it answers no JSON object")
+        raise DriverError("its answer is no JSON object")
     return found
 
 
