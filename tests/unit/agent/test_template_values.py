@@ -57,7 +57,7 @@ def test_time_has_the_methods_and_texts_of_go(text: str, expected: str) -> None:
     [
         pytest.param(f"eq {NIL_LIST} nil", "true", id="nil-list-is-nil"),
         pytest.param("eq (sprig_list) nil", "false", id="empty-list-is-not"),
-        pytest.param('printf "%T" (sprig_slice (split "," "a,b") 1)', "[]string", id="type-of-part"),
+        pytest.param('printf "%T" (sprig_slice (split "," "a,b") 1)', "[]string", id="part"),
         pytest.param("sprig_addf", "0", id="sum-of-nothing"),
         pytest.param("sprig_divf 1e300 3", "3.3333333333333335e+299", id="large-quotient"),
         pytest.param("sprig_round 1 1000", "NaN", id="too-many-digits"),
