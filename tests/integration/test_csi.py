@@ -225,7 +225,7 @@ def test_topology_of_a_volume_survives_its_change_and_places_its_users(rig: Serv
     rig.register(user_job("distant", "far", "true"))
     evaluations = rig.wait_for(
         "/v1/job/distant/evaluations",
-        lambda found: any(each["FailedTGAllocs"] for each in found),
+        lambda found: any(each.get("FailedTGAllocs") for each in found),
     )
     assert "topology requirement of volume far" in str(evaluations)
     rig.http.delete("/v1/job/distant?purge=true").raise_for_status()
