@@ -216,11 +216,12 @@ class Agent:
         self.is_started = True
 
     def reload(self) -> None:
-        """Looks for plugins of host volumes again."""
+        """Looks for plugins of host volumes again, and makes volumes that lacked theirs."""
 
         async def look() -> None:
             await self._volume_plugins.find()
             self.description.changed()
+            await self.volumes.try_again()
 
         self._sweeps = [each for each in self._sweeps if not each.done()]
         self._sweeps.append(spawn(look(), "plugins of host volumes"))

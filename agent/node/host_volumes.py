@@ -64,6 +64,12 @@ class DynamicHostVolumes:
         async with self._taking:
             await asyncio.gather(*map(self._make, made))
 
+    async def try_again(self) -> None:
+        """Makes again what could not be made again: its plugin may be there now."""
+        async with self._taking:
+            failed = [each for each in self._volumes.values() if each.id in self._errors]
+            await asyncio.gather(*map(self._make, failed))
+
     async def stop(self) -> None:
         """What a plugin is still making is left to the next start."""
         if self._restoring is not None:
