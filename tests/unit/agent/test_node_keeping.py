@@ -288,7 +288,8 @@ def test_volume_without_its_plugin_is_made_when_the_plugin_is_there_again(tmp_pa
         plugins = plugins_in(tmp_path / "plugins")
         await plugins.find()
         first = DynamicHostVolumes(plugins, local, lambda: None)
-        await first.take([HostVolume(id="a-1", name="data", plugin_id="disk")])
+        asked = HostVolume(id="a-1", name="data", plugin_id="disk", parameters={"fail": "no"})
+        await first.take([asked])
         (tmp_path / "plugins" / "disk").rename(tmp_path / "away")
         await plugins.find()
         assert plugins.versions == {"mkdir": "0.0.1"}
