@@ -160,7 +160,7 @@ class Agent:
         self.csi_volumes = CsiVolumes(
             csi_root(config.alloc_root), self.csi, self.clock, self._calls.claim_volume
         )
-        volume_plugins = VolumePlugins(
+        self._volume_plugins = volume_plugins = VolumePlugins(
             volumes_root(config.data_dir),
             config.host_volume_plugin_dir or config.data_dir / "host_volume_plugins",
             {"DHV_NODE_ID": self.node_id, "DHV_NODE_POOL": config.node_pool},
@@ -223,12 +223,24 @@ class Agent:
         self.link.start()
         self.is_started = True
 
+    def reload(self) -> None:
+        """Looks for plugins of host volumes again, and makes volumes that lacked theirs."""
+
+        async def look() -> None:
+            await self._volume_plugins.find()
+            self.description.changed()
+            await self.volumes.try_again()
+
+        self._sweeps = [each for each in self._sweeps if not each.done()]
+        self._sweeps.append(spawn(look(), "plugins of host volumes"))
+
     async def stop(self) -> None:
         """End every loop and connection; tasks run on, and the next start finds them again."""
         for sweep in self._sweeps:
             sweep.cancel()
         await asyncio.gather(*self._sweeps, return_exceptions=True)
         await self.link.stop()
+        await self.volumes.stop()
         await self.garbage.stop()
         await self.csi.stop()
         await self.offline.stop()

@@ -10,12 +10,16 @@ import msgspec
 import structlog
 
 from agent.local_state.store import LocalState
+from agent.loops import spawn
 from agent.node.volume_plugins import VolumePlugins
 from orchgit.errors import ConflictError, DriverError, OrchgitError
 from orchgit.model.volume import HostVolume
 from orchgit.wire.messages import VolumeResult
 
 _log = structlog.get_logger(component="agent")
+
+_RESTORE_WAIT_S = 5.0
+"""How long an agent's start waits for plugins that make volumes again."""
 
 
 def volumes_root(data_dir: Path) -> Path:
@@ -37,6 +41,7 @@ class DynamicHostVolumes:
         self._volumes = {volume.id: volume for volume in local.volumes()}
         self._errors: dict[str, str] = {}
         self._taking = asyncio.Lock()
+        self._restoring: asyncio.Task[None] | None = None
 
     def __iter__(self) -> Iterator[HostVolume]:
         return iter([each for each in self._volumes.values() if each.id not in self._errors])
@@ -48,10 +53,28 @@ class DynamicHostVolumes:
 
     async def restore(self) -> None:
         """Makes the volumes of plugins again, since a restart of the node may have undone a mount.
-        A volume that cannot be made again is not offered to tasks."""
-        for volume in list(self._volumes.values()):
-            if volume.plugin_id in self._plugins.versions and not self._is_registered(volume):
-                await self._make(volume)
+        A volume is not offered to tasks until it is made again; a plugin that takes long is not
+        waited for."""
+        self._restoring = spawn(self._make_again(), "host volumes")
+        await asyncio.wait([self._restoring], timeout=_RESTORE_WAIT_S)
+
+    async def _make_again(self) -> None:
+        made = [each for each in self._volumes.values() if not self._is_registered(each)]
+        self._errors |= {each.id: "it is being made again" for each in made}
+        async with self._taking:
+            await asyncio.gather(*map(self._make, made))
+
+    async def try_again(self) -> None:
+        """Makes again what could not be made again: its plugin may be there now."""
+        async with self._taking:
+            failed = [each for each in self._volumes.values() if each.id in self._errors]
+            await asyncio.gather(*map(self._make, failed))
+
+    async def stop(self) -> None:
+        """What a plugin is still making is left to the next start."""
+        if self._restoring is not None:
+            self._restoring.cancel()
+            await asyncio.gather(self._restoring, return_exceptions=True)
 
     async def take(self, wanted: list[HostVolume]) -> None:
         """Makes the volumes that are missing, changed or failed before, and deletes those not
@@ -60,13 +83,14 @@ class DynamicHostVolumes:
         async with self._taking:
             ids = {volume.id for volume in wanted}
             self._errors = {id_: why for id_, why in self._errors.items() if id_ in ids}
-            for volume_id in set(self._volumes) - ids:
-                await self.delete(volume_id)
+            await asyncio.gather(*map(self.delete, set(self._volumes) - ids))
+            missing = []
             for volume in wanted:
                 known = self._volumes.get(volume.id)
                 as_asked = known is not None and known.request == volume.request
                 if not as_asked or volume.id in self._errors:
-                    await self._make(volume)
+                    missing.append(volume)
+            await asyncio.gather(*map(self._make, missing))
 
     async def _make(self, volume: HostVolume) -> None:
         try:

@@ -69,8 +69,9 @@ class VolumePlugins:
 
     async def find(self) -> None:
         """Asks every executable of the directory who it is; what does not answer is no plugin."""
-        directory = self._plugin_dir
+        directory, found = self._plugin_dir, {MKDIR: MKDIR_VERSION}
         if directory is None or not directory.is_dir():
+            self.versions = found
             return
         names = [
             path.name
@@ -86,11 +87,12 @@ class VolumePlugins:
                 version = _object(answer).get("version")
                 if not isinstance(version, str) or not version:
                     raise DriverError("it answers no version")
-                self.versions[name] = version
+                found[name] = version
             except (DriverError, OSError) as error:
                 _log.warning("cannot use a host volume plugin", plugin=name, error=str(error))
 
         await asyncio.gather(*map(ask, names))
+        self.versions = found
 
     async def create(self, volume: HostVolume) -> MadeVolume:
         """Makes the volume, or makes it again. Raises DriverError with the plugin's own words."""
@@ -204,7 +206,7 @@ def _object(answer: bytes) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise DriverError("it answers no JSON object")
+        raise DriverError("its answer is no JSON object")
     return found
 
 

@@ -8,6 +8,10 @@ from orchgit.errors import InvalidInputError
 from orchgit.go_quote import quote
 
 _EXPORT = "export "
+_SPACES = " \t\n\v\f\r\x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(
+    map(chr, range(0x2000, 0x200B))
+)
+"""What Go takes for a space."""
 _SHORT = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))")
@@ -21,7 +25,7 @@ def parse_variables(text: str) -> dict[str, str]:
     """
     variables = {}
     for number, line in enumerate(text.split("\n"), 1):
-        stripped = line.strip()
+        stripped = line.strip(_SPACES)
         if not stripped or stripped.startswith("#"):
             continue
         try:
@@ -36,7 +40,7 @@ def _pair(line: str) -> tuple[str, str]:
     name, mark, value = line.partition("=")
     if not mark:
         raise InvalidInputError("missing =")
-    name = name.removeprefix(_EXPORT).rstrip()
+    name = name.rstrip(_SPACES).removeprefix(_EXPORT)
     if not name:
         raise InvalidInputError("empty key")
     first = _byte_of(name[0])
@@ -48,7 +52,7 @@ def _pair(line: str) -> tuple[str, str]:
             raise InvalidInputError(
                 f"key characters must be [A-Za-z0-9/_.] but found {_shown(each)}"
             )
-    return name, _value(value.strip())
+    return name, _value(value.strip(_SPACES))
 
 
 def _byte_of(character: str) -> str:
@@ -70,6 +74,7 @@ def _value(text: str) -> str:
             match = _QUOTED.match(text, at)
             if match is None:
                 raise InvalidInputError('unmatched "')
+            _check(match[1])
             parts.append(_ESCAPE.sub(_unescaped, match[1]))
             at = match.end()
             plain_end = len("".join(parts))
@@ -77,14 +82,22 @@ def _value(text: str) -> str:
             end = text.find("'", at + 1)
             if end < 0:
                 raise InvalidInputError("unmatched '")
+            _check(text[at + 1 : end])
             parts.append(text[at + 1 : end])
             at = end + 1
             plain_end = len("".join(parts))
         else:
+            _check(character)
             parts.append(character)
             at += 1
     value = "".join(parts)
-    return value[:plain_end] + value[plain_end:].rstrip()
+    return value[:plain_end] + value[plain_end:].rstrip(_SPACES)
+
+
+def _check(part: str) -> None:
+    for character in part:
+        if character < " ":
+            raise InvalidInputError(f"0x{ord(character):02x} is an invalid value character")
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -77,7 +77,7 @@ class _Parser:
             if isinstance(node, str):
                 self._fail(f"unexpected {{{{{node}}}}}")
             self._add(root, node)
-        self._parsed.templates[""] = root
+        self._define("", root)
         return self._parsed
 
     @staticmethod
@@ -218,9 +218,10 @@ class _Parser:
         return body
 
     def _define(self, name: str, body: list[TemplateNode]) -> None:
-        is_empty = all(isinstance(node, Text) and not node.text.strip() for node in body)
-        if name not in self._parsed.templates or not is_empty:
+        if _is_empty(self._parsed.templates.get(name, [])):
             self._parsed.templates[name] = body
+        elif not _is_empty(body):
+            self._fail(f"template: multiple definition of template {quote(name)}")
 
     def _template_name(self, context: str) -> tuple[str, TemplateToken]:
         token = self._next_word()
@@ -371,3 +372,7 @@ class _Parser:
             return read(text)
         except ConstantError as error:
             self._fail(str(error))
+
+
+def _is_empty(body: list[TemplateNode]) -> bool:
+    return all(isinstance(node, Text) and not node.text.strip() for node in body)

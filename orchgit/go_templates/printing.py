@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Any
 
 from orchgit.errors import InvalidInputError
 from orchgit.go_quote import quote
@@ -313,11 +315,14 @@ class _Directive:
         if isinstance(value, list):
             return f"[{' '.join(map(self._inner, value))}]"
         if isinstance(value, Mapping):
-            pairs = [f"{self._inner(key)}:{self._inner(value[key])}" for key in sorted_keys(value)]
-            return f"map[{' '.join(pairs)}]"
+            return self._map(value)
         if isinstance(value, GoStruct):
             return f"{{{' '.join(map(self._inner, value.go_fields().values()))}}}"
         return self._bad(value)
+
+    def _map(self, value: Mapping[Any, object]) -> str:
+        pairs = [f"{self._inner(key)}:{self._inner(value[key])}" for key in sorted_keys(value)]
+        return f"map[{' '.join(pairs)}]"
 
     def _inner(self, value: object) -> str:
         """Returns an element of a list or map: nil is no bad value there."""
@@ -327,6 +332,8 @@ class _Directive:
         if isinstance(value, bool | str) or not isinstance(value, int | float):
             if isinstance(value, list) and not self._sharp:
                 return f"[{' '.join(map(self._inner, value))}]"
+            if isinstance(value, Mapping) and not self._sharp and not self._has_names:
+                return self._map(value)
             text = formatted(value, self._has_names, self._sharp)
             is_text = isinstance(value, str) and not self._sharp
             return self._padded(text[: self._digits] if is_text else text)
@@ -334,7 +341,8 @@ class _Directive:
             return self._signed(float_text(value, "g", self._digits))
         if self._sharp:
             return self._padded(formatted(value, sharp=True))
-        return self._signed(formatted(value))
+        sign, number = ("-", formatted(value)[1:]) if value < 0 else ("", formatted(value))
+        return self._signed(sign + number.rjust(self._digits or 0, "0"))
 
     def _integer(self, number: int, value: object) -> str:
         verb = self._verb
@@ -349,7 +357,8 @@ class _Directive:
             return self._padded(chr(number) if 0 <= number < 0x110000 else "\ufffd")
         if verb == "q":
             character = chr(number) if 0 <= number < 0x110000 else "\ufffd"
-            shown = {"'": "\\'", '"': '"'}.get(character, quote(character)[1:-1])
+            quoted = quote(character, ascii_only=self._plus)[1:-1]
+            shown = {"'": "\\'", '"': '"'}.get(character, quoted)
             return self._padded(f"'{shown}'")
         if verb == "U":
             shown = f" '{chr(number)}'" if self._sharp else ""
@@ -382,7 +391,9 @@ class _Directive:
         return self._bad(text)
 
     def _bad(self, value: object) -> str:
-        return f"%!{self._verb}({type_name(value)}={formatted(value)})"
+        shown = copy(self)  # by its own flags, as `v` would
+        shown._verb = "v"
+        return f"%!{self._verb}({type_name(value)}={shown.of(value)})"
 
     def _signed(self, text: str) -> str:
         sign = ""

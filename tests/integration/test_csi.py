@@ -216,6 +216,26 @@ def test_volume_that_cannot_be_made_is_refused(
     assert rig.http.get("/v1/volume/csi/bad").status_code == 404
 
 
+def test_topology_of_a_volume_survives_its_change_and_places_its_users(rig: ServerRig) -> None:
+    (rig.data_dir / "plugin" / "volumes" / "ext-far").mkdir()
+    far = {"Required": [{"Segments": {"test.csi/rack": "r2"}}]}
+    body = {"Volumes": [volume("far", ExternalID="ext-far", RequestedTopologies=far)]}
+    rig.http.put("/v1/volume/csi/far", json=body).raise_for_status()
+    assert rig.http.get("/v1/volume/csi/far").json()["Topologies"] == far["Required"]
+    rig.register(user_job("distant", "far", "true"))
+    evaluations = rig.wait_for(
+        "/v1/job/distant/evaluations",
+        lambda found: any(each.get("FailedTGAllocs") for each in found),
+    )
+    assert "topology requirement of volume far" in str(evaluations)
+    rig.http.delete("/v1/job/distant?purge=true").raise_for_status()
+    body["Volumes"] = [volume("far", ExternalID="ext-far")]
+    rig.http.put("/v1/volume/csi/far", json=body).raise_for_status()
+    create(rig, "far", RequestedCapacityMin=0).raise_for_status()
+    assert rig.http.get("/v1/volume/csi/far").json()["Topologies"] == far["Required"]
+    rig.http.delete("/v1/volume/csi/far").raise_for_status()
+
+
 def test_commands_make_show_and_forget_a_volume(rig: ServerRig, tmp_path: Path) -> None:
     (tmp_path / "v.hcl").write_text(
         """

@@ -29,6 +29,17 @@ JOBS = [
         ),
         pytest.param("{{range .}}{{with .Meta}}{{.team}}{{end}}{{end}}", "shop", id="with"),
         pytest.param('{{range .}}{{printf "%-4s|" .ID}}{{end}}', "web |db  |", id="printf"),
+        pytest.param(
+            '{{printf "%6.3v|% d|%+q" 10 2.5 1000}}',
+            r"   010|%!d(float64= 2.5)|'\u03e8'",
+            id="flags-count-for-any-verb",
+        ),
+        pytest.param(
+            '{{define "a"}} {{end}}{{define "a"}}x{{end}}{{template "a"}}',
+            "x",
+            id="empty-definition-gives-way",
+        ),
+        pytest.param('{{define ""}}x{{end}} ', "x", id="definition-of-the-whole"),
         pytest.param("{{range .}}{{.Weight}} {{end}}", "0.5 2 ", id="floats-as-go-prints-them"),
         pytest.param("{{(index . 1).Missing}}", "<no value>", id="missing-key"),
         pytest.param("{{(index . 0).Meta}}", "map[team:shop]", id="map"),
@@ -40,6 +51,18 @@ def test_template_renders_the_same_text_as_go(template: str, expected: str | Non
             render(template, JOBS)
         return
     assert render(template, JOBS) == expected
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        '{{define "a"}}x{{end}}{{define "a"}}y{{end}}',
+        '{{block "a" 1}}x{{block "a" 2}}y{{end}}{{end}}',
+    ],
+)
+def test_template_that_is_defined_twice_is_refused(template: str) -> None:
+    with pytest.raises(InvalidInputError, match='multiple definition of template "a"'):
+        render(template, JOBS)
 
 
 def test_caller_functions_are_available_beside_gos() -> None:

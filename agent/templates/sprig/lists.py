@@ -13,6 +13,7 @@ from orchgit.go_templates.values import (
     GoStruct,
     Lists,
     NilList,
+    TypedList,
     from_bytes,
     kind_of,
     to_bytes,
@@ -66,7 +67,8 @@ def _sliced(value: Any, *bounds: Any) -> Any:
     start, end = [*map(to_int, bounds[:2]), *[0, len(items)][len(bounds[:2]) :]][:2]
     if not 0 <= start <= end <= len(items):
         raise InvalidInputError("reflect.Value.Slice: slice index out of bounds")
-    return items[start:end]
+    part = items[start:end]
+    return type(value)(part) if isinstance(value, TypedList) else part
 
 
 def _chunks(size: int, value: Any) -> Lists:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import random
 import re
+import sys
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from functools import reduce
 from typing import Any
 
@@ -43,6 +44,10 @@ def _sequence(*bounds: int) -> str:
     return " ".join(map(str, _steps(start, end + (1 if step > 0 else -1), step)))
 
 
+_DIVISION_DIGITS = 700
+"""The largest number divided by the smallest, with 16 digits after the point."""
+
+
 def _decimal(value: Any) -> Decimal:
     try:
         return Decimal(repr(to_float(value)))
@@ -62,12 +67,17 @@ def _chained(work: Any) -> Any:
 def _divided(first: Decimal, second: Decimal) -> Decimal:
     if not second:
         raise InvalidInputError("decimal division by 0")
-    return (first / second).quantize(Decimal(10) ** -16, ROUND_HALF_UP)
+    with localcontext(prec=_DIVISION_DIGITS):
+        return (first / second).quantize(Decimal(10) ** -16, ROUND_HALF_UP)
 
 
 def _rounded(value: Any, digits: int, half: float = 0.5, *_: float) -> float:
+    if digits > sys.float_info.max_10_exp:
+        return math.nan
     scale = 10.0**digits
     whole = to_float(value) * scale
+    if not math.isfinite(whole):
+        return whole / scale
     part = math.fmod(whole, 1)
     result = math.ceil(whole) if part >= half else math.floor(whole)
     return result / scale
@@ -117,7 +127,7 @@ NUMBERS: dict[str, GoFunction] = {
     ),
     "randInt": fn(_random, "int", "int"),
     "add1f": any_fn(lambda value: float(_decimal(value) + 1)),
-    "addf": _chained(lambda first, second: first + second),
+    "addf": fn(lambda *values: float(sum(map(_decimal, values))) + 0.0, rest=ANY),
     "subf": _chained(lambda first, second: first - second),
     "divf": _chained(_divided),
     "mulf": _chained(lambda first, second: first * second),

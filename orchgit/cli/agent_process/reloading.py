@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ class Reloader:
         self._log_json = log_json
         self._flags = flags
         self.certificates: list[TlsFiles] = []
+        self.also: list[Callable[[], None]] = []
+        """What else reads something again after the files."""
 
     def reload(self) -> None:
         """Reads the files again; a mistake in them is logged, and changes nothing."""
@@ -63,6 +65,8 @@ class Reloader:
         except InvalidInputError as error:
             _log.error("cannot reload; everything stays as it was", error=str(error))
             return
+        for reads_again in self.also:
+            reads_again()
         _log.info(
             "reloaded",
             config=", ".join(map(str, self._paths)) or "none",

@@ -111,6 +111,8 @@ async def run_until_stopped(
             agent.reload = reloader.reload
             await agent.start()
             await client_http.start()
+        if agent:
+            reloader.also.append(agent.reload)
         settle_collector()
         started: asyncio.Task[None] = asyncio.create_task(on_started(Running(server, agent)))
         await _first_of(stopping, started, server)

@@ -49,7 +49,10 @@ class CsiVolumeUseCases:
                     f"{reply.get('message', '')}"
                 )
         volume, nodes_too = await self._expanded(volume, known, plugin)
-        index = await self._put(replace(volume, topologies=_reachable_from(volume, known)))
+        wanted = volume.requested_topologies.required if volume.requested_topologies else None
+        # Whoever registers it says where it can be used: only a creation is answered with that.
+        topologies = volume.topologies or wanted or (known.topologies if known else None)
+        index = await self._put(replace(volume, topologies=topologies))
         if known is not None and nodes_too:
             await self._expand_on_nodes(volume, known)
         return index
@@ -243,15 +246,6 @@ def _provider_name(volume: CsiVolume) -> str:
     namespaces are two. Names in the default namespace are as Nomad gives them."""
     name = volume.name or volume.id
     return name if volume.namespace == DEFAULT_NAMESPACE else f"{volume.namespace}.{name}"
-
-
-def _reachable_from(volume: CsiVolume, known: CsiVolume | None) -> list[CsiTopology] | None:
-    """Returns where a registered volume can be used: whoever registers it says so, since only the
-    answer to its creation has it from the provider."""
-    wanted = volume.requested_topologies
-    if volume.topologies or (wanted is not None and wanted.required):
-        return volume.topologies or (wanted.required if wanted is not None else None)
-    return known.topologies if known is not None else None
 
 
 def _range(volume: CsiVolume) -> dict[str, Any]:

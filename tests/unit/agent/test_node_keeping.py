@@ -19,7 +19,7 @@ from agent.fingerprint.node import Fingerprint
 from agent.local_state.store import LocalState
 from agent.node.host_volumes import DynamicHostVolumes
 from agent.node.registration import DEFAULT_META, NodeIdentity, build_node
-from agent.node.volume_plugins import VolumePlugins
+from agent.node.volume_plugins import MadeVolume, VolumePlugins
 from orchgit.errors import ConflictError, DriverError, InvalidInputError
 from orchgit.model.group import DisconnectStrategy
 from orchgit.model.mkdir_parameters import MkdirParameters, read_mkdir_parameters
@@ -277,6 +277,53 @@ def test_executable_is_a_plugin_that_makes_and_deletes_volumes(tmp_path: Path) -
         assert [each.capacity_bytes for each in again] == [9]
         await again.take([])
         assert not Path(made.host_path).exists()
+        local.close()
+
+    asyncio.run(whole())
+
+
+def test_volume_without_its_plugin_is_made_when_the_plugin_is_there_again(tmp_path: Path) -> None:
+    async def whole() -> None:
+        local = LocalState(tmp_path / "state.db")
+        plugins = plugins_in(tmp_path / "plugins")
+        await plugins.find()
+        first = DynamicHostVolumes(plugins, local, lambda: None)
+        asked = HostVolume(id="a-1", name="data", plugin_id="disk", parameters={"fail": "no"})
+        await first.take([asked])
+        (tmp_path / "plugins" / "disk").rename(tmp_path / "away")
+        await plugins.find()
+        assert plugins.versions == {"mkdir": "0.0.1"}
+        again = DynamicHostVolumes(plugins, local, lambda: None)
+        await again.restore()
+        assert list(again) == []
+        assert 'this node has no plugin "disk"' in again.results()[0].error
+        (tmp_path / "away").rename(tmp_path / "plugins" / "disk")
+        await plugins.find()
+        await again.try_again()
+        assert [each.id for each in again] == ["a-1"]
+        local.close()
+
+    asyncio.run(whole())
+
+
+class HangingPlugins(VolumePlugins):
+    """Makes no volume named `hangs`."""
+
+    async def create(self, volume: HostVolume) -> MadeVolume:
+        if volume.name == "hangs":
+            await asyncio.Event().wait()
+        return await super().create(volume)
+
+
+def test_plugin_that_hangs_holds_up_no_other_volume(tmp_path: Path) -> None:
+    async def whole() -> None:
+        local = LocalState(tmp_path / "state.db")
+        volumes = DynamicHostVolumes(HangingPlugins(tmp_path / "volumes"), local, lambda: None)
+        wanted = [HostVolume(id="a", name="hangs"), HostVolume(id="b", name="data")]
+        taking = asyncio.create_task(volumes.take(wanted))
+        await until(lambda: [each.id for each in volumes] == ["b"])
+        taking.cancel()
+        await asyncio.gather(taking, return_exceptions=True)
         local.close()
 
     asyncio.run(whole())

@@ -57,6 +57,10 @@ def test_time_has_the_methods_and_texts_of_go(text: str, expected: str) -> None:
     [
         pytest.param(f"eq {NIL_LIST} nil", "true", id="nil-list-is-nil"),
         pytest.param("eq (sprig_list) nil", "false", id="empty-list-is-not"),
+        pytest.param('printf "%T" (sprig_slice (split "," "a,b") 1)', "[]string", id="part"),
+        pytest.param("sprig_addf", "0", id="sum-of-nothing"),
+        pytest.param("sprig_divf 1e300 3", "3.3333333333333335e+299", id="large-quotient"),
+        pytest.param("sprig_round 1 1000", "NaN", id="too-many-digits"),
         pytest.param("eq (sprig_dict) nil", "false", id="empty-map-is-not"),
         pytest.param(f"toJSON {NIL_LIST}", "null", id="nil-list-in-json"),
         pytest.param(f"printf `%#v` {NIL_LIST}", "[]string(nil)", id="nil-list-in-full"),

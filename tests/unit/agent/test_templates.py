@@ -134,6 +134,16 @@ def test_variables_of_an_env_template() -> None:
         parse_variables("A=1\nnonsense\n")
 
 
+@pytest.mark.parametrize("line", ["A=a\x01", 'A="a\tb"', "A='a\rb'", "A=a\x1f", "A=\0"])
+def test_control_character_in_a_value_is_refused(line: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"error on line 2: 0x.. is an invalid value"):
+        parse_variables(f"B=1\n{line}\n")
+
+
+def test_spaces_around_values_and_the_word_export_are_no_part_of_a_variable() -> None:
+    assert parse_variables("export =b\n A =\u2003x\v\r\n") == {"export": "b", "A": "x"}
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.text(alphabet='{}-|()$.:="`ab1 \nenvifdrsg', max_size=40))
 def test_any_text_is_rendered_or_refused(text: str) -> None:
