@@ -35,7 +35,7 @@ def cluster_gauges(snapshot: Snapshot, settings: TelemetrySettings) -> Iterator[
             yield Gauge(f"nomad.nomad.job_summary.{name}", count, labels)
     for name, count in sorted(sums.items()):
         yield Gauge("orchgit.allocations", count, {"client_status": name})
-    active = len(snapshot.deployments.active())
+    active = len(snapshot.deployments.active_ids())
     yield Gauge("nomad.nomad.deployments.active", active)
     drifted = snapshot.drifted_jobs.counts()
     for source in snapshot.sources.all():

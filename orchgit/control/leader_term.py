@@ -126,8 +126,7 @@ class ControlTerm:
         try:
             await self._state.writer.barrier()
             with self._state.store.snapshot() as snapshot:
-                self._restore(snapshot)
-                await self._intake.restore(snapshot)
+                await self._restore(snapshot)
             self._on_ready()
             async with asyncio.TaskGroup() as loops:
                 for loop in self._loops():
@@ -187,12 +186,15 @@ class ControlTerm:
             self.autopilot.run(),
         ]
 
-    def _restore(self, snapshot: Snapshot) -> None:
+    async def _restore(self, snapshot: Snapshot) -> None:
+        """Each part reads in a turn of its own: others of the event loop come between."""
         self._broker.floor_index = snapshot.index
         self.evaluations.set_paused(snapshot.scheduler_config.get().pause_eval_broker)
         self.heartbeats.restore(snapshot)
         for watcher in self._watchers:
+            await asyncio.sleep(0)
             watcher.restore(snapshot)
+        await self._intake.restore(snapshot)
 
     def _take(self, batch: AppliedBatch) -> None:
         """Pass an applied batch on to the broker and the watchers."""

@@ -24,18 +24,18 @@ MAX_KILL_DELAY_S = 0.6
 COUNT = 3
 
 
-def live_alloc_ids() -> set[str]:
-    """Allocations that some process of this machine belongs to."""
+def live_alloc_ids(directory: Path) -> set[str]:
+    """Allocations in this directory that some process of this machine belongs to."""
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                environment = (entry / "environ").read_bytes().split(b"\0")
+                environment = (entry / "environ").read_bytes().decode(errors="replace")
             except OSError:
                 continue
-            for pair in environment:
-                if pair.startswith(b"NOMAD_ALLOC_ID="):
-                    found.add(pair.partition(b"=")[2].decode())
+            given = dict(pair.split("=", 1) for pair in environment.split("\0") if "=" in pair)
+            if given.get("NOMAD_ALLOC_DIR", "").startswith(f"{directory}/"):
+                found.add(given["NOMAD_ALLOC_ID"])
     return found
 
 
@@ -61,7 +61,6 @@ def push_and_kill(server: DevServer, clone: Path, number: int, chance: random.Ra
 
 def soak(rounds: int, seed: int) -> dict[str, object]:
     chance = random.Random(seed)
-    before = live_alloc_ids()
     with tempfile.TemporaryDirectory() as text:
         root = Path(text)
         with dev_server(root / "data", "-no-demo") as server:
@@ -88,7 +87,7 @@ def soak(rounds: int, seed: int) -> dict[str, object]:
             wanted = {each["ID"] for each in running}
             versions = {server.log(each, "main").split()[-1] for each in wanted}
             assert versions == {str(rounds)}, versions
-            assert live_alloc_ids() - before == wanted
+            assert live_alloc_ids(root) == wanted
             assert all(len(server.task_pids(each)) == 1 for each in wanted)
             return {
                 "benchmark": "crash_soak",

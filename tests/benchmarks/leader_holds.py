@@ -84,6 +84,11 @@ class Events:
             found = snapshot.allocations.of_job("default", _BIG)
             self._big = [(one.id, one.node_id) for one in found]
             self._nodes = [node.id for node in snapshot.nodes.all()]
+            volumes = snapshot.csi_volumes.all()[:_TRIES]
+            claimed = [volume.claims[0].alloc_id for volume in volumes]
+            self._claimed = [
+                (one.id, one.node_id) for one in snapshot.allocations.get_many(claimed)
+            ]
 
     async def new_term(self, context: UseCaseContext, number: int) -> None:
         context.state.leadership.renew()
@@ -99,12 +104,9 @@ class Events:
         await context.propose(SetNodeDrain(node_id=node_id, drain=strategy))
 
     async def end_of_an_allocation_with_a_claim(self, context: UseCaseContext, number: int) -> None:
-        with context.snapshot() as snapshot:
-            volume = snapshot.csi_volumes.all()[number]
-            found = snapshot.allocations.get(volume.claims[0].alloc_id)
-            assert found is not None
-        ended = AllocClientUpdate(found.id, "complete")
-        await self._rig.server.services.nodes.reports(found.node_id).take([ended])
+        alloc_id, node_id = self._claimed[number]
+        ended = AllocClientUpdate(alloc_id, "complete")
+        await self._rig.server.services.nodes.reports(node_id).take([ended])
 
     async def hundred_nodes_down(self, context: UseCaseContext, number: int) -> None:
         down = self._nodes[-100 * (number + 1) :][:100]

@@ -23,6 +23,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+from orchgit.cli.commands.dev import end_tasks
 from tests.support.cluster_checks import check, check_started_once
 from tests.support.history import History
 from tests.support.loopback import Loopback
@@ -71,7 +72,13 @@ class RollingUpgrade:
         await self._replace(leader, None)
         await until(self._addressed, 60.0, "the address that the driver gave is not in the catalog")
         await self._step("new")
-        await self._replace(cluster.agents["a1"], None)
+        agent = cluster.agents["a1"]
+        await self._replace(agent, None)
+        await until(
+            lambda: "connected to a server" in agent.log.read_text().rpartition("Stopped.")[2],
+            60.0,
+            "the upgraded agent finds no server",
+        )
         await cluster.nodes_ready()
         await self._step("the last agent too")
         await check_started_once(cluster, self._marks)
@@ -108,8 +115,8 @@ class RollingUpgrade:
             assert await process.stop(60.0) == 0, f"see {process.log}"
             process.checkout = checkout
             await process.start()
-            await process.answers()
             if process.host in self._cluster.servers:
+                await process.answers()
                 await self._healthy()
         await check(self._cluster, history)
 
@@ -191,6 +198,8 @@ async def _run(checkout: Path, directory: Path, seconds: float) -> None:
         await RollingUpgrade(cluster, checkout, directory, seconds).run()
     finally:
         await cluster.close()
+        for agent in cluster.agents.values():
+            await end_tasks(agent.data_dir)
 
 
 def main() -> None:
@@ -203,7 +212,7 @@ def main() -> None:
     try:
         asyncio.run(_run(arguments.checkout.resolve(), directory, arguments.seconds))
     except (AssertionError, TimeoutError) as error:
-        print(f"{error}\nlogs and data: {directory}", file=sys.stderr)
+        print(f"{error!r}\nlogs and data: {directory}", file=sys.stderr)
         sys.exit(1)
     shutil.rmtree(directory)
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from agent.hooks.secrets_mount import unmount_below
 from orchgit.wire.tls import TlsFiles
 from tests.support import polling
 from tests.support.raw_http import Answer, RawConnection
@@ -196,6 +197,9 @@ class RealCluster:
         for one in [*self.servers.values(), *self.agents.values()]:
             if one.is_running:
                 await one.kill()
+        for agent in self.agents.values():
+            for allocation in agent.data_dir.glob("alloc/*/"):
+                unmount_below(allocation)
 
     # -- who does what ---------------------------------------------------------------------------
 

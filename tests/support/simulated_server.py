@@ -375,7 +375,9 @@ def _what_is_under_way(snapshot: Snapshot) -> str:
     there is none."""
     for evaluation in snapshot.evaluations.of_status(EvalStatus.PENDING):
         return f"{evaluation}"
-    for deployment in snapshot.deployments.active():
+    for deployment_id in snapshot.deployments.active_ids():
+        deployment = snapshot.deployments.get(deployment_id)
+        assert deployment is not None
         if not _hangs(snapshot, deployment.job_id, deployment.job_version):
             return f"{deployment}"
     for rollout in snapshot.rollouts.active():

@@ -50,7 +50,7 @@ class DeploymentWatcher:
         self._rests_until_s: dict[str, float] = {}
 
     def restore(self, snapshot: Snapshot) -> None:
-        self._mark(deployment.id for deployment in snapshot.deployments.active())
+        self._mark(snapshot.deployments.active_ids())
 
     def take(self, batch: AppliedBatch) -> None:
         self._mark(batch.changed.get("deployments", ()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from orchgit.model.deployment import ACTIVE_DEPLOYMENT_STATUSES, Deployment
 from orchgit.state.body_table import BodyTable, both, conditions, starting_with
@@ -44,9 +45,10 @@ class DeploymentReads(TableReads):
         found = DEPLOYMENTS.find(self._connection, where, (namespace, job_id), order)
         return found[0] if found else None
 
-    def active(self) -> list[Deployment]:
+    def active_ids(self) -> list[str]:
         where = f"status IN ({', '.join('?' * len(_ACTIVE))})"
-        return DEPLOYMENTS.find(self._connection, where, _ACTIVE)
+        sql = f"SELECT id FROM deployments WHERE {where} ORDER BY id"  # noqa: S608
+        return [cast(str, id_) for (id_,) in self._rows(sql, _ACTIVE)]
 
 
 class DeploymentWrites(DeploymentReads):

@@ -181,7 +181,8 @@ class FailingDisk(RuleBasedStateMachine):
     @precondition(lambda self: not self.dead)
     @rule(back=st.integers(0, 4))
     def cut(self, back: int) -> None:
-        keep = max(1, len(self.entries) - back)
+        """Never what a snapshot has: it is committed."""
+        keep = max(1, self.snapshot - self.first + 1, len(self.entries) - back)
         if keep > len(self.entries):
             return
         last = self.first + keep - 1
