@@ -223,7 +223,7 @@ class Agent:
         self.link.start()
         self.is_started = True
 
-    def reload(self) -> None:
+    def find_plugins_again(self) -> None:
         """Looks for plugins of host volumes again, and makes volumes that lacked theirs."""
 
         async def look() -> None:

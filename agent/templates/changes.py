@@ -76,9 +76,8 @@ async def keep_rendered(task: TemplatedTask, is_resumed: bool) -> None:
                 due[at] = _Due(first_ns, min(now_ns + wait.min_ns, first_ns + wait.max_ns))
         ready = sorted(at for at, each in due.items() if each.at_ns <= now_ns)
         changed: list[Template] = []
-        for (
-            at
-        ) in ready:  # one by one: what has changed is told of, though another cannot be written
+        # One by one: what has changed is told of, though another template cannot be written.
+        for at in ready:
             del due[at]
             try:
                 result = await render_templates(setup, [at], is_start=False)

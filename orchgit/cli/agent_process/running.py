@@ -112,7 +112,7 @@ async def run_until_stopped(
             await agent.start()
             await client_http.start()
         if agent:
-            reloader.also.append(agent.reload)
+            reloader.also.append(agent.find_plugins_again)
         settle_collector()
         started: asyncio.Task[None] = asyncio.create_task(on_started(Running(server, agent)))
         await _first_of(stopping, started, server)
