@@ -196,3 +196,17 @@ def test_misspelt_topic_is_told_with_the_nearest() -> None:
     words = ["event", "stream", "-topic", "job:web", "-address", "http://127.0.0.1:1"]
     said = CliRunner().invoke(cli, words).output
     assert "no server has events of topic 'job': did you mean Job?" in said
+
+
+def test_argument_too_many_is_refused_by_name() -> None:
+    found = CliRunner().invoke(cli, ["job", "status", "a", "b", "c"])
+    assert found.exit_code != 0
+    assert "Error: cannot use the arguments 'b' 'c': this command takes no more" in found.output
+
+
+@pytest.mark.parametrize("words", [("sql", "-"), ("quota", "apply", "-")])
+def test_standard_input_that_is_no_text_is_one_sentence(words: tuple[str, ...]) -> None:
+    address = ("-address", "http://127.0.0.1:1")
+    found = CliRunner().invoke(cli, [*words, *address], input=b"\xff\xfe")
+    assert isinstance(found.exception, InvalidInputError)
+    assert found.exception.message == "cannot read standard input: it is not UTF-8"

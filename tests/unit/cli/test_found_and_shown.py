@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from orchgit.cli.client.by_name import find_by_name
 from orchgit.cli.client.http_client import ApiClient, ApiError
 from orchgit.cli.commands.alloc_status import show_ports
 from orchgit.cli.commands.diff import show_plan
@@ -147,3 +148,21 @@ def test_refusal_of_a_request_without_a_token_names_how_to_give_one(
     ):
         client.get("/v1/nodes")
     assert ("no token was given: set ORCHGIT_TOKEN" in str(caught.value)) is is_told
+
+
+class Named(JsonHttpStub):
+    """A cluster with one namespace, which no prefix of a misspelt name finds."""
+
+    def answer(self, request: StubRequest) -> tuple[int, object]:
+        return 200, [] if "prefix=" in request.query else [{"Name": "team-a"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("team-b", "did you mean 'team-a'?"), ("xyz", "`orchgit namespace list` lists them")],
+)
+def test_misspelt_name_is_told_with_the_nearest_or_the_listing(name: str, hint: str) -> None:
+    with Named() as server, ApiClient(server.url) as client:
+        with pytest.raises(ApiError) as caught:
+            find_by_name(client, "namespace", "/v1/namespaces", name)
+    assert caught.value.message == f"cannot find namespace {name!r}: {hint}"
