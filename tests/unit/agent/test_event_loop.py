@@ -23,6 +23,7 @@ _BOUNDED = {
     "agent.drivers.docker.engine.Engine.create": "a volume is created, not a container",
     "agent.drivers.docker.image_garbage.ImageGarbage.resume": "an empty file for each image",
     "agent.drivers.docker.pause.pause_image_archive": "one program of the agent",
+    "agent.drivers.exec.ExecDriver._write_process": "at most 64 commands of a task",
     "agent.networks.cni.configuration.load": "the node's own configuration",
     "agent.networks.records.NetworkRecords.__init__": "before the agent does anything else",
     "agent.node.volume_plugins.VolumePlugins.find": "the node's own plugins",
