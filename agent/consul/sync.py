@@ -114,11 +114,12 @@ class ConsulSync:
             self._attributes_changed(attributes, links)
 
     async def _synchronize(self) -> None:
-        wanted = {service_id(each): each for each in self._provided()}
         there = (await self._ask("GET", f"/v1/agent/services{self._query}")).body
         if not isinstance(there, dict):
             raise RefusedError(f"cannot use {self._consul.url}: it lists its services as no Consul")
         known: Mapping[str, Any] = there
+        # Both at one time: what is taken up is in one of them.
+        wanted = {service_id(each): each for each in self._provided()}
         resuming = tuple(
             owner_prefix(alloc_id, services.alloc.task_group, owner)
             for alloc_id, services in self._services.by_alloc.items()
