@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from weakref import WeakValueDictionary
 
 from orchgit.clock import Clock
 from orchgit.errors import ConflictError, NotUnderstoodError, RefusedError
@@ -31,6 +33,10 @@ class ContextCaches:
             RULE_TABLES, lambda snapshot: cluster_rules(snapshot, job_settings)
         )
         self.jobs = JobLoader()
+        self.dispatches: WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
+        self.dispatches = WeakValueDictionary()
+        """By namespace, job and idempotency token: requests with one token wait for each other.
+        Only the leader has requests that write."""
 
 
 class UseCaseContext:

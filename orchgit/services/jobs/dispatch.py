@@ -47,9 +47,12 @@ async def dispatch_job(
     check_total_count(parent, context.job_settings.max_count)
     check_payload(parent.parameterized_job or ParameterizedJobConfig(), request.payload)
     check_meta(parent.parameterized_job or ParameterizedJobConfig(), request.meta)
-    token = request.idempotency_token
-    earlier = await asyncio.to_thread(_dispatched_before, context, parent, token) if token else None
-    return earlier or await _register_child(context, parent, request)
+    if not request.idempotency_token:
+        return await _register_child(context, parent, request)
+    key = (namespace, job_id, request.idempotency_token)
+    async with context.caches.dispatches.setdefault(key, asyncio.Lock()):
+        earlier = await asyncio.to_thread(_dispatched_before, context, parent, key[2])
+        return earlier or await _register_child(context, parent, request)
 
 
 def _dispatched_before(context: UseCaseContext, parent: Job, token: str) -> Dispatched | None:

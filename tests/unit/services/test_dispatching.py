@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 
 import pytest
@@ -97,6 +98,26 @@ def test_repeated_idempotency_token_returns_the_first_child() -> None:
         assert (again.job_id, again.eval_id) == (first.job_id, "")
         with context.snapshot() as snapshot:
             assert len(snapshot.jobs.of_parent("default", "p")) == 1
+
+    with_context(work)
+
+
+def test_requests_of_one_moment_with_one_idempotency_token_make_one_child() -> None:
+    async def work(context: UseCaseContext) -> None:
+        await register_job(
+            context, make_batch_job(id="p", parameterized_job=ParameterizedJobConfig())
+        )
+        tokens = ["one", "two"] * 5
+        done = await asyncio.gather(
+            *(
+                dispatch_job(context, "default", "p", DispatchRequest(idempotency_token=token))
+                for token in tokens
+            )
+        )
+        assert len({each.job_id for each in done[::2]}) == 1
+        assert len({each.job_id for each in done[1::2]}) == 1
+        with context.snapshot() as snapshot:
+            assert len(snapshot.jobs.of_parent("default", "p")) == 2
 
     with_context(work)
 
