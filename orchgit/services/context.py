@@ -13,6 +13,7 @@ from orchgit.model.job import Job
 from orchgit.replication.commands.codec import Command
 from orchgit.replication.proposal import RequestWrites
 from orchgit.replication.replicated import Applied, ReplicatedState
+from orchgit.services.csi.plugins import PluginCache
 from orchgit.services.jobs.admission import (
     DEFAULT_JOB_SETTINGS,
     RULE_TABLES,
@@ -33,6 +34,7 @@ class ContextCaches:
             RULE_TABLES, lambda snapshot: cluster_rules(snapshot, job_settings)
         )
         self.jobs = JobLoader()
+        self.csi_plugins = PluginCache()
         self.dispatches: WeakValueDictionary[tuple[str, str, str], asyncio.Lock]
         self.dispatches = WeakValueDictionary()
         """By namespace, job and idempotency token: requests with one token wait for each other.

@@ -6,7 +6,6 @@ leaves a claim that is released later, and no attachment that nobody knows of.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +25,7 @@ from orchgit.replication.commands.csi_volumes import ClaimCsiVolume, ReleaseCsiC
 from orchgit.scheduler.placement.fit import volume_source
 from orchgit.services.context import UseCaseContext
 from orchgit.services.csi.node_calls import RELEASE, NodeCalls, is_gone, may_be_done
-from orchgit.services.csi.plugins import CsiPlugin, plugins_of
+from orchgit.services.csi.plugins import CsiPlugin
 from orchgit.state.snapshot import Snapshot
 from orchgit.wire.csi import capability
 from orchgit.wire.messages import ClaimVolumeReply, ClaimVolumeRequest
@@ -110,13 +109,8 @@ class CsiUseCases:
         await self._drop(namespace, volume_id, alloc_id)
 
     async def plugins(self) -> dict[str, CsiPlugin]:
-        """Returns every plugin, by id. All nodes are read, beside the event loop."""
-
-        def read() -> dict[str, CsiPlugin]:
-            with self.context.snapshot() as snapshot:
-                return plugins_of(snapshot)
-
-        return await asyncio.to_thread(read)
+        """Returns every plugin, by id."""
+        return await self.context.caches.csi_plugins.get(self.context.state.store)
 
     async def plugin(self, plugin_id: str) -> CsiPlugin:
         """Raises RefusedError where no node runs the plugin."""

@@ -3,12 +3,14 @@ there as long as a node runs it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from orchgit.model.node import NodeStatus
 from orchgit.state.snapshot import Snapshot
+from orchgit.state.store import Store
 
 Instances = dict[str, dict[str, Any]]
 """By node id: what the node says of the plugin."""
@@ -65,3 +67,29 @@ def plugins_of(snapshot: Snapshot) -> dict[str, CsiPlugin]:
                 plugin.create_index = plugin.create_index or node.modify_index
                 plugin.modify_index = max(plugin.modify_index, node.modify_index)
     return dict(sorted(found.items()))
+
+
+class PluginCache:
+    """Belongs to the event loop's thread. All nodes are read in another one, once after each change
+    of a node, however many ask: the releases of many claims at once, say."""
+
+    def __init__(self) -> None:
+        self._cached: tuple[int, asyncio.Task[dict[str, CsiPlugin]]] | None = None
+        """(index of the nodes before the read, the read)."""
+
+    async def get(self, store: Store) -> dict[str, CsiPlugin]:
+        """Returns every plugin, by id, never older than what was published to the watch. Treat them
+        as immutable."""
+        index = store.watch.index(("nodes",))
+        if self._cached is None or self._cached[0] != index or _has_failed(self._cached[1]):
+            self._cached = index, asyncio.create_task(asyncio.to_thread(_read, store))
+        return await asyncio.shield(self._cached[1])
+
+
+def _read(store: Store) -> dict[str, CsiPlugin]:
+    with store.snapshot() as snapshot:
+        return plugins_of(snapshot)
+
+
+def _has_failed(read: asyncio.Task[dict[str, CsiPlugin]]) -> bool:
+    return read.done() and (read.cancelled() or read.exception() is not None)
