@@ -70,13 +70,15 @@ class StopOptions(WatchOptions):
 def stop(
     client: ApiClient, identifiers: tuple[str, ...], options: StopOptions, output: OutputFormat
 ) -> None:
-    """Stop jobs. With -json, several ids make a list of answers."""
-    output.refuse_question(options.yes)
+    """Stop jobs. A job that is named by the beginning of its id alone is stopped after a question.
+    With -json, several ids make a list of answers."""
     codes, answers = [], []
     for identifier in identifiers:
         found = find_job(client, identifier)
-        if not options.yes and not click.confirm(f"Stop job {found['ID']!r}?"):
-            continue
+        if identifier != found["ID"]:
+            output.refuse_question(options.yes)
+            if not options.yes and not click.confirm(f"Stop job {found['ID']!r}?"):
+                continue
         path = f"/v1/job/{quoted(found['ID'])}"
         answer = client.delete(path, namespace=found["Namespace"], **options.params())
         answers.append(answer)

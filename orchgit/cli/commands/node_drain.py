@@ -95,7 +95,8 @@ def drain(client: ApiClient, identifier: str | None, own: bool, options: DrainOp
         _follow(client, found["ID"])
         return
     question = f"Drain node {short(found['ID'])} ({found['Name']})?"
-    if options.enable and not options.yes and not click.confirm(question):
+    is_exact = own or identifier in (found["ID"], found["Name"])
+    if options.enable and not (is_exact or options.yes) and not click.confirm(question):
         return
     client.put(
         f"/v1/node/{found['ID']}/drain",

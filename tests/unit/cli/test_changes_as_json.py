@@ -57,17 +57,29 @@ def test_answer_to_a_change_is_printed_and_nothing_is_followed(words: tuple[str,
     assert shown.output == f"{ANSWER['EvalID']}\n"
 
 
-def test_jobs_are_not_stopped_for_a_program_without_its_yes() -> None:
-    found = CliRunner().invoke(cli, ["job", "stop", "-json", "web", "-address", "http://[::1]:1"])
+def test_job_named_by_the_beginning_of_its_id_is_not_stopped_for_a_program_without_its_yes() -> (
+    None
+):
+    with Cluster() as cluster:
+        words = ["job", "stop", "-json", "we", "-address", cluster.url]
+        found = CliRunner().invoke(cli, words)
     assert "cannot ask for confirmation with -json or -t: add -yes" in found.output
 
 
-def test_jobs_stay_where_a_person_says_no() -> None:
+def test_job_named_by_the_beginning_of_its_id_stays_where_a_person_says_no() -> None:
     with Cluster() as cluster:
-        words = ["job", "stop", "web", "-address", cluster.url]
+        words = ["job", "stop", "we", "-address", cluster.url]
         found = CliRunner().invoke(cli, words, input="n\n")
     assert (found.exit_code, found.exception) == (0, None), found.output
     assert "Stop job 'web'?" in found.output
+
+
+def test_job_named_by_its_id_is_stopped_without_a_question() -> None:
+    with Cluster() as cluster:
+        words = ["job", "stop", "-detach", "web", "-address", cluster.url]
+        found = CliRunner().invoke(cli, words, input="")
+    assert (found.exit_code, found.exception) == (0, None), found.output
+    assert "Stop job" not in found.output
 
 
 def test_answers_to_several_stops_are_a_list() -> None:
