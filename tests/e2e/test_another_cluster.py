@@ -16,6 +16,8 @@ from tests.support.lost_disk import lose
 from tests.support.polling import until_blocking
 from tests.support.runbook import Runbook
 
+pytestmark = pytest.mark.long
+
 TOLD_S = 30.0
 
 

@@ -249,9 +249,14 @@ def test_list_of_sources_is_filtered_and_waits_for_a_change(cluster: ServerClust
     answer = leader.http.get("/v1/gitops/sources", params={"filter": 'Name == "listed"'})
     [only] = answer.json()
     assert (only["Name"], only["Health"]["Status"]) == ("listed", "pending")
-    index = int(answer.headers["X-Nomad-Index"])
-    unchanged = leader.http.get("/v1/gitops/sources", params={"index": index, "wait": "10ms"})
-    assert int(unchanged.headers["X-Nomad-Index"]) == index
+
+    def index_at_rest() -> int | None:
+        """The first check of a source changes it."""
+        index = leader.http.get("/v1/gitops/sources").headers["X-Nomad-Index"]
+        waited = leader.http.get("/v1/gitops/sources", params={"index": index, "wait": "10ms"})
+        return int(index) if waited.headers["X-Nomad-Index"] == index else None
+
+    index = until_blocking(index_at_rest, 60, "the sources come to rest")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(leader.get, "/v1/gitops/sources", index=index, wait="30s")
         leader.put("/v1/gitops/source/listed/pause", {"Reason": "lunch"})

@@ -8,10 +8,13 @@ import os
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.support.loopback import Loopback
 from tests.support.polling import until
 from tests.support.real_cluster import HostProcess, RealCluster
+
+pytestmark = pytest.mark.long
 
 PATH = "nomad/jobs/reads"
 RETRIED = (OSError, TimeoutError, AssertionError, httpx.HTTPError)

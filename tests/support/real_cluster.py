@@ -247,6 +247,8 @@ class RealCluster:
         token = await until(secret, READY_S, "access control is not set up")
         for one in [*self.servers.values(), *self.agents.values()]:
             one.token = token
+        # A server that has not joined yet does not know the token.
+        await asyncio.gather(*(one.answers() for one in self.servers.values()))
 
     async def _all_vote(self, timeout_s: float = 60.0) -> None:
         """The cluster has been formed."""
