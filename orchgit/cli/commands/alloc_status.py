@@ -343,11 +343,20 @@ def _show_task(
     table(
         ("Time", "Type", "Description"),
         (
-            (ago(event["Time"]), plain(event["Type"]), plain(event["DisplayMessage"]))
+            (ago(event["Time"]), plain(event["Type"]), event_text(event))
             for event in reversed(events if options.verbose else events[-_SHOWN_EVENTS:])
         ),
         empty="No events",
     )
+
+
+def event_text(event: dict[str, Any]) -> str:
+    """Returns what a task's event says. That the kernel ended a task for its memory is in the
+    details alone, as in Nomad's events."""
+    text = plain(event["DisplayMessage"])
+    if (event.get("Details") or {}).get("oom_killed") == "true":
+        return f"{text} (out of memory: raise memory or memory_max)"
+    return text
 
 
 def _show_scores(metrics: dict[str, Any]) -> None:

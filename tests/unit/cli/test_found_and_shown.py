@@ -8,7 +8,7 @@ import pytest
 
 from orchgit.cli.client.by_name import find_by_name
 from orchgit.cli.client.http_client import ApiClient, ApiError
-from orchgit.cli.commands.alloc_status import show_ports
+from orchgit.cli.commands.alloc_status import event_text, show_ports
 from orchgit.cli.commands.diff import show_plan
 from orchgit.cli.commands.logs import listing_of
 from orchgit.cli.commands.volume_find import find_volume, matching_volumes
@@ -166,3 +166,17 @@ def test_misspelt_name_is_told_with_the_nearest_or_the_listing(name: str, hint: 
         with pytest.raises(ApiError) as caught:
             find_by_name(client, "namespace", "/v1/namespaces", name)
     assert caught.value.message == f"cannot find namespace {name!r}: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("details", "text"),
+    [
+        (None, "Exit Code: 137"),
+        ({"oom_killed": "false"}, "Exit Code: 137"),
+        ({"oom_killed": "true"}, "Exit Code: 137 (out of memory: raise memory or memory_max)"),
+    ],
+)
+def test_event_of_a_task_that_had_too_little_memory_says_so(
+    details: dict[str, str] | None, text: str
+) -> None:
+    assert event_text({"DisplayMessage": "Exit Code: 137", "Details": details}) == text
