@@ -80,16 +80,18 @@ class PluginCache:
     async def get(self, store: Store) -> dict[str, CsiPlugin]:
         """Returns every plugin, by id, never older than what was published to the watch. Treat them
         as immutable."""
-        index = store.watch.index(("nodes",))
-        if self._cached is None or self._cached[0] != index or _has_failed(self._cached[1]):
-            self._cached = index, asyncio.create_task(asyncio.to_thread(_read, store))
-        return await asyncio.shield(self._cached[1])
+        index, cached = store.watch.index(("nodes",)), self._cached
+        if cached is None or cached[0] != index:
+            cached = index, asyncio.create_task(asyncio.to_thread(_read, store))
+            self._cached = cached
+        try:
+            return await asyncio.shield(cached[1])
+        except Exception:
+            if self._cached is cached:
+                self._cached = None
+            raise
 
 
 def _read(store: Store) -> dict[str, CsiPlugin]:
     with store.snapshot() as snapshot:
         return plugins_of(snapshot)
-
-
-def _has_failed(read: asyncio.Task[dict[str, CsiPlugin]]) -> bool:
-    return read.done() and (read.cancelled() or read.exception() is not None)
