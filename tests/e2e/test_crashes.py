@@ -35,6 +35,7 @@ def test_killed_server_leaves_tasks_running_with_the_same_pids(crashing: Reposit
     assert crashing.server.get("/v1/gitops/source/crash")["Status"]["AppliedCommit"] == commit
 
 
+@pytest.mark.long
 def test_interrupted_rollout_continues_after_a_server_crash(crashing: Repository) -> None:
     slow = sleeper("crash", count=3).replace(
         'min_healthy_time  = "100ms"', 'min_healthy_time = "1s"'
@@ -90,6 +91,7 @@ def test_acknowledged_push_survives_a_killed_server(
     crashing.server.running_allocations("crash")
 
 
+@pytest.mark.long
 def test_stages_go_on_after_crashes_and_each_hook_runs_once(crashing: Repository) -> None:
     runs = crashing.path.parent / "runs"
     crashing.write("orchgit.hcl", 'hook "migrate" {\n  stage = "pre"\n  job   = "migrate"\n}\n')
@@ -115,6 +117,7 @@ def test_stages_go_on_after_crashes_and_each_hook_runs_once(crashing: Repository
     assert [job["JobVersion"] for job in rollout["Jobs"]] == [0, 0, 0]
 
 
+@pytest.mark.long
 def test_waiting_rollout_and_its_approval_survive_server_crashes(crashing: Repository) -> None:
     server = crashing.server
     assert server.cli("source", "set", "crash", "-approvals", "2").code == 0

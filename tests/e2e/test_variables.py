@@ -73,6 +73,7 @@ def test_keyring_is_listed_and_rotated(server: DevServer) -> None:
     assert server.cli("var", "get", "-item", "password", "kept/one").out == "before\n"
 
 
+@pytest.mark.long
 def test_acknowledged_variable_survives_kill_9(tmp_path: Path) -> None:
     """Each round kills the server under a writer; what it was told is stored can be read."""
     acknowledged: dict[str, str] = {}

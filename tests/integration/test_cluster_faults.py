@@ -117,6 +117,7 @@ def test_cluster_survives_a_paused_leader(tmp_path: Path) -> None:
     run(through(tmp_path, fault, seed=2))
 
 
+@pytest.mark.long
 def test_cluster_survives_a_partitioned_leader(tmp_path: Path) -> None:
     """Clients still reach it; what it cannot commit it must not acknowledge."""
 
@@ -176,6 +177,7 @@ def test_cluster_works_over_slow_and_lossy_links(tmp_path: Path) -> None:
     run(through(tmp_path, fault, seed=7))
 
 
+@pytest.mark.long
 def test_cluster_survives_the_kill_of_all_servers(tmp_path: Path) -> None:
     async def fault(now: Situation) -> float:
         servers = now.cluster.servers.values()
@@ -278,6 +280,7 @@ def test_cluster_works_while_a_followers_disk_is_full(tmp_path: Path) -> None:
     run(scenario())
 
 
+@pytest.mark.long
 def test_leader_with_a_full_disk_transfers_leadership(tmp_path: Path) -> None:
     """Writes are refused with the reason, reads go on; soon another one that has room leads, and
     nobody can hand the lead back before there is room."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.support.cluster_net import FaultyNetwork, faulty_cluster
 from tests.support.real_cluster import RealCluster, until
 from tests.support.task_census import service, settles
@@ -29,6 +31,7 @@ async def assert_right(cluster: RealCluster, network: FaultyNetwork) -> None:
     assert census.is_right, census
 
 
+@pytest.mark.long
 def test_returning_nodes_run_only_the_desired_allocations(tmp_path: Path) -> None:
     async def whole() -> None:
         async with faulty_cluster(tmp_path, servers=1, agents=2, server_options=HEARTBEATS) as (

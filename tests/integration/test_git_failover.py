@@ -7,6 +7,8 @@ import base64
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.git_repos import GitAnswer, WorkTree, batch_job
 from tests.support.joining_servers import joining_servers
 from tests.support.lost_disk import lose
@@ -43,6 +45,7 @@ def rolled_out(member: MemberServer, commit: str) -> None:
     until_blocking(healthy)
 
 
+@pytest.mark.long
 def test_clone_revert_and_push_work_after_the_leader_is_lost(tmp_path: Path) -> None:
     settings = {"num_schedulers": 1, "heartbeat_s": 2, "failover_s": 4}
     with server_cluster(tmp_path / "cluster", agents=True, **settings) as cluster:
@@ -91,6 +94,7 @@ def test_clone_revert_and_push_work_after_the_leader_is_lost(tmp_path: Path) -> 
         until_blocking(lambda: other.get("/v1/job/c")["Status"] == "dead" or None)
 
 
+@pytest.mark.long
 def test_joining_server_brings_its_mirrors_up_to_date(tmp_path: Path) -> None:
     with joining_servers(tmp_path, 3, bootstrap_expect=2) as servers:
         first, second, joined = servers
