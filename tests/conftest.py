@@ -26,11 +26,12 @@ _MOST_PROCESSES = 8
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """The whole suite uses every core; tests that were named run in this process (0), where
-    nothing has to start first and a debugger works."""
+    """The whole suite uses every core, which takes three processes for two cores: its tests wait a
+    third of their time (measured: 12 min 4 s with two, 9 min 52 s with three). Tests that were
+    named run in this process (0), where nothing has to start first and a debugger works."""
     if config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
         return 0
-    return min(len(os.sched_getaffinity(0)), _MOST_PROCESSES)
+    return min(len(os.sched_getaffinity(0)) * 3 // 2, _MOST_PROCESSES)
 
 
 @pytest.fixture(scope="session", autouse=True)
