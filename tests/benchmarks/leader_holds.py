@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from orchgit.collector import settle_collector
 from orchgit.model.base import NS_PER_S
 from orchgit.model.csi import CsiClaim, CsiVolume
 from orchgit.model.evaluation import EvalStatus
@@ -154,6 +155,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         rig = ServerRig(Path(directory), with_agent=False, loop=loop, num_schedulers=0)
         rig.start()
+        settle_collector()  # as the process of a server does
         context = rig.server.services.context
 
         async def fill_all() -> None:

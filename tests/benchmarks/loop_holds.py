@@ -19,6 +19,7 @@ from contextvars import Context
 from pathlib import Path
 from typing import Any
 
+from orchgit.collector import settle_collector
 from tests.benchmarks.report import print_figure
 from tests.support.many_objects import fill, reads
 from tests.support.server_rig import ServerRig
@@ -79,6 +80,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         rig = ServerRig(Path(directory), with_agent=False, loop=loop, num_schedulers=0)
         rig.start()
+        settle_collector()  # as the process of a server does
         context = rig.server.services.context
         filling = fill(context, options.jobs, options.allocations, _NODES)
         asyncio.run_coroutine_threadsafe(filling, loop).result()
