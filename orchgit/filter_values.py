@@ -16,7 +16,8 @@ import msgspec
 from msgspec import inspect
 
 from orchgit.errors import InvalidInputError
-from orchgit.whole_number import whole_number
+from orchgit.go_numbers import parse_int
+from orchgit.go_quote import quote
 
 PREFIX = "failed to read result page: "
 _POINTERS = frozenset(("ExpirationTime", "UI"))
@@ -63,15 +64,36 @@ INVALID = GoKind("invalid")
 Found = tuple[Any, GoKind]
 
 
-def find(item: Any, path: Sequence[str], scope: Mapping[str, Found]) -> Found:
+@dataclass(frozen=True, slots=True)
+class BoundValue:
+    """What a name stands for inside `any` and `all`: a part of the object with the path to it, or,
+    without a path, an index or a key."""
+
+    found: Found
+    path: tuple[str, ...] = ()
+
+
+Scope = Mapping[str, BoundValue]
+
+
+def whole_path(path: tuple[str, ...], scope: Scope) -> tuple[str, ...]:
+    """Returns the path from the object to what `path` names, which may begin with a bound name."""
+    bound = scope.get(path[0])
+    return path if bound is None else (*bound.path, *path[1:])
+
+
+def find(item: Any, path: tuple[str, ...], scope: Scope) -> Found:
     """Returns the value that `path` names in `item`, or in a name that `scope` binds.
 
     Raises FieldError for names that the object cannot have.
     """
     bound = scope.get(path[0])
     # A listed object is a struct also where it is kept as a dict.
-    value, shape = (item, GoKind("struct")) if bound is None else bound
-    for at in range(0 if bound is None else 1, len(path)):
+    value, shape = (item, GoKind("struct")) if bound is None else bound.found
+    if bound is not None and not bound.path and len(path) > 1:
+        raise FieldError(f"/{path[0]} references a {shape.kind} so {_pointer(path)} is invalid")
+    path = whole_path(path, scope)
+    for at in range(0 if bound is None else len(bound.path), len(path)):
         inside = _seen_through(value, shape)
         found = _part(inside, path, at)
         if found is None:
@@ -80,7 +102,7 @@ def find(item: Any, path: Sequence[str], scope: Mapping[str, Found]) -> Found:
             what = ": struct field with name" if inside[1].kind == "struct" else ""
             raise FieldError(
                 f"error finding value in datum: {_pointer(path)} at part {at}: "
-                f'couldn\'t find key{what} "{path[at]}"'
+                f"couldn't find key{what} {quote(path[at])}"
             )
         value, shape = found
     return _seen_through(value, shape)
@@ -97,6 +119,18 @@ def items_of(found: Found) -> list[Found] | dict[str, Found] | None:
     return [] if shape is MISSING else None
 
 
+def type_of(shape: GoKind) -> str:
+    """The name of Go's type of a value, as far as it can be told."""
+    if shape.kind in ("list", "map"):
+        element = shape.element or ANY
+        # Nomad's lists and maps of structs hold pointers.
+        pointer = "*" if element.kind == "struct" else ""
+        return f"{'[]' if shape.kind == 'list' else 'map[string]'}{pointer}{type_of(element)}"
+    if shape.kind == "struct" and shape.struct is not None:
+        return f"structs.{shape.struct.__name__}"
+    return "interface {}" if shape.kind == "any" else shape.kind
+
+
 def _part(inside: Found, path: Sequence[str], at: int) -> Found | None:
     value, shape = inside
     name = path[at]
@@ -111,21 +145,26 @@ def _part(inside: Found, path: Sequence[str], at: int) -> Found | None:
     if shape.kind == "map":
         return (value[name], shape.element or ANY) if value and name in value else None
     if shape.kind == "list":
-        place, length = whole_number(name), len(value or ())
-        if place is None or not 0 <= place < length:
-            raise FieldError(
-                f"error finding value in datum: {_pointer(path)} at part {at}: "
-                f"index {name} is out of range (length = {length})"
-            )
-        return value[place], shape.element or ANY
+        return _element(value or (), path, at), shape.element or ANY
     raise FieldError(
         f"error finding value in datum: {_pointer(path)}: at part {at}, "
         f"invalid value kind: {shape.kind}"
     )
 
 
+def _element(values: Sequence[Any], path: Sequence[str], at: int) -> Any:
+    where = f"error finding value in datum: {_pointer(path)} at part {at}"
+    try:
+        place = parse_int(path[at], 0) if path[at] else 0
+    except InvalidInputError:
+        raise FieldError(f"{where}: couldn't convert value {quote(path[at])} to type int") from None
+    if not 0 <= place < len(values):
+        raise FieldError(f"{where}: index {place} is out of range (length = {len(values)})")
+    return values[place]
+
+
 def _pointer(path: Sequence[str]) -> str:
-    return "/" + "/".join(path)
+    return "".join(f"/{part.replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
 def _seen_through(value: Any, shape: GoKind) -> Found:

@@ -1,12 +1,14 @@
 """The filter language of list requests (that of go-bexpr): text in, a predicate out.
 
-expression = conjunction ["or" expression]       conjunction = negation ["and" conjunction]
-negation = "not" negation | "(" expression ")" | quantifier | match
+expression = conjunction ["or" expression] | quantifier
+conjunction = negation ["and" conjunction]
+negation = "not" negation | "(" expression ")" | match
 match = selector operator value | selector "is" ["not"] ("empty" | "nil")
       | value ["not"] "in" selector
 operator = "==" | "!=" | ["not"] "contains" | ["not"] "matches"
-quantifier = ("any" | "all") selector "as" name ["," name] "{" expression "}"
-selector = name { "." name | "[" string "]" } | "\"/json/pointer\""
+quantifier = ("any" | "all") selector "as" names "{" expression "}"
+names = name | name "," name | name "," "_" | "_" "," name
+selector = name { "." (name | digits) | "[" string "]" } | "\"/json/pointer\""
 
 A mistake is told as the reference's parser tells it: at the farthest place that was read, with
 everything that could have followed.
@@ -15,40 +17,40 @@ everything that could have followed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from orchgit.errors import InvalidInputError
-from orchgit.filter_values import MISSING, FieldError, Found, GoKind, find, items_of
-from orchgit.go_quote import quote
-from orchgit.regex import PatternError, compile_pattern
+from orchgit.filter_comparisons import (
+    BoundNames,
+    FieldSelector,
+    Test,
+    bindings,
+    contains,
+    equals,
+    is_empty,
+    is_nil,
+    matches,
+)
+from orchgit.filter_values import FieldError, Scope
+from orchgit.go_quote import quote, unquote
 
 Predicate = Callable[[Any], bool]
-_Scope = Mapping[str, Found]
-_Test = Callable[[Any, _Scope], bool]
 
 _PREFIX = "failed to create result paginator: "
 _MAX_CHARACTERS = 4096
 _MAX_DEPTH = 100
-_MAX_SEARCH_STEPS = 500_000
-"""Of `matches` on one value: 2 ms, as a list has many values."""
 
+_END = "!."
+"""No character follows."""
 _SPACES = re.compile(r"[ \t\r\n]*")
-_NAME_REST = re.compile(r"[a-zA-Z0-9_/]*")
-_POINTER = re.compile(r'"((?:/[^/"]+)+)"')
+_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_/]*")
+_SEGMENT = re.compile(r"(?:[^\W_]|[-_.~:|])+")
+"""Of a JSON pointer: letters and numbers of any script."""
 _DIGITS = re.compile(r"[0-9]+")
-_STRINGS = {
-    '"': re.compile(r'((?:[^"\\]|\\.)*)("?)', re.DOTALL),
-    "`": re.compile(r"([^`]*)(`?)"),
-}
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
-_AFTER_NUMBER = re.compile(r"[ \t\r\n)}]|$")
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _WHITESPACE_CLASS = r"[ \t\r\n]"
-_GO_INTEGER = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F_]+|0[oO]?[0-7_]+|0[bB][01_]+|[1-9][0-9_]*|0)")
-_TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
-_FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
+_SEGMENT_CLASS = r"[\pL\pN-_.~:|]"
+_QUOTE = r'"\""'
 
 
 def parse_filter(text: str) -> Predicate:
@@ -63,15 +65,21 @@ def parse_filter(text: str) -> Predicate:
     return lambda item: test(item, {})
 
 
-@dataclass(frozen=True, slots=True)
-class _Selector:
-    path: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return ".".join(self.path)
-
-    def find(self, item: Any, scope: _Scope) -> Found:
-        return find(item, self.path, scope)
+_Make = Callable[[FieldSelector, str, bool], Test]
+_COMPARISONS: tuple[tuple[tuple[str, ...], _Make, bool], ...] = (
+    (("==",), equals, False),
+    (("!=",), equals, True),
+    (("contains",), contains, False),
+    (("not", "contains"), contains, True),
+    (("matches",), matches, False),
+    (("not", "matches"), matches, True),
+)
+_STATES: tuple[tuple[tuple[str, ...], _Make, bool], ...] = (
+    (("is", "empty"), is_empty, False),
+    (("is", "not", "empty"), is_empty, True),
+    (("is", "nil"), is_nil, False),
+    (("is", "not", "nil"), is_nil, True),
+)
 
 
 class _Parser:
@@ -87,46 +95,49 @@ class _Parser:
         self._mistakes: dict[str, None] = {}
         self._depth = 0
 
-    def whole(self) -> _Test:
+    def whole(self) -> Test:
         found = self._expression(self._optional_spaces(0))
         if found is not None:
             end = self._optional_spaces(found[0])
             if end == len(self._text) and not self._mistakes:
                 return found[1]
-            self._miss(end, "!.")
+            self._miss(end, _END)
         raise InvalidInputError(f"{_PREFIX}failed to read filter expression: {self._problem()}")
 
     def _problem(self) -> str:
         if self._mistakes:
             return "\n".join(self._mistakes)
-        wanted = sorted(self._wanted - {"!."})
-        if "!." in self._wanted:
+        wanted = sorted(self._wanted - {_END})
+        if _END in self._wanted:
             wanted.append("EOF")
         last = wanted.pop()
         listed = f"{', '.join(wanted)} or {last}" if wanted else last
         return f"{self._place(self._farthest)}: no match found, expected: {listed}"
 
     def _place(self, at: int) -> str:
+        """A line feed belongs to the line that it begins."""
         before = self._text[:at]
+        offset = len(before.encode())
+        if self._text[at : at + 1] == "\n":
+            return f"{before.count(chr(10)) + 2}:0 ({offset})"
         line_start = before.rfind("\n") + 1
-        line, column = before.count("\n") + 1, at - line_start + 1
-        return f"{line}:{column} ({len(before.encode())})"
+        return f"{before.count(chr(10)) + 1}:{at - line_start + 1} ({offset})"
 
     # -- grammar ---------------------------------------------------------------------------
 
-    def _expression(self, at: int) -> tuple[int, _Test] | None:
-        return self._joined(at, self._conjunction, "or", self._expression)
+    def _expression(self, at: int) -> tuple[int, Test] | None:
+        return self._joined(at, self._conjunction, "or", self._expression) or self._quantifier(at)
 
-    def _conjunction(self, at: int) -> tuple[int, _Test] | None:
+    def _conjunction(self, at: int) -> tuple[int, Test] | None:
         return self._joined(at, self._negation, "and", self._conjunction)
 
     def _joined(
         self,
         at: int,
-        left: Callable[[int], tuple[int, _Test] | None],
+        left: Callable[[int], tuple[int, Test] | None],
         word: str,
-        right: Callable[[int], tuple[int, _Test] | None],
-    ) -> tuple[int, _Test] | None:
+        right: Callable[[int], tuple[int, Test] | None],
+    ) -> tuple[int, Test] | None:
         one = left(at)
         if one is None:
             return None
@@ -139,7 +150,7 @@ class _Parser:
             return other[0], lambda item, scope: first(item, scope) or second(item, scope)
         return other[0], lambda item, scope: first(item, scope) and second(item, scope)
 
-    def _negation(self, at: int) -> tuple[int, _Test] | None:
+    def _negation(self, at: int) -> tuple[int, Test] | None:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise InvalidInputError(f"{_PREFIX}filter with more than {_MAX_DEPTH} nested levels")
@@ -154,10 +165,10 @@ class _Parser:
         finally:
             self._depth -= 1
 
-    def _group(self, at: int) -> tuple[int, _Test] | None:
+    def _group(self, at: int) -> tuple[int, Test] | None:
         after = self._word(at, "(")
         if after is None:
-            return self._quantifier(at) or self._match(at)
+            return self._match(at)
         found = self._expression(self._optional_spaces(after))
         if found is None:
             return None
@@ -168,13 +179,15 @@ class _Parser:
             return None
         return closed, found[1]
 
-    def _quantifier(self, at: int) -> tuple[int, _Test] | None:
-        after = self._word(at, "all")
-        combine: Callable[[Any], bool] = all
+    def _quantifier(self, at: int) -> tuple[int, Test] | None:
+        combine: Callable[[Iterable[bool]], bool] = any
+        after = self._word(at, "any")
         if after is None:
-            after, combine = self._word(at, "any"), any
+            after, combine = self._word(at, "all"), all
         after = None if after is None else self._spaces(after)
-        selected = None if after is None else self._selector(after)
+        if after is None:
+            return None
+        selected = self._selector(after)
         after = None if selected is None else self._spaced(selected[0], ("as",))
         names = None if after is None else self._names(after)
         if selected is None or names is None:
@@ -186,24 +199,35 @@ class _Parser:
             return None
         selector, bound, test = selected[1], names[1], inner[1]
 
-        def quantified(item: Any, scope: _Scope) -> bool:
+        def quantified(item: Any, scope: Scope) -> bool:
             return combine(
-                test(item, {**scope, **each}) for each in _bindings(selector, bound, item, scope)
+                test(item, {**scope, **each}) for each in bindings(selector, bound, item, scope)
             )
 
         return closed, quantified
 
-    def _names(self, at: int) -> tuple[int, tuple[str, ...]] | None:
+    def _names(self, at: int) -> tuple[int, BoundNames] | None:
         first = self._name(at)
         if first is None:
-            return None
-        comma = self._word(self._optional_spaces(first[0]), ",")
-        second = None if comma is None else self._name(self._optional_spaces(comma))
-        if second is None:
-            return first[0], (first[1],)
-        return second[0], (first[1], second[1])
+            ignored = self._word(at, "_")
+            comma = None if ignored is None else self._comma(ignored)
+            only = None if comma is None else self._name(comma)
+            return None if only is None else (only[0], BoundNames(element=only[1]))
+        comma = self._comma(first[0])
+        if comma is not None:
+            second = self._name(comma)
+            if second is not None:
+                return second[0], BoundNames(place=first[1], element=second[1])
+            ignored = self._word(comma, "_")
+            if ignored is not None:
+                return ignored, BoundNames(place=first[1])
+        return first[0], BoundNames(either=first[1])
 
-    def _match(self, at: int) -> tuple[int, _Test] | None:
+    def _comma(self, at: int) -> int | None:
+        after = self._word(self._optional_spaces(at), ",")
+        return None if after is None else self._optional_spaces(after)
+
+    def _match(self, at: int) -> tuple[int, Test] | None:
         selected = self._selector(at)
         if selected is not None:
             found = self._compared(*selected) or self._stated(*selected)
@@ -211,7 +235,7 @@ class _Parser:
                 return found
         return self._membership(at)
 
-    def _compared(self, at: int, selector: _Selector) -> tuple[int, _Test] | None:
+    def _compared(self, at: int, selector: FieldSelector) -> tuple[int, Test] | None:
         for words, test, negated in _COMPARISONS:
             after = self._operator(at, words)
             if after is None:
@@ -226,14 +250,14 @@ class _Parser:
         after = self._word(self._optional_spaces(at), words[0])
         return None if after is None else self._optional_spaces(after)
 
-    def _stated(self, at: int, selector: _Selector) -> tuple[int, _Test] | None:
+    def _stated(self, at: int, selector: FieldSelector) -> tuple[int, Test] | None:
         for words, test, negated in _STATES:
             after = self._spaced(at, words, space_follows=False)
             if after is not None:
                 return after, test(selector, "", negated)
         return None
 
-    def _membership(self, at: int) -> tuple[int, _Test] | None:
+    def _membership(self, at: int) -> tuple[int, Test] | None:
         value = self._value(at)
         if value is None:
             return None
@@ -243,32 +267,33 @@ class _Parser:
                 continue
             selected = self._selector(after)
             if selected is not None:
-                return selected[0], _contains(selected[1], value[1], negated)
+                return selected[0], contains(selected[1], value[1], negated)
             self._mistake(after, "match", "Invalid selector")
         return None
 
     # -- selectors and values --------------------------------------------------------------
 
-    def _selector(self, at: int) -> tuple[int, _Selector] | None:
+    def _selector(self, at: int) -> tuple[int, FieldSelector] | None:
         return self._dotted_name(at) or self._json_pointer(at)
 
-    def _dotted_name(self, at: int) -> tuple[int, _Selector] | None:
+    def _dotted_name(self, at: int) -> tuple[int, FieldSelector] | None:
         first = self._name(at)
         if first is None:
             return None
         end, name = first
         path = [name]
-        while (part := self._dotted(end) or self._indexed(end)) is not None:
+        while True:
+            dot = self._word(end, ".")
+            part = self._indexed(end) if dot is None else self._name(dot) or self._digits(dot)
+            if part is None:
+                return end, FieldSelector(tuple(path))
             end = part[0]
             path.append(part[1])
-        return end, _Selector(tuple(path))
 
-    def _dotted(self, at: int) -> tuple[int, str] | None:
-        after = self._word(at, ".")
-        if after is None:
-            return None
-        digits = _DIGITS.match(self._text, after)
-        return (digits.end(), digits[0]) if digits else self._name(after)
+    def _digits(self, at: int) -> tuple[int, str] | None:
+        found = _DIGITS.match(self._text, at)
+        self._miss(found.end() if found else at, "[0-9]")
+        return None if found is None else (found.end(), found[0])
 
     def _indexed(self, at: int) -> tuple[int, str] | None:
         after = self._word(at, "[")
@@ -287,21 +312,30 @@ class _Parser:
         return closed, key[1]
 
     def _name(self, at: int) -> tuple[int, str] | None:
-        character = self._text[at : at + 1]
-        if not (character.isascii() and (character.isalpha() or character == "_")):
+        found = _NAME.match(self._text, at)
+        if found is None:
             self._miss(at, "[a-zA-Z]")
             return None
-        rest = _NAME_REST.match(self._text, at + 1)
-        assert rest is not None
-        self._miss(rest.end(), "[a-zA-Z0-9_/]")
-        return rest.end(), self._text[at : rest.end()]
+        self._miss(found.end(), "[a-zA-Z0-9_/]")
+        return found.end(), found[0]
 
-    def _json_pointer(self, at: int) -> tuple[int, _Selector] | None:
-        pointer = _POINTER.match(self._text, at)
-        if pointer is None:
-            self._miss(at, r'"\""')
+    def _json_pointer(self, at: int) -> tuple[int, FieldSelector] | None:
+        after = self._word(at, '"')
+        if after is None:
             return None
-        return pointer.end(), _Selector(tuple(pointer[1][1:].split("/")))
+        path = []
+        while (segment := self._segment(after)) is not None:
+            after = segment[0]
+            path.append(segment[1].replace("~1", "/").replace("~0", "~"))
+        closed = self._word(after, '"')
+        return None if closed is None else (closed, FieldSelector(tuple(path) or ("",), "/"))
+
+    def _segment(self, at: int) -> tuple[int, str] | None:
+        after = self._word(at, "/")
+        found = None if after is None else _SEGMENT.match(self._text, after)
+        if after is not None:
+            self._miss(found.end() if found else after, _SEGMENT_CLASS)
+        return None if found is None else (found.end(), found[0])
 
     def _value(self, at: int) -> tuple[int, str] | None:
         name = self._dotted_name(at)
@@ -310,28 +344,40 @@ class _Parser:
         return self._number(at) or self._string(at)
 
     def _number(self, at: int) -> tuple[int, str] | None:
-        number = _NUMBER.match(self._text, at)
-        if number is None:
-            for want in ('"-"', '"0"', "[1-9]"):
-                self._miss(at, want)
+        end = self._word(at, "-") or at
+        digits = _DIGITS.match(self._text, end)
+        if digits is None:
+            self._miss(end, '"0"')
+            self._miss(end, "[1-9]")
             return None
-        if _AFTER_NUMBER.match(self._text, number.end()) is None:
-            self._mistake(number.end(), "number", "Invalid number literal")
-            return None
-        return number.end(), number[0]
+        end = end + 1 if digits[0][0] == "0" else digits.end()
+        if digits[0][0] != "0":
+            self._miss(end, "[0-9]")
+        point = self._word(end, ".")
+        fraction = None if point is None else self._digits(point)
+        end = end if fraction is None else fraction[0]
+        if end < len(self._text) and self._optional_spaces(end) == end:
+            self._miss(end, _END)
+            if self._word(end, ")") is None:
+                self._mistake(end, "number", "Invalid number literal")
+                return None
+        return end, self._text[at:end]
 
     def _string(self, at: int) -> tuple[int, str] | None:
-        quote = self._text[at : at + 1]
-        if quote not in _STRINGS:
+        mark = self._text[at : at + 1]
+        if not mark or mark not in '`"':
             self._miss(at, '"`"')
-            self._miss(at, r'"\""')
+            self._miss(at, _QUOTE)
             return None
-        found = _STRINGS[quote].match(self._text, at + 1)
-        assert found is not None
-        if not found[2]:
+        end = self._text.find(mark, at + 1)
+        if end < 0:
             self._mistake(len(self._text), "string", "Unterminated string literal")
             return None
-        return found.end(), _ESCAPE.sub(r"\1", found[1]) if quote == '"' else found[1]
+        try:
+            return end + 1, unquote(self._text[at : end + 1])
+        except ValueError as error:
+            self._mistake(at, "string", str(error))
+            return end + 1, ""
 
     # -- words -----------------------------------------------------------------------------
 
@@ -369,145 +415,5 @@ class _Parser:
     def _mistake(self, at: int, rule: str, problem: str) -> None:
         self._mistakes[f'{self._place(at)}: rule "{rule}": {problem}'] = None
 
-
-# -- what is asked of a value ------------------------------------------------------------------
-
-
-def _equals(selector: _Selector, wanted: str, negated: bool) -> _Test:
-    def test(item: Any, scope: _Scope) -> bool:
-        value, shape = selector.find(item, scope)
-        if shape is MISSING:
-            return negated
-        return _is_equal(value, shape, wanted, "matching") != negated
-
-    return test
-
-
-def _is_equal(value: Any, shape: GoKind, wanted: str, purpose: str) -> bool:
-    if shape.kind == "string":
-        return str(value or "") == wanted
-    if shape.kind == "bool":
-        if wanted not in _TRUE | _FALSE:
-            raise _unreadable("ParseBool", wanted)
-        return bool(value) == (wanted in _TRUE)
-    if shape.kind in ("int", "int64", "uint64"):
-        if not _GO_INTEGER.fullmatch(wanted) or (shape.kind == "uint64" and wanted[0] in "+-"):
-            raise _unreadable("ParseUint" if shape.kind == "uint64" else "ParseInt", wanted)
-        return int(value or 0) == int(wanted, 0 if len(wanted.lstrip("+-")) > 1 else 10)
-    if shape.kind == "float64":
-        try:
-            return float(value or 0.0) == float(wanted)
-        except ValueError:
-            raise _unreadable("ParseFloat", wanted) from None
-    raise FieldError(f"unable to find suitable primitive comparison function for {purpose}")
-
-
-def _unreadable(function: str, wanted: str) -> FieldError:
-    return FieldError(
-        "error getting match value in expression: "
-        f"strconv.{function}: parsing {quote(wanted)}: invalid syntax"
-    )
-
-
-def _contains(selector: _Selector, wanted: str, negated: bool) -> _Test:
-    def test(item: Any, scope: _Scope) -> bool:
-        value, shape = selector.find(item, scope)
-        if shape is MISSING:
-            return negated
-        if shape.kind == "string":
-            return (wanted in str(value or "")) != negated
-        if shape.kind == "map":
-            return (wanted in (value or {})) != negated
-        elements = items_of((value, shape))
-        if not isinstance(elements, list):
-            raise FieldError(
-                f"cannot perform in/contains operations on type {shape.kind} "
-                f"for selector: {quote(str(selector))}"
-            )
-        same = (_is_equal(each, kind, wanted, "an element") for each, kind in elements)
-        return any(same) != negated
-
-    return test
-
-
-def _matches(selector: _Selector, wanted: str, negated: bool) -> _Test:
-    def test(item: Any, scope: _Scope) -> bool:
-        value, shape = selector.find(item, scope)
-        if shape is MISSING:
-            return negated
-        if shape.kind != "string":
-            raise FieldError(f"value of type {shape.kind} is not convertible to []byte")
-        try:
-            pattern = compile_pattern(wanted)
-        except PatternError as error:
-            raise FieldError(
-                f"failed to compile regular expression {quote(wanted)}: {error}"
-            ) from error
-        return pattern.search(str(value or ""), _MAX_SEARCH_STEPS) != negated
-
-    return test
-
-
-def _is_empty(selector: _Selector, wanted: str, negated: bool) -> _Test:
-    def test(item: Any, scope: _Scope) -> bool:
-        value, shape = selector.find(item, scope)
-        if shape is MISSING:
-            return not negated
-        if shape.kind not in ("string", "list", "map"):
-            raise FieldError(
-                f"cannot perform is-empty operations on type {shape.kind} "
-                f"for selector: {quote(str(selector))}"
-            )
-        return (not value) != negated
-
-    return test
-
-
-def _is_nil(selector: _Selector, wanted: str, negated: bool) -> _Test:
-    def test(item: Any, scope: _Scope) -> bool:
-        value, _ = selector.find(item, scope)
-        return (value is None) != negated
-
-    return test
-
-
-def _bindings(
-    selector: _Selector, names: Sequence[str], item: Any, scope: _Scope
-) -> list[dict[str, Found]]:
-    """Returns what each round of `any` or `all` binds: an element, or a place or key and it."""
-    found = selector.find(item, scope)
-    elements = items_of(found)
-    if elements is None:
-        raise FieldError(
-            f"cannot perform any/all operations on type {found[1].kind} "
-            f"for selector: {quote(str(selector))}"
-        )
-    if isinstance(elements, dict):
-        keys: list[Found] = [(key, GoKind("string")) for key in elements]
-        values = list(elements.values())
-        single = keys
-    else:
-        keys = [(place, GoKind("int")) for place in range(len(elements))]
-        values = single = elements
-    if len(names) == 1:
-        return [{names[0]: each} for each in single]
-    return [{names[0]: key, names[1]: each} for key, each in zip(keys, values, strict=True)]
-
-
-_Make = Callable[[_Selector, str, bool], _Test]
-_COMPARISONS: tuple[tuple[tuple[str, ...], _Make, bool], ...] = (
-    (("==",), _equals, False),
-    (("!=",), _equals, True),
-    (("contains",), _contains, False),
-    (("not", "contains"), _contains, True),
-    (("matches",), _matches, False),
-    (("not", "matches"), _matches, True),
-)
-_STATES: tuple[tuple[tuple[str, ...], _Make, bool], ...] = (
-    (("is", "empty"), _is_empty, False),
-    (("is", "not", "empty"), _is_empty, True),
-    (("is", "nil"), _is_nil, False),
-    (("is", "not", "nil"), _is_nil, True),
-)
 
 __all__ = ["FieldError", "Predicate", "parse_filter"]

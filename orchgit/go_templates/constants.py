@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import re
+from orchgit.go_quote import quote, unquote
 
-from orchgit.go_quote import quote
-from orchgit.go_templates.values import from_bytes
-
-_ESCAPE = re.compile(
-    r"\\(?:([abfnrtv\\'\"])|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.?))",
-    re.DOTALL,
-)
-_SHORT = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _INT64 = 1 << 63
 
 
@@ -41,17 +33,7 @@ def number(text: str) -> int | float:
 
 def unquoted(text: str) -> str:
     """The string, or the character, between its quotes. Raises ConstantError."""
-    if text.startswith("`"):
-        return text[1:-1].replace("\r", "")
-    return _ESCAPE.sub(_unescaped, text[1:-1])
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    short, byte, four, eight, octal, _ = match.groups()
-    if short:
-        return _SHORT.get(short, short)
-    if byte or octal:
-        return from_bytes(bytes([int(byte, 16) if byte else int(octal, 8) & 0xFF]))
-    if (four or eight) and int(four or eight, 16) < 0x110000:
-        return chr(int(four or eight, 16))
-    raise ConstantError("invalid syntax")
+    try:
+        return unquote(text)
+    except ValueError as error:
+        raise ConstantError(str(error)) from None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from orchgit.errors import InvalidInputError
-from orchgit.go_quote import quote
+from orchgit.go_numbers import parse_bool, parse_float, parse_int, parse_uint
 from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn, is_number, text_fn
 from orchgit.go_templates.printing import sprintf
 from orchgit.go_templates.values import GoChannel, Int64, Uint64, type_name
@@ -62,18 +61,6 @@ def go_modulo(value: Any, by: Any) -> Any:
     return value - by * go_divide(value, by)
 
 
-def parse_int(text: str, function: str = "ParseInt") -> int:
-    """A decimal number in 64 bits; errors are those of Go's strconv."""
-    unsigned = function == "ParseUint"
-    digits = text if unsigned else text[1:] if text[:1] in ("+", "-") else text
-    if not digits.isascii() or not digits.isdigit():
-        raise InvalidInputError(f"strconv.{function}: parsing {quote(text)}: invalid syntax")
-    number = int(text) if len(text) < 30 else 2 * _INT64
-    if not (0 <= number < 2 * _INT64 if unsigned else -_INT64 <= number < _INT64):
-        raise InvalidInputError(f"strconv.{function}: parsing {quote(text)}: value out of range")
-    return number
-
-
 def _parse_int(text: str) -> Int64:
     if not text:
         return Int64(0)
@@ -83,30 +70,7 @@ def _parse_int(text: str) -> Int64:
 def _parse_uint(text: str) -> Uint64:
     if not text:
         return Uint64(0)
-    return Uint64(named("parseUint", lambda: parse_int(text, "ParseUint")))
-
-
-_FLOAT = re.compile(
-    r"[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan|0x[\da-f.]+p[+-]?\d+)",
-    re.IGNORECASE,
-)
-
-
-def parse_float(text: str) -> float:
-    if not _FLOAT.fullmatch(text):
-        raise InvalidInputError(f"strconv.ParseFloat: parsing {quote(text)}: invalid syntax")
-    number = float.fromhex(text) if "x" in text.lower() else float(text)
-    if number in (float("inf"), float("-inf")) and "i" not in text.lower():
-        raise InvalidInputError(f"strconv.ParseFloat: parsing {quote(text)}: value out of range")
-    return number
-
-
-def parse_bool(text: str) -> bool:
-    if text in ("1", "t", "T", "true", "TRUE", "True"):
-        return True
-    if text in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    raise InvalidInputError(f"strconv.ParseBool: parsing {quote(text)}: invalid syntax")
+    return Uint64(named("parseUint", lambda: parse_uint(text)))
 
 
 def _loop(*bounds: Any) -> GoChannel:

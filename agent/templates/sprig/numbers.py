@@ -11,9 +11,10 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from functools import reduce
 from typing import Any
 
-from agent.templates.helpers.numbers import go_divide, go_modulo, parse_int, wrapped
+from agent.templates.helpers.numbers import go_divide, go_modulo, wrapped
 from agent.templates.sprig.values import to_float, to_int, to_text
 from orchgit.errors import InvalidInputError
+from orchgit.go_numbers import parse_int
 from orchgit.go_templates.functions import ANY, GoFunction, any_fn, fn, text_fn
 from orchgit.go_templates.values import Int64, Ints
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from agent.templates.helpers.numbers import parse_float
 from orchgit.errors import InvalidInputError
+from orchgit.go_numbers import parse_float
 from orchgit.go_templates.printing import formatted
 from orchgit.go_templates.values import INVALID, GoStruct, kind_of
 
@@ -49,7 +49,7 @@ def to_float(value: Any) -> float:
     """Returns 0 for what is no number."""
     if isinstance(value, str):
         try:
-            return parse_float(value.replace("_", ""))
+            return parse_float(value)
         except InvalidInputError:
             return 0.0
     return float(value) if isinstance(value, int | float) else 0.0
