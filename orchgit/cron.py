@@ -1,7 +1,7 @@
-"""Cron expressions and time zones: the next moment at which local time matches an expression.
+"""The next moment at which local time, in some zone, matches a cron expression.
 
-Cron expressions have five fields; a sixth is the year; with seven the first is the second. Time
-zones are the IANA names. A local time that occurs twice, because clocks go back, matches twice.
+Time zones are the IANA names. A local time that occurs twice, because clocks go back, matches
+twice.
 """
 
 from __future__ import annotations
@@ -9,28 +9,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import partial
-from itertools import islice
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from cronsim import CronSim, CronSimError
-
+from orchgit.cron_expression import CronError, parse_cron
 from orchgit.errors import InvalidInputError
 
-_MACROS = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
-_MAX_STEPS = 1000
 _RESOLUTION = timedelta(microseconds=1)
 
 
 def time_zone(name: str) -> tzinfo:
-    """Returns the zone of an IANA name; UTC for ''. Raises InvalidInputError for another name."""
+    """Returns the zone of an IANA name, UTC for '', that of this machine for 'Local'. Raises
+    InvalidInputError for another name."""
+    if name == "Local":
+        try:
+            with open("/etc/localtime", "rb") as file:
+                return ZoneInfo.from_file(file)
+        except (OSError, ValueError):
+            return UTC
     try:
         return ZoneInfo(name or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -48,62 +43,35 @@ def next_moment(
     A local time that clocks skip is left out; with `count_skipped` it counts as the moment at which
     clocks go forward. Raises InvalidInputError for an expression that cannot be read.
     """
-    fields = _MACROS.get(spec.strip().lower(), spec).split()
-    years = None
-    if len(fields) in (6, 7):
-        years = _years(fields.pop(), spec)
-    local = after.astimezone(zone)
-    find = partial(_first_of_years, years=years, zone=zone, count_skipped=count_skipped)
     try:
-        found = find(CronSim(" ".join(fields), local.replace(tzinfo=None)), after)
-        again = _goes_back_at(local)
-        if again is None or (found is not None and found < again):
-            return found
-        # Of what clocks show twice, nothing is left of the first time: from where they go back.
-        shown = again.astimezone(zone).replace(tzinfo=None) - _RESOLUTION
-        twice = find(CronSim(" ".join(fields), shown), again - _RESOLUTION)
-        return min((each for each in (found, twice) if each is not None), default=None)
-    except CronSimError as error:
+        cron = parse_cron(spec)
+    except CronError as error:
         raise InvalidInputError(f'cannot read cron expression "{spec}": {error}') from None
+    local = after.astimezone(zone)
+    find = partial(_first, zone=zone, count_skipped=count_skipped)
+    found = find(cron.moments(local.replace(tzinfo=None)), after)
+    again = _goes_back_at(local)
+    if again is None or (found is not None and found < again):
+        return found
+    # Of what clocks show twice, nothing is left of the first time: from where they go back.
+    shown = again.astimezone(zone).replace(tzinfo=None) - _RESOLUTION
+    twice = find(cron.moments(shown), again - _RESOLUTION)
+    return min((each for each in (found, twice) if each is not None), default=None)
 
 
-def _years(field: str, spec: str) -> frozenset[int] | None:
-    """Returns the years that the field names; None for every year."""
-    if field in ("*", "?"):
-        return None
-    years: set[int] = set()
-    try:
-        for part in field.split(","):
-            first, _, last = part.partition("-")
-            years.update(range(int(first), int(last or first) + 1))
-    except ValueError:
-        raise InvalidInputError(
-            f'cannot read cron expression "{spec}": the year "{field}" is not a list of years'
-        ) from None
-    return frozenset(years)
-
-
-def _first_of_years(
-    walls: Iterator[datetime],
-    after: datetime,
-    years: frozenset[int] | None,
-    zone: tzinfo,
-    count_skipped: bool,
+def _first(
+    walls: Iterator[datetime], after: datetime, zone: tzinfo, count_skipped: bool
 ) -> datetime | None:
-    """Returns the first moment after `after` at which local time in `zone` is one of `walls` in one
-    of `years`."""
-    for wall in islice(walls, _MAX_STEPS):
-        if years is not None and wall.year > max(years):
-            return None
-        if years is None or wall.year in years:
-            moments = list(_moments(wall, zone))
-            if not moments and count_skipped:
-                # With the offset of before, a skipped time is after the change, and vice versa.
-                late, early = (wall.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
-                moments = [_change_of_offset(early.astimezone(UTC), late.astimezone(UTC), zone)]
-            later = [moment for moment in moments if moment > after]
-            if later:
-                return min(later)
+    """Returns the first moment after `after` at which local time in `zone` is one of `walls`."""
+    for wall in walls:
+        moments = list(_moments(wall, zone))
+        if not moments and count_skipped:
+            # With the offset of before, a skipped time is after the change, and vice versa.
+            late, early = (wall.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+            moments = [_change_of_offset(early.astimezone(UTC), late.astimezone(UTC), zone)]
+        later = [moment for moment in moments if moment > after]
+        if later:
+            return min(later)
     return None
 
 

@@ -34,7 +34,7 @@ def parse_ns(text: str) -> int:
         return 0
     if not body:
         raise DurationError(f'invalid duration "{text}"')
-    total, at = Fraction(0), 0
+    total, at = 0, 0
     while at < len(body):
         part = _PART.match(body, at)
         if part is None or not (part[1] or part[2]):
@@ -44,11 +44,12 @@ def parse_ns(text: str) -> int:
         unit_ns = _UNITS_NS.get(part[3])
         if unit_ns is None:
             raise DurationError(f'unknown unit "{part[3]}" in duration "{text}"')
-        total += Fraction(f"{part[1] or 0}.{part[2] or 0}") * unit_ns
+        # Each part is cut to whole nanoseconds by itself, as Go cuts it.
+        total += int(Fraction(f"{part[1] or 0}.{part[2] or 0}") * unit_ns)
         at = part.end()
     if total > _MAX_NS + (text[0] == "-"):
         raise DurationError(f'invalid duration "{text}"')
-    return -int(total) if text[0] == "-" else int(total)
+    return -total if text[0] == "-" else total
 
 
 def parse_length_ns(text: str) -> int:

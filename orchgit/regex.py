@@ -21,6 +21,7 @@ MAX_STEPS = 20_000_000
 """Of one search, unless the caller gives less: 0.1 s at most."""
 
 _REFERENCE = re.compile(r"\$(?:\{(\w+)\}|(\w+)|(\$))")
+_TOKEN = re.compile(r"\\Q.*?(?:\\E|\Z)|\\.|[^\\]+", re.DOTALL)
 _WORDS = (
     ("missing ]: ", "missing closing ]: "),
     ("missing ): ", "missing closing ): "),
@@ -141,6 +142,9 @@ def _compiled(text: str, captures: bool) -> Any:
             "error parsing regexp: expression too large: "
             f"more than {MAX_PATTERN_CHARACTERS} characters"
         )
+    if "\\C" in text and any(token[0] == "\\C" for token in _TOKEN.finditer(text)):
+        # One byte of a letter: RE2's C++ library takes it, and Go's, which Nomad's users know, not.
+        raise PatternError("error parsing regexp: invalid escape sequence: `\\C`")
     options = re2.Options()
     options.log_errors = False
     options.max_mem = MAX_MEMORY_BYTES

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from jobspec.rules.cron import cron_problem
 from jobspec.rules.findings import Findings
 from jobspec.rules.groups import check_group
 from jobspec.rules.targets import check_affinities, check_constraints, check_spreads
+from orchgit.cron_expression import CronError, parse_cron
 from orchgit.go_quote import quote
 from orchgit.model.job import Job, ParameterizedJobConfig, PeriodicConfig
 
@@ -113,8 +113,10 @@ def _periodic(findings: Findings, periodic: PeriodicConfig, job_type: str) -> No
         inner.add(f"Invalid time zone {quote(zone)}: unknown time zone {zone}", "TimeZone")
     if not (periodic.spec and periodic.specs):
         for spec in [periodic.spec] if periodic.spec else periodic.specs or ():
-            problem = cron_problem(spec)
-            inner.check(problem is not None, f"Invalid cron spec {quote(spec)}: {problem}")
+            try:
+                parse_cron(spec)
+            except CronError as error:
+                inner.add(f"Invalid cron spec {quote(spec)}: {error}")
     findings.nest("", inner)
 
 

@@ -103,3 +103,9 @@ def test_text_too_long_for_a_large_pattern_is_refused() -> None:
     assert not pattern.search("a" * 1_000)
     with pytest.raises(PatternError, match="make the expression or the text shorter"):
         pattern.search("a" * MAX_STEPS)
+
+
+def test_single_byte_of_a_letter_cannot_be_matched() -> None:
+    with pytest.raises(PatternError, match=r"invalid escape sequence: `\\C`"):
+        compile_pattern(r"a\\\C")
+    assert compile_pattern(r"\Q\C\E\\C").search(r"\C\C")

@@ -18,7 +18,7 @@ from jobspec.evaluation.values import ConvertError, Value, elements, to_bool
 from jobspec.functions.call import refuse_calls
 from jobspec.hcl import tree
 from jobspec.hcl.parser import parse_body
-from jobspec.rules.cron import cron_problem
+from orchgit.cron_expression import CronError, parse_cron
 from orchgit.errors import JobFileError
 from orchgit.gitops.parsing.job_names import split_dependency
 from orchgit.model.base import NS_PER_S
@@ -389,8 +389,10 @@ def _duration(value: Value) -> int:
 
 def _cron(value: Value) -> str:
     spec = _string(value)
-    if problem := cron_problem(spec):
-        raise ConvertError(f'"{spec}" is no cron specification: {problem}')
+    try:
+        parse_cron(spec)
+    except CronError as error:
+        raise ConvertError(f'"{spec}" is no cron specification: {error}') from None
     return spec
 
 

@@ -109,6 +109,11 @@ def test_durations(text: str, value_ns: int) -> None:
     assert parse_ns(to_text(value_ns)) == value_ns
 
 
+def test_each_part_of_a_duration_is_cut_to_nanoseconds() -> None:
+    assert parse_ns("1.5ns0.5ns") == 1
+    assert parse_ns("9223372036.854775807s.5ns") == (1 << 63) - 1
+
+
 @pytest.mark.parametrize("text", ["2d", "10", "5 seconds", "", "s", "1h1", "9999999h"])
 def test_text_that_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(DurationError):
