@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from jobspec.rules.findings import Findings
 from orchgit.go_quote import quote
 from orchgit.model.constraint import Affinity, Constraint, Spread
 from orchgit.regex import PatternError, compile_pattern
+from orchgit.version_constraints import malformed_clause
 from orchgit.whole_number import whole_number
 
 _COMPARISONS = ("=", "==", "is", "!=", "not", "<", "<=", ">", ">=")
 _SETS = ("set_contains", "set_contains_all", "set_contains_any")
-MAX_VERSION_CHARACTERS = 256
-"""Of one clause, as the scheduler reads it."""
 _SET_WORDS = {"constraint": "constraint requires", "affinity": "operators require"}
-_RAW_VERSION = (
-    r"v?[0-9]+(?:\.[0-9]+)*(?:-?[0-9A-Za-z-~]+(?:\.[0-9A-Za-z-~]+)*)?(?:\+[0-9A-Za-z.-]+)?"
-)
-_VERSION = re.compile(rf"\s*(?:|=|!=|>|<|>=|<=|~>)\s*(?:{_RAW_VERSION})\s*")
-_SEMVER = re.compile(
-    r"\s*(?:|=|!=|>|<|>=|<=)\s*v?[0-9]+(?:\.[0-9]+)*"
-    r"(?:-[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?(?:\+[0-9A-Za-z.-]+)?\s*"
-)
 
 
 def check_targets(
@@ -97,22 +87,18 @@ def _operand(findings: Findings, operand: str, right: str, kind: str) -> None:
         except PatternError as error:
             findings.add(f"Regular expression failed to compile: {error}", "RTarget")
     elif operand == "version":
-        bad = next((p for p in right.split(",") if not _is_clause(_VERSION, p)), None)
+        bad = malformed_clause(right, strict=False)
         findings.check(
             bad is not None, f"Version {kind} is invalid: malformed constraint: {bad}", "RTarget"
         )
     elif operand == "semver":
-        bad = next((p for p in right.split(",") if not _is_clause(_SEMVER, p)), None)
+        bad = malformed_clause(right, strict=True)
         findings.check(
             bad is not None, f"Semver {kind} is invalid: Malformed constraint: {bad}", "RTarget"
         )
     else:
         what = "constraint type" if kind == "constraint" else "affinity operator"
         findings.add(f"Unknown {what} {quote(operand)}", "Operand")
-
-
-def _is_clause(form: re.Pattern[str], clause: str) -> bool:
-    return len(clause) <= MAX_VERSION_CHARACTERS and form.fullmatch(clause) is not None
 
 
 def _distinct_property(findings: Findings, right: str) -> None:

@@ -15,7 +15,6 @@ from orchgit.model.job import JobType
 from orchgit.model.node import Node
 from orchgit.model.plan import AllocStop, Plan
 from orchgit.scheduler.feasibility.eligibility import ClassEligibility
-from orchgit.scheduler.feasibility.versions import parse_version
 from orchgit.scheduler.finish import Unplaced
 from orchgit.scheduler.inputs import SchedulingInputs
 from orchgit.scheduler.outcome import blocked_evaluation
@@ -32,6 +31,7 @@ from orchgit.scheduler.reconcile.classify import GroupOf
 from orchgit.scheduler.reconcile.system import GroupDiff, Missing
 from orchgit.scheduler.reconcile.system_deployment import SystemDeployment, UpdateAllowance
 from orchgit.scheduler.update_decision import is_refused
+from orchgit.version_constraints import parse_version
 
 _FIRST_WITH_DEPLOYMENTS = (1, 11, 0)
 

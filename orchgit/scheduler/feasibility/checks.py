@@ -25,9 +25,9 @@ from orchgit.scheduler.feasibility.operands import (
     holds,
 )
 from orchgit.scheduler.feasibility.targets import escapes_class, resolve
-from orchgit.scheduler.feasibility.versions import parse_version
 from orchgit.scheduler.placement.networks import DEFAULT_NETWORK
 from orchgit.scheduler.ports import Mask, NodeColumns, Numbers
+from orchgit.version_constraints import parse_version
 
 ALL_POOLS = "all"
 JOB, GROUP = "job", "group"

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orchgit.regex import PatternError, compile_pattern
-from orchgit.scheduler.feasibility.versions import satisfies
+from orchgit.version_constraints import satisfies
 
 DISTINCT_HOSTS = "distinct_hosts"
 DISTINCT_PROPERTY = "distinct_property"

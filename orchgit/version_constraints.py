@@ -8,10 +8,13 @@ from functools import lru_cache
 
 from orchgit.whole_number import whole_number
 
-_VERSION = re.compile(
-    r"v?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z~.-]+)|(-?[A-Za-z~][0-9A-Za-z~.-]*))?(?:\+[0-9A-Za-z~.+-]+)?"
+_NUMBERS = r"v?(\d+(?:\.\d+)*)"
+_REST = r"[0-9A-Za-z~-]*(?:\.[0-9A-Za-z~-]+)*"
+_METADATA = r"(?:\+[0-9A-Za-z~-]+(?:\.[0-9A-Za-z~-]+)*)?"
+_VERSION = re.compile(rf"{_NUMBERS}(?:-(\d{_REST})|-?([A-Za-z~-]{_REST}))?{_METADATA}", re.ASCII)
+_SEMVER = re.compile(
+    rf"{_NUMBERS}(?:-([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?(?:\+[0-9A-Za-z.-]+)?", re.ASCII
 )
-_SEMVER = re.compile(r"v?(\d+(?:\.\d+)*)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 _CLAUSE = re.compile(r"(=|!=|>=|<=|>|<|~>|)\s*(\S+)")
 MAX_CHARACTERS = 256
 """The length limit of one version: matching may take time quadratic in the length."""
@@ -57,19 +60,26 @@ def _identifier(part: str) -> tuple[int, int, str]:
     return (1, 0, part) if number is None else (0, number, "")
 
 
+def malformed_clause(constraint: str, *, strict: bool) -> str | None:
+    """Returns the first clause that cannot be read, None if there is none. `strict`: the clauses
+    compare semantic versions, which `~>` does not."""
+    clauses = constraint.split(",")
+    return next((clause for clause in clauses if _clause(clause, strict) is None), None)
+
+
+def _clause(text: str, strict: bool) -> tuple[str, Version] | None:
+    found = _CLAUSE.fullmatch(text.strip()) if len(text) <= MAX_CHARACTERS else None
+    if found is None or (strict and found[1] == "~>"):
+        return None
+    version = parse_version(found[2], strict)
+    return None if version is None else (found[1] or "=", version)
+
+
 @lru_cache(maxsize=1024)
 def _clauses(constraint: str, strict: bool) -> tuple[tuple[str, Version], ...] | None:
-    clauses = []
-    for part in constraint.split(","):
-        part = part.strip()
-        found = _CLAUSE.fullmatch(part) if len(part) <= MAX_CHARACTERS else None
-        if found is None or (strict and found.group(1) == "~>"):
-            return None
-        version = parse_version(found.group(2), strict)
-        if version is None:
-            return None
-        clauses.append((found.group(1) or "=", version))
-    return tuple(clauses)
+    found = [_clause(text, strict) for text in constraint.split(",")]
+    clauses = tuple(clause for clause in found if clause is not None)
+    return clauses if len(clauses) == len(found) else None
 
 
 def satisfies(text: str, constraint: str, *, strict: bool) -> bool:
