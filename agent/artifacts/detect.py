@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from agent.artifacts.plan import FetchError
 
 _FORCED = re.compile(r"^([A-Za-z0-9]+)::(.+)$", re.DOTALL)
-_SCP = re.compile(r"^(?:([\w.-]+)@)([\w.-]+):(?!/)([^?]+)(\?.*)?$")
+_SCP = re.compile(r"^(?:([\w.-]+)@)([\w.-]+):/?([^?]+)(\?.*)?$")
 _FORGES = ("github.com", "gitlab.com", "bitbucket.org")
 _S3_VIRTUAL = re.compile(r"^([a-z0-9.-]+)\.(s3[a-z0-9.-]*\.amazonaws\.com)/(.*)$", re.DOTALL)
 

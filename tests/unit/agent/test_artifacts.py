@@ -430,6 +430,7 @@ def test_option_without_effect_is_refused(
         ("github.com/a/b.git/deep", "git", "https://github.com/a/b.git", "deep"),
         ("git@h.example:a/b.git", "git", "ssh://git@h.example/a/b.git", ""),
         ("git::git@h.example:a/b.git//x", "git", "ssh://git@h.example/a/b.git", "x"),
+        ("git@h.example:/srv/b.git//x", "git", "ssh://git@h.example/srv/b.git", "x"),
         ("b.s3.amazonaws.com/k/l", "s3", "https://s3.amazonaws.com/b/k/l", ""),
         (
             "www.googleapis.com/storage/v1/b/k",
