@@ -32,7 +32,7 @@ import psutil
 from agent.simulated.processes import SimulatedProcesses
 from tests.benchmarks.report import print_figure, print_times
 from tests.support.dev_server import dev_server
-from tests.support.pacing import pause, pause_blocking
+from tests.support.pacing import pause_blocking
 from tests.support.polling import until_blocking
 from tests.support.raw_http import RawConnection
 
@@ -135,36 +135,54 @@ def _answer_bytes(sock: socket.socket, request: bytes) -> int:
     return size
 
 
-async def wake_up(server: Server, waiters: int, rounds: int) -> tuple[list[float], float]:
+def wake_up(server: Server, waiters: int, rounds: int) -> tuple[list[float], float]:
     """Returns (seconds from the answer to a change of a job until each waiter has its answer, share
-    of a core that the server takes while nothing happens)."""
-    connections = [
-        await RawConnection.open(server.address, partial(socket_of_client, number))
-        for number in range(waiters)
-    ]
-    changer = await RawConnection.open(server.address)
+    of a core that the server takes while nothing happens). The waiters are bare sockets, so that
+    the time is that of the server."""
+    host = ":".join(map(str, server.address))
+    waiting = selectors.DefaultSelector()
+    sockets = [socket_of_client(number) for number in range(waiters)]
+    for each in sockets:
+        each.setblocking(True)
+        each.connect(server.address)
+        waiting.register(each, selectors.EVENT_READ)
     times_s: list[float] = []
     idle_share = 0.0
-    for number in range(rounds):
-        index = (await changer.request("GET", "/v1/jobs")).header("X-Nomad-Index")
-        path = f"/v1/jobs?index={index}&wait=60s&prefix=read-0000"
-        asked = [asyncio.ensure_future(each.request("GET", path)) for each in connections]
-        await pause(2.0, "every query waits")
-        if number == 0:
-            began_s, began_cpu_s = time.perf_counter(), cpu_s(server)
-            await pause(5.0, "the span in which nothing happens")
-            idle_share = (cpu_s(server) - began_cpu_s) / (time.perf_counter() - began_s)
-        await changer.request("PUT", "/v1/jobs", job(0, priority=60 + number))
-        changed_s = time.perf_counter()
-        for each in asked:
-            each.add_done_callback(
-                lambda _, since_s=changed_s: times_s.append(time.perf_counter() - since_s)
-            )
-        answers = await asyncio.gather(*asked)
-        assert {each.status for each in answers} == {200}
-    for connection in (*connections, changer):
-        connection.close()
+    with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
+        for number in range(rounds):
+            index = client.get("/v1/jobs").headers["X-Nomad-Index"]
+            path = f"/v1/jobs?index={index}&wait=60s&prefix=read-0000"
+            for each in sockets:
+                each.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+            pause_blocking(2.0, "every query waits")
+            if number == 0:
+                began_s, began_cpu_s = time.perf_counter(), cpu_s(server)
+                pause_blocking(5.0, "the span in which nothing happens")
+                idle_share = (cpu_s(server) - began_cpu_s) / (time.perf_counter() - began_s)
+            client.put("/v1/jobs", content=job(0, priority=60 + number)).raise_for_status()
+            times_s += _answers_s(waiting, waiters)
+    for each in sockets:
+        each.close()
     return times_s, idle_share
+
+
+def _answers_s(waiting: selectors.BaseSelector, count: int) -> list[float]:
+    """Returns the seconds from now until each of `count` sockets has its whole answer."""
+    got: dict[int, bytes] = {}
+    times_s: list[float] = []
+    began_s = time.perf_counter()
+    while len(times_s) < count:
+        for key, _ in waiting.select():
+            sock = key.fileobj
+            assert isinstance(sock, socket.socket)
+            got[key.fd] = answer = got.get(key.fd, b"") + sock.recv(1 << 18)
+            head, blank, body = answer.partition(b"\r\n\r\n")
+            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+            if blank and len(body) == int(length):
+                times_s.append(time.perf_counter() - began_s)
+                if not head.startswith(b"HTTP/1.1 200"):
+                    raise RuntimeError(head.decode())
+    return times_s
 
 
 async def event_streams(server: Server, streams: int) -> list[float]:
@@ -295,7 +313,7 @@ def main() -> bool:
                 changed_s,
                 registered * CHANGED_S_PER_JOB,
             )
-        times_s, idle_share = asyncio.run(wake_up(server, options.waiters, 3))
+        times_s, idle_share = wake_up(server, options.waiters, 3)
         p99_s = statistics.quantiles(times_s, n=100)[-1]
         all_good &= print_figure(
             "blocking queries",
