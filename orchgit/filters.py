@@ -39,7 +39,7 @@ Predicate = Callable[[Any], bool]
 
 _PREFIX = "failed to create result paginator: "
 _MAX_CHARACTERS = 4096
-_MAX_DEPTH = 100
+_MAX_DEPTH = 64
 
 _END = "!."
 """No character follows."""
@@ -126,44 +126,48 @@ class _Parser:
     # -- grammar ---------------------------------------------------------------------------
 
     def _expression(self, at: int) -> tuple[int, Test] | None:
-        return self._joined(at, self._conjunction, "or", self._expression) or self._quantifier(at)
-
-    def _conjunction(self, at: int) -> tuple[int, Test] | None:
-        return self._joined(at, self._negation, "and", self._conjunction)
-
-    def _joined(
-        self,
-        at: int,
-        left: Callable[[int], tuple[int, Test] | None],
-        word: str,
-        right: Callable[[int], tuple[int, Test] | None],
-    ) -> tuple[int, Test] | None:
-        one = left(at)
-        if one is None:
-            return None
-        after = self._spaced(one[0], (word,))
-        other = None if after is None else right(after)
-        if other is None:
-            return one
-        first, second = one[1], other[1]
-        if word == "or":
-            return other[0], lambda item, scope: first(item, scope) or second(item, scope)
-        return other[0], lambda item, scope: first(item, scope) and second(item, scope)
-
-    def _negation(self, at: int) -> tuple[int, Test] | None:
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise InvalidInputError(f"{_PREFIX}filter with more than {_MAX_DEPTH} nested levels")
-        try:
-            after = self._word(at, "not")
-            after = None if after is None else self._spaces(after)
-            negated = None if after is None else self._negation(after)
-            if negated is not None:
-                inner = negated[1]
-                return negated[0], lambda item, scope: not inner(item, scope)
-            return self._group(at)
-        finally:
-            self._depth -= 1
+        end, tests, missing_at = self._joined(at, self._conjunction, "or")
+        last = None if missing_at is None else self._quantifier(missing_at)
+        self._depth -= 1
+        if last is not None:
+            end = last[0]
+            tests.append(last[1])
+        return (end, _combined(any, tests)) if tests else None
+
+    def _conjunction(self, at: int) -> tuple[int, Test] | None:
+        end, tests, _ = self._joined(at, self._negation, "and")
+        return (end, _combined(all, tests)) if tests else None
+
+    def _joined(
+        self, at: int, operand: Callable[[int], tuple[int, Test] | None], word: str
+    ) -> tuple[int, list[Test], int | None]:
+        """Reads operands with a word between. Returns their end, the operands, and the place at
+        which one is missing."""
+        end, tests = at, list[Test]()
+        after: int | None = at
+        while after is not None and (found := operand(after)) is not None:
+            end, test = found
+            tests.append(test)
+            after = self._spaced(end, (word,))
+        return end, tests, after
+
+    def _negation(self, at: int) -> tuple[int, Test] | None:
+        """A field may be named `not`."""
+        begins = [at]
+        while (after := self._word(begins[-1], "not")) is not None:
+            after = self._spaces(after)
+            if after is None:
+                break
+            begins.append(after)
+        while begins:
+            found = self._group(begins.pop())
+            if found is not None:
+                end, test = found
+                return end, _negated(test) if len(begins) % 2 else test
+        return None
 
     def _group(self, at: int) -> tuple[int, Test] | None:
         after = self._word(at, "(")
@@ -414,6 +418,16 @@ class _Parser:
 
     def _mistake(self, at: int, rule: str, problem: str) -> None:
         self._mistakes[f'{self._place(at)}: rule "{rule}": {problem}'] = None
+
+
+def _combined(combine: Callable[[Iterable[bool]], bool], tests: Sequence[Test]) -> Test:
+    if len(tests) == 1:
+        return tests[0]
+    return lambda item, scope: combine(test(item, scope) for test in tests)
+
+
+def _negated(test: Test) -> Test:
+    return lambda item, scope: not test(item, scope)
 
 
 __all__ = ["FieldError", "Predicate", "parse_filter"]

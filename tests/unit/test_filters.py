@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -256,3 +257,29 @@ def test_value_that_begins_with_a_slash_is_compared_whole() -> None:
     """The reference takes it for a JSON pointer, and drops the slash."""
     assert parse_filter('ID == "/srv/data"')(make_job(id="/srv/data"))
     assert not parse_filter('ID == "/srv/data"')(make_job(id="srv/data"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a == b or " * 400 + "a == b",
+        "ID == b or " * 370 + "ID == b",
+        "ID != b and " * 340 + "ID != b",
+        "not " * 1000 + "ID == x",
+        "(" * 63 + "ID == x" + ")" * 63,
+        "any TaskGroups as g { " * 63 + "ID == x" + " }" * 63,
+    ],
+)
+def test_long_filter_is_answered_below_many_callers(text: str) -> None:
+    with contextlib.suppress(FieldError):
+        below_callers(400, lambda: parse_filter(text)(JOB))
+
+
+def below_callers(count: int, work: Callable[[], bool]) -> bool:
+    return work() if count == 0 else below_callers(count - 1, work)
+
+
+@pytest.mark.parametrize("text", ["(" * 2000, "any a as b { " * 300, "not (" * 500])
+def test_deep_filter_is_refused(text: str) -> None:
+    with pytest.raises(InvalidInputError, match="more than 64 nested levels"):
+        parse_filter(text)
