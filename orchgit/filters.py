@@ -40,6 +40,8 @@ Predicate = Callable[[Any], bool]
 _PREFIX = "failed to create result paginator: "
 _MAX_CHARACTERS = 4096
 _MAX_DEPTH = 64
+_MAX_ROUNDS = 500_000
+"""Of `any` and `all` over all that a filter is asked for: two seconds of a thread."""
 
 _END = "!."
 """No character follows."""
@@ -56,8 +58,9 @@ _QUOTE = r'"\""'
 def parse_filter(text: str) -> Predicate:
     """Parses an expression into a predicate.
 
-    Raises InvalidInputError with the position of the first mistake. The predicate raises FieldError
-    for a selector that names no field, and for a comparison that its value does not allow.
+    Raises InvalidInputError with the position of the first mistake. The predicate is for one list.
+    It raises FieldError for a selector that names no field, for a comparison that its value does
+    not allow, and when `any` and `all` have looked at too many elements.
     """
     if len(text) > _MAX_CHARACTERS:
         raise InvalidInputError(f"{_PREFIX}filter longer than {_MAX_CHARACTERS} characters")
@@ -82,6 +85,21 @@ _STATES: tuple[tuple[tuple[str, ...], _Make, bool], ...] = (
 )
 
 
+class _Rounds:
+    """What `any` and `all` may still look at: one inside the other multiplies."""
+
+    def __init__(self) -> None:
+        self._left = _MAX_ROUNDS
+
+    def spend(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise FieldError(
+                f"the filter's any and all look at more than {_MAX_ROUNDS} elements; "
+                "list less, or put fewer inside each other"
+            )
+
+
 class _Parser:
     """Reads at a position and returns (position after, what was read), or None.
 
@@ -94,6 +112,7 @@ class _Parser:
         self._wanted: set[str] = set()
         self._mistakes: dict[str, None] = {}
         self._depth = 0
+        self._rounds = _Rounds()
 
     def whole(self) -> Test:
         found = self._expression(self._optional_spaces(0))
@@ -201,12 +220,12 @@ class _Parser:
         closed = None if inner is None else self._word(self._optional_spaces(inner[0]), "}")
         if closed is None or inner is None:
             return None
-        selector, bound, test = selected[1], names[1], inner[1]
+        selector, bound, test, rounds = selected[1], names[1], inner[1], self._rounds
 
         def quantified(item: Any, scope: Scope) -> bool:
-            return combine(
-                test(item, {**scope, **each}) for each in bindings(selector, bound, item, scope)
-            )
+            found = bindings(selector, bound, item, scope)
+            rounds.spend(len(found))
+            return combine(test(item, {**scope, **each}) for each in found)
 
         return closed, quantified
 

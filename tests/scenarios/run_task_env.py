@@ -69,6 +69,8 @@ def problems(rig: ServerRig, case: Mapping[str, Any]) -> list[str]:
         job_id = until_blocking(lambda: _first_id(rig, prefix))
     allocs = [_started(rig, job_id, 1)[0]]
     if given["how"] == "twice":
+        for task in wanted["allocs"][0]["tasks"]:
+            _environment(rig, allocs[0]["ID"], task)  # printed before the next version ends it
         again = {**job, "Meta": {**(job.get("Meta") or {}), "changed": "1"}}
         rig.http.put("/v1/jobs", json={"Job": again}).raise_for_status()
         allocs = _started(rig, job_id, 2)

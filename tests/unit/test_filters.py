@@ -283,3 +283,16 @@ def below_callers(count: int, work: Callable[[], bool]) -> bool:
 def test_deep_filter_is_refused(text: str) -> None:
     with pytest.raises(InvalidInputError, match="more than 64 nested levels"):
         parse_filter(text)
+
+
+def test_quantifiers_inside_each_other_are_bounded() -> None:
+    names = [f"d{number}" for number in range(40)]
+    inside = " ".join(f"any Datacenters as {name} {{" for name in names)
+    predicate = parse_filter(f"{inside} ID == x {'}' * len(names)}")
+    with pytest.raises(FieldError, match="more than 500000 elements"):
+        predicate(JOB)
+
+
+def test_quantifier_looks_at_the_elements_of_a_long_list() -> None:
+    predicate = parse_filter("ID == x or any Datacenters as d { d == dc2 }")
+    assert all(predicate(JOB) for _ in range(1000))

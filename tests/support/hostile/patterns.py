@@ -44,6 +44,12 @@ FILTERS: dict[str, str] = {
     "depth-within-the-length": "(" * 2_000 + 'ID == "x"' + ")" * 2_000,
     "negations": "not " * 1_000 + 'ID == "x"',
     "quantifiers": "any TaskGroups as g { " * 150 + 'g.Name == "x"' + " }" * 150,
+    "multiplied-quantifiers": (
+        "any TaskGroups as g { any Datacenters as d { any Constraints as c { " * 20
+        + 'ID == "x"'
+        + " } } }" * 20
+    ),
+    "terms": "ID == a or " * 370 + "ID == a",
     "pattern-that-backtracks": 'ID matches "(.+)+_"',
     "pattern-of-many-states": 'ID matches "((a{1,1000}){1,1000}){1,1000}"',
     "open-string": '"' + "\\\\" * 2_000,
