@@ -27,8 +27,8 @@ def parse_ports(text: str) -> set[int]:
     """`22,80,8000-8010` as a set; what is not a number is left out (agents check it)."""
     ports: set[int] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("-")
-        low, high = whole_number(first), whole_number(last or first)
+        first, _, last = part.partition("-")
+        low, high = whole_number(first.strip()), whole_number((last or first).strip())
         if low is not None and high is not None and low >= 0 and high <= _LAST_PORT:
             ports.update(range(low, high + 1))
     return ports

@@ -92,6 +92,7 @@ def test_targets_that_nodes_of_one_class_can_differ_in() -> None:
 
 def test_reserved_ports_are_lists_and_ranges() -> None:
     assert parse_ports("22, 80,8000-8002") == {22, 80, 8000, 8001, 8002}
+    assert parse_ports(" 8000 - 8002 , 22 ") == {22, 8000, 8001, 8002}
     assert parse_ports("") == set()
 
 
