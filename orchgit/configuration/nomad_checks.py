@@ -14,24 +14,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from orchgit.configuration.keys import BlockValues
+from orchgit.configuration.sizes import SizeError, bytes_of
 from orchgit.durations import DurationError, parse_ns
 
 NO_MODE = "Must specify either server, client or dev mode for the agent."
 NO_MTLS = "WARNING: mTLS is not configured - Nomad is not secure without mTLS!"
 _POOL_NAME = re.compile(r"[a-zA-Z0-9\-_]{1,128}")
 _META_NAME = re.compile(r"[^.]+(\.[^.]+)*")
-_SIZE = re.compile(r"([0-9.,]*)\s*([a-zA-Z]*)")
-_SIZE_UNITS = frozenset(
-    (
-        "",
-        *(
-            f"{one}{end}"
-            for one in "bkmgtpe"
-            for end in ("", "b", "i", "ib")
-            if one != "b" or not end
-        ),
-    )
-)
 _KEYRING_PROVIDERS = frozenset(("aead", "awskms", "azurekeyvault", "gcpckms", "transit"))
 _MAX_PORT = 65536
 
@@ -284,12 +273,8 @@ def _timeout_problem(text: str) -> str:
 
 
 def _size_problem(text: str) -> str:
-    match = _SIZE.fullmatch(text.strip())
-    digits = match[1].replace(",", "") if match else text
     try:
-        float(digits)
-    except ValueError:
-        return f'not a valid size: strconv.ParseFloat: parsing "{digits}": invalid syntax'
-    if match is not None and match[2].lower() not in _SIZE_UNITS:
-        return f"not a valid size: unhandled size name: {match[2].lower()}"
+        bytes_of(text)
+    except SizeError as error:
+        return f"not a valid size: {error}"
     return ""
