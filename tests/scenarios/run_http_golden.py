@@ -90,7 +90,7 @@ MOMENTS = (
     ),
     (r"/v1/job/\w+/scale$", r"\.Healthy: 0 expected, got 1", _NEW),
     (r"/v1/job/\w+$", r"^\$\.Stable: False expected, got True", _NEW),
-    (r"/job/rev/versions$", r"\.Status: 'running' expected, got 'pending'", _GONE),
+    (r"/job/rev/versions$", r"\.Status: 'running' expected, got '(pending|dead)'", _GONE),
     (_ALLOCATIONS, r"TaskStates\.t\.(Events: \d items|StartedAt: None)", _STOPPED),
     (_ALLOCATIONS, r"\.DeploymentStatus: None expected", _NEW),
     (r"/v1/allocation/", r"\.DeploymentStatus: not expected", _NEW),
