@@ -6,7 +6,7 @@ import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cmp_to_key, partial
 from pathlib import Path
 from typing import Any
 
@@ -361,21 +361,24 @@ def _from_offset(count: int, given: list[_Address]) -> list[_Address]:
 # -- order -------------------------------------------------------------------------------------
 
 _Compare = Callable[[NodeAddress, NodeAddress], int]
+_FEW = 12
 
 
 def _sorted(by: str, given: list[_Address]) -> list[_Address]:
-    """By insertion: addresses of both versions have no order for some of the criteria, and what
-    comes of them depends on how they are sorted."""
+    """Few addresses are sorted by insertion, as Go sorts them: those of both versions have no order
+    for some of the criteria, and what comes of them depends on that."""
     compares = [_comparison(part.strip().lower()) for part in by.split(",")]
 
-    def is_before(one: _Address, other: _Address) -> bool:
+    def compared(one: _Address, other: _Address) -> int:
         decisions = (compare(one.found, other.found) for compare in compares)
-        return next((each for each in decisions if each), 0) < 0
+        return next((each for each in decisions if each), 0)
 
+    if len(given) > _FEW:
+        return sorted(given, key=cmp_to_key(compared))
     items: list[_Address] = []
     for each in given:
         at = len(items)
-        while at > 0 and is_before(each, items[at - 1]):
+        while at > 0 and compared(each, items[at - 1]) < 0:
             at -= 1
         items.insert(at, each)
     return items
