@@ -8,6 +8,7 @@ import pytest
 
 from orchgit.errors import InvalidInputError
 from orchgit.go_numbers import parse_bool, parse_float, parse_int, parse_uint
+from tests.support.cpu_time import least_cpu_s
 
 
 @pytest.mark.parametrize(
@@ -80,3 +81,12 @@ def test_truth_values() -> None:
     assert [parse_bool(text) for text in ("1", "T", "true", "False", "f")] == [1, 1, 1, 0, 0]
     with pytest.raises(InvalidInputError, match=r'strconv\.ParseBool: parsing "yes"'):
         parse_bool("yes")
+
+
+@pytest.mark.parametrize("text", ["1" * 200_000 + "x", "1_" * 100_000 + "x", "0x" + "f" * 200_000])
+def test_long_text_is_refused_in_time_that_grows_with_its_length(text: str) -> None:
+    def refused() -> None:
+        with pytest.raises(InvalidInputError, match="invalid syntax"):
+            parse_float(text)
+
+    assert least_cpu_s(refused) < 1.0
